@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
+from gatewise.errors import ArgumentError
 
 
 class Calls(nn.Module):
@@ -46,3 +47,17 @@ def test_a_call_with_torchs_own_numbers_is_kept(how: str):
     wide = gw.swap(model, "concat_act", x, preserve=True)
     assert torch.allclose(wide(x), model(x), atol=1e-6)
     assert gw.receipt(wide).proof.live == "live"
+
+
+def test_a_prelu_of_torch_becomes_ours_with_its_slope_and_is_refused_with_several():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.PReLU(6, init=0.1), nn.Linear(6, 3)).eval()
+    x = torch.randn(5, 4)
+    plan = gw.plan(model, "prelu", x, preserve=True)
+    changed = plan.apply(model, inplace=False)
+    assert torch.allclose(changed(x), model(x), atol=1e-6)
+    assert plan.parameters == gw.receipt(changed).parameters == (57, 57)
+    with torch.no_grad():
+        model[1].weight[0] = 0.5
+    with pytest.raises(ArgumentError, match="cannot give back"):
+        gw.plan(model, "prelu", x, preserve=True)

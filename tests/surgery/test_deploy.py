@@ -140,7 +140,7 @@ def test_a_swapped_model_can_be_deployed_and_is_then_no_swapped_one():
     assert relative(net(x), deployed(x)) <= 1e-5
     assert isinstance(deployed[1], nn.Identity) and gw.receipt(deployed).unit == "deployed"
     with pytest.raises(
-        ArgumentError, match=r"was deployed, which cannot be undone; fix: .* made a copy"
+        ArgumentError, match=r"was deployed, which cannot be undone; fix: .* returned a copy"
     ):
         gw.undo(deployed)
 

@@ -198,3 +198,12 @@ def test_choices_that_cannot_preserve_and_unknown_ones_are_our_errors():
     for choice in ({"gate": "sotf"}, {"twin": "cpoy"}):
         with pytest.raises(ArgumentError, match="did you mean"):
             gw.plan(model, "galu", x, **choice)
+
+
+def test_attention_with_dropout_is_proved_without_it():
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+    x = torch.randn(2, 5, 8)
+    changed = gw.swap(model, "galu", x, preserve=True)
+    assert gw.receipt(changed).proof.train_output <= 1e-12
+    assert torch.allclose(changed.eval()(x), model.eval()(x), atol=1e-6)

@@ -13,8 +13,7 @@ from torch import nn
 import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.surgery.proof import SwapFailed
-from gatewise.surgery.tools import PairedReLU, merging
-from gatewise.surgery.tools.refit import patches
+from gatewise.surgery.tools import PairedReLU, merging, patches
 
 EVERY = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 

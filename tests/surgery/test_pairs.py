@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from gatewise.surgery.tools.opposite_pairs import (
+from gatewise.surgery.tools import (
     candidate_pairs,
     common_direction,
     fitted,

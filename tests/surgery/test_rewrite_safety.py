@@ -92,7 +92,7 @@ def test_a_second_rewrite_of_one_owner_adds_to_the_first():
     assert torch.equal(model(X), once)
     first()
     assert type(model) is blocks.ReusedModule
-    with pytest.raises(ArgumentError, match="each only once"):
+    with pytest.raises(ArgumentError, match="each rewrite only once"):
         first()
 
 

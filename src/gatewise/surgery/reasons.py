@@ -30,7 +30,10 @@ class Reason(str, Enum):
     AVERAGED = "its output is averaged before the next layer"
     NOT_A_LAYER = "what reads it is not a plain convolution or linear layer of its own"
     SOURCE = "the call stands in code that cannot be rewritten"
-    SUMMED = "its input is a sum: no one layer makes it (placement='before' puts units into the branches)"
+    SUMMED = (
+        "its input is a sum: no one layer makes it (placement='before' puts units into the "
+        "branches)"
+    )
     JOINED = "its input is joined from several tensors: no one layer makes it"
     NO_PRODUCER = "no convolution or linear layer of torch's own makes its input"
     UNIT = (

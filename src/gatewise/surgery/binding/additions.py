@@ -1,4 +1,4 @@
-"""Additions as sites: what a Coupler can take the place of, and where each stands in the source."""
+"""Additions as sites, which couplers can replace, and where each stands in the source."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,35 +11,36 @@ ADDITION = "addition"  # a kind of site
 
 
 def find_additions(reading: Reading) -> dict[str, Node]:
-    """Every sum of two computed tensors of one shape with known channels, by the name of its site."""
-    found: dict[str, Node] = {}
+    """Every sum of two computed tensors of one shape with known channels, by its site's name."""
+    additions: dict[str, Node] = {}
     places: dict[Scope, int] = defaultdict(int)
     for node in _all(reading):
         path, call = node.scope
         name = f"{path or '(model)'}{f'@{call}' if call else ''}:add#{places[node.scope]}"
         places[node.scope] += 1
         if is_sum(node) and reading.dims.get(node) is not None:
-            found[name] = node
-    return found
+            additions[name] = node
+    return additions
 
 
 def addition_sites(graph: SiteGraph) -> tuple[Site, ...]:
-    """The additions of a model as sites, in the order of the eval graph, those of training after them."""
-    found: dict[str, tuple[Node, Reading, tuple[str, ...]]] = {}
+    """The additions of a model as sites, those of the eval graph first."""
+    additions: dict[str, tuple[Node, Reading, tuple[str, ...]]] = {}
     for mode, reading in graph.readings.items():
         for name, node in find_additions(reading).items():
-            first = found.get(name, (node, reading, ()))
-            found[name] = (first[0], first[1], (*first[2], mode))
-    last = max(1, len(found) - 1)
+            first = additions.get(name, (node, reading, ()))
+            additions[name] = (first[0], first[1], (*first[2], mode))
+    last = max(1, len(additions) - 1)
     return tuple(
         _site(name, node, reading, modes, place / last)
-        for place, (name, (node, reading, modes)) in enumerate(found.items())
+        for place, (name, (node, reading, modes)) in enumerate(additions.items())
     )
 
 
 def _site(name: str, node: Node, reading: Reading, modes: tuple[str, ...], depth: float) -> Site:
     path, call = node.scope
-    dim, shape = reading.dims[node], node.shape or ()
+    dim = reading.dims[node]
+    shape = node.shape or ()
     return Site(
         name=name,
         path=path,
@@ -66,23 +67,21 @@ def _labels(nodes: Sequence[Node]) -> list[str]:
 
 
 def match_additions(reading: Reading, sums: Sequence[CallSite]) -> dict[str, CallSite]:
-    """The recorded call of each addition.
-
-    Additions of an owner whose counts disagree are left out.
-    """
+    """The recorded call of each addition, without owners whose number of additions disagrees."""
     seen: dict[Scope, list[CallSite]] = defaultdict(list)
-    for each in sums:
-        seen[each.owner, each.call].append(each)
+    for call in sums:
+        seen[call.owner, call.call].append(call)
     read: dict[Scope, list[Node]] = defaultdict(list)
     for node in _all(reading):
         read[node.scope].append(node)
     names = {node: name for name, node in find_additions(reading).items()}
-    found: dict[str, CallSite] = {}
+    matched: dict[str, CallSite] = {}
     for scope, nodes in read.items():
         if len(nodes) == len(seen[scope]):
-            pairs = zip(nodes, seen[scope], strict=True)
-            found |= {names[node]: call for node, call in pairs if node in names}
-    return found
+            for node, call in zip(nodes, seen[scope], strict=True):
+                if node in names:
+                    matched[names[node]] = call
+    return matched
 
 
 def _all(reading: Reading) -> list[Node]:

@@ -1,11 +1,9 @@
-"""Units that need to know the layer before them.
+"""Bind units to the layer before them, so that they receive its input and its weights.
 
-Its input and its weights are handed over where both are at hand.
-
-Layer and activation are called by one method of one module, or are children of one Sequential. The
-method then keeps the layer's input in a local variable and calls ``self.gw.s0(y, x, self.conv)``;
-the Sequential does the same for its children. So nothing is stored on a module between two calls,
-no layer is registered twice, and every name in the state dict stays.
+Layer and activation must be called by one method of one module, or be children of one Sequential.
+The method then keeps the layer's input in a local variable and calls ``self.gw.s0(y, x,
+self.conv)``; the Sequential does the same for its children. So nothing is stored on a module
+between two calls, no layer is registered twice, and every name in the state dict stays.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -33,7 +31,10 @@ Bound = tuple[CallSite, CallSite, nn.Module]
 
 
 class BoundPair(NamedTuple):
-    """A layer's call, the call that a unit bound to the layer stands for, and an activation to be silenced for it."""
+    """A layer's call, and the call that a unit bound to the layer replaces.
+
+    ``silenced`` is the path of an activation that becomes the identity.
+    """
 
     producer: CallSite
     call: CallSite
@@ -41,11 +42,16 @@ class BoundPair(NamedTuple):
 
 
 def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> BoundPair:
-    """Which of the recorded ``calls`` to bind so that the unit in place of ``activation`` sees ``layer``.
+    """Which of the recorded ``calls`` to bind.
 
-    An activation inside a norm (``bn1.act``) cannot see the layer before the norm. Then the unit goes around the
-    norm's call, and the norm's own activation is silenced. Record with ``also`` naming the layers and, for such
-    activations, their owners.
+    An activation inside a norm (``bn1.act``) cannot see the layer before the norm. Then the unit
+    goes around the norm's call, and the norm's own activation is silenced. Record with ``also``
+    naming the layers and, for such activations, their owners.
+
+    Args:
+        calls: all recorded calls, in order.
+        layer: the path of the layer.
+        activation: the call that the unit replaces.
     """
     before = list(calls[: list(calls).index(activation)])
     producer = _last(before, layer, activation)
@@ -65,10 +71,10 @@ def pair_calls(calls: Sequence[CallSite], layer: str, activation: CallSite) -> B
 
 
 def _last(calls: list[CallSite], module: str, activation: CallSite) -> CallSite:
-    found = [call for call in calls if call.module == module]
-    if not found:
+    matching = [call for call in calls if call.module == module]
+    if not matching:
         raise _refused(activation, f"{module} is not called before it")
-    return found[-1]
+    return matching[-1]
 
 
 def bind_calls(
@@ -79,13 +85,18 @@ def bind_calls(
     *,
     silenced: Iterable[str] = (),
 ) -> Undo:
-    """Put ``units[i]`` in place of ``calls[i]``, called with the input and the layer of ``producers[i]`` too.
+    """Put ``units[i]`` in place of ``calls[i]``, with the input and the layer of ``producers[i]``.
 
-    A unit is called as ``unit(y, x, layer)``, where ``layer(x)`` made ``y``, with norms and the like between or not.
-    Both kinds of calls are recorded by ``record_calls(model, ..., also=names_of_layers)``. In a Sequential the unit
-    takes the place of the activation, and so its name in the state dict; elsewhere units are under the owner's
-    ``gw.``. Activation modules named in ``silenced`` become identities. What belongs together is found by
-    :func:`pair_calls`. An exception leaves the model as it was.
+    A unit is called as ``unit(y, x, layer)``, where ``y`` is ``layer(x)``, or what norms made of
+    it. In a Sequential the unit takes the place of the activation, and so its name in the state
+    dict; elsewhere units are under the owner's ``gw.``. An exception leaves the model as it was.
+
+    Args:
+        model: the model, which is changed.
+        producers: calls of layers, recorded by ``record_calls(model, ..., also=paths_of_layers)``.
+        calls: the calls to replace; :func:`pair_calls` finds what belongs together.
+        units: one for each call.
+        silenced: paths of activation modules that become identities.
     """
     if not calls or not len(producers) == len(calls) == len(units):
         got = f"{len(producers)} producers, {len(calls)} calls, {len(units)} units"

@@ -1,41 +1,48 @@
-"""Which layer makes what a site reads, and which branches an addition joins.
-
-Told from the graph alone.
-"""
+"""Which layer makes what a site reads, and which branches an addition joins, by the graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
 
-from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, LAST_NORMS, LEAVES, Found, Node
+from gatewise.graph import (
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    LAST_NORMS,
+    LEAVES,
+    Found,
+    Kind,
+    Node,
+    operators_of,
+)
 from gatewise.surgery.reasons import Reason, Refusal
 
-# What may stand between a layer and its unit: each response stays a response of the same filter to
-# the same patch.
+# Operators that may stand between a layer and its unit. After each of them, an element is still the
+# response of the same filter to the same patch.
 BETWEEN = (
     CHANNEL_NORMS
     | LAST_NORMS
-    | {"dropout", "feature_dropout", "clone", "contiguous", "to", "_to_copy", "alias"}
+    | operators_of(Kind.IDENTITY, Kind.COPY)
+    | {"dropout", "feature_dropout"}
 )
 LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A response: the layer that makes it, and the last thing that is done to it."""
+    """A layer, and the last node that computes something of its output before it is read."""
 
     layer: Node
     end: Node
 
     @property
     def source(self) -> Node:
-        """What the layer is given."""
+        """The layer's input."""
         return self.layer.inputs[0]
 
 
 def branch_of(end: Node, modules: Mapping[str, nn.Module]) -> Branch:
-    """The branch that ends in ``end``, or why it is none."""
+    """The branch that ends in ``end``, or a :class:`Refusal`."""
     node = end
     while node.op in BETWEEN and node.inputs and node.inputs[0].shape == node.shape:
         node = node.inputs[0]
@@ -54,10 +61,7 @@ def branch_of(end: Node, modules: Mapping[str, nn.Module]) -> Branch:
 
 
 def _is_plain(layer: nn.Module) -> bool:
-    """Whether the layer computes what torch's own does, whatever its class is called.
-
-    Its patches are then known.
-    """
+    """Whether the layer computes what torch's class does, so that its patches are known."""
     kind = next((kind for kind in LAYERS if isinstance(layer, kind)), None)
     if kind is None:
         return False
@@ -70,20 +74,23 @@ def is_sum(node: Node) -> bool:
     operands = operands_of(node)
     if node.op != "add" or len(operands) != 2 or node.arguments.get("alpha", 1) != 1:
         return False
-    computed = all(each.op not in LEAVES and each.floating for each in operands)
+    computed = all(operand.op not in LEAVES and operand.floating for operand in operands)
     return computed and operands[0].shape == operands[1].shape == node.shape
 
 
 def operands_of(node: Node) -> tuple[Node, ...]:
-    """Both tensors that an addition takes; fewer where one of them is a number."""
-    given = (node.arguments.get("self"), node.arguments.get("other"))
-    return tuple(each for each in given if isinstance(each, Node))
+    """Both tensors that an addition takes; fewer if one of them is a number."""
+    values = (node.arguments.get("self"), node.arguments.get("other"))
+    return tuple(value for value in values if isinstance(value, Node))
 
 
 def branches_before(found: Found, modules: Mapping[str, nn.Module]) -> list[Branch]:
-    """The branches of the sum that a site reads that end in a layer of their own, for a unit at the end of each.
+    """The branches of the sum that a site reads, for a unit at the end of each.
 
-    A shortcut that is what the block was given has no layer, and gets no unit.
+    An identity shortcut has no layer of its own and gets no unit.
+
+    Raises:
+        Refusal: the site does not read a sum, or others read it too.
     """
     total = found.input
     if not is_sum(total):
@@ -91,7 +98,7 @@ def branches_before(found: Found, modules: Mapping[str, nn.Module]) -> list[Bran
         raise Refusal(Reason.NO_PRODUCER, "it does not read the sum itself")
     if len(total.users) > 1:
         raise Refusal(Reason.BRANCH, "the sum")
-    made = []
+    branches = []
     for operand in operands_of(total):
         try:
             branch = branch_of(operand, modules)
@@ -99,7 +106,7 @@ def branches_before(found: Found, modules: Mapping[str, nn.Module]) -> list[Bran
             continue
         if len(operand.users) > 1:
             raise Refusal(Reason.BRANCH, operand.scope[0])
-        made.append(branch)
-    if not made:
+        branches.append(branch)
+    if not branches:
         raise Refusal(Reason.SUMMED, "none of its branches ends in a layer")
-    return made
+    return branches

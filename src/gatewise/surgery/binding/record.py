@@ -1,7 +1,4 @@
-"""Where the calls of layers, activations and additions stand that bound units need.
-
-Recorded, and matched.
-"""
+"""Record the calls of layers, activations and additions that bound units need."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,14 +21,17 @@ DISAGREE = "what ran and what was read do not agree on the calls"
 
 @dataclass
 class Recorded:
-    """The recorded call of each site, additions included, and all calls of the run it was recorded in."""
+    """The recorded call of each site, and all calls of the run it was recorded in.
+
+    Sites include additions. ``runs`` has the calls by the name of a site.
+    """
 
     model: nn.Module
     sites: dict[str, CallSite] = field(default_factory=dict)
-    runs: dict[str, Sequence[CallSite]] = field(default_factory=dict)  # by site
+    runs: dict[str, Sequence[CallSite]] = field(default_factory=dict)
 
     def bind(self, site: str, branch: Branch) -> Binding:
-        """The unit in place of the site's own call, or :class:`Refusal`."""
+        """The binding of a unit in place of the site's own call, or a :class:`Refusal`."""
         activation = self.sites.get(site)
         if activation is None:
             raise Refusal(Reason.SOURCE, DISAGREE)
@@ -50,7 +50,7 @@ class Recorded:
         return self._checked(Binding(branch.layer.scope[0], source, pair.call, pair.silenced))
 
     def bind_end(self, site: str, branch: Branch) -> Binding:
-        """A unit at the end of a branch, around the last call there, or :class:`Refusal`."""
+        """The binding of a unit around the last call of a branch, or a :class:`Refusal`."""
         source = self._call(site, branch.layer)
         end = source if branch.end is branch.layer else self._call(site, branch.end)
         return self._checked(Binding(branch.layer.scope[0], source, replace(end, form=AROUND)))
@@ -77,7 +77,15 @@ def record_bound(
     kwargs: Mapping[str, Any],
     also: Collection[str],
 ) -> Recorded:
-    """Run the model once for each mode that has sites of its own, with the calls of the modules in ``also``."""
+    """Run the model once for each mode that has sites of its own, and match the calls.
+
+    Args:
+        model: the model.
+        graph: its graph.
+        args: positional arguments of the run.
+        kwargs: keyword arguments of the run.
+        also: paths of modules whose calls are recorded too.
+    """
     recorded = Recorded(model)
     for mode, reading in graph.readings.items():
         if recorded.runs and all(name in recorded.runs for name in reading.found):
@@ -85,8 +93,8 @@ def record_bound(
         with untouched(model, buffers=True):
             model.train(mode == "train")
             calls, sums = record_calls_and_sums(model, args, kwargs, also=also)
-        own = match_calls(reading, [call for call in calls if call.module not in also])
-        found = own | match_additions(reading, sums)
-        recorded.sites = found | recorded.sites
-        recorded.runs = dict.fromkeys((*reading.found, *found), calls) | recorded.runs
+        activations = match_calls(reading, [call for call in calls if call.module not in also])
+        sites = activations | match_additions(reading, sums)
+        recorded.sites = sites | recorded.sites
+        recorded.runs = dict.fromkeys((*reading.found, *sites), calls) | recorded.runs
     return recorded

@@ -1,7 +1,4 @@
-"""A layer that is called by another method than its activation is.
-
-Where the one method calls the other.
-"""
+"""Layers that are called by another method than their activation: where one calls the other."""
 
 import ast
 from dataclasses import replace
@@ -21,31 +18,32 @@ from gatewise.surgery.calls import (
 
 
 def through_method(model: nn.Module, producer: CallSite, call: CallSite) -> CallSite:
-    """``producer`` with the place at which the method of ``call`` calls its method, if there is just one such place."""
-    same_owner = (producer.owner, producer.defined_in, producer.call) == (
-        call.owner,
-        call.defined_in,
-        call.call,
-    )
-    if (
-        not same_owner
-        or producer.method == call.method
-        or producer.method.startswith("__")
-        or producer.shared
-    ):
+    """``producer`` with the place at which the method of ``call`` calls its method.
+
+    It is returned as it is if there is not exactly one such place.
+    """
+    if _owner(producer) != _owner(call) or producer.method == call.method:
         return producer
-    nested = any(each.code.rpartition(".")[2] != each.method for each in (producer, call))
+    if producer.method.startswith("__") or producer.shared:
+        return producer
+    nested = any(site.code.rpartition(".")[2] != site.method for site in (producer, call))
     try:
-        places = [] if nested else _calls_of(_source(model, producer), producer.method)
-        own = _calls_of(_source(model, call), producer.method)
+        recursive = [] if nested else _calls_of(_source(model, producer), producer.method)
+        places = _calls_of(_source(model, call), producer.method)
     except Unreadable:
         return producer
-    return replace(producer, through=own[0]) if len(own) == 1 and not places else producer
+    if len(places) != 1 or recursive:
+        return producer
+    return replace(producer, through=places[0])
+
+
+def _owner(call: CallSite) -> tuple[str, str, int]:
+    return call.owner, call.defined_in, call.call
 
 
 def _source(model: nn.Module, call: CallSite) -> Source:
     kind = type(model.get_submodule(call.owner))
-    home = next((each for each in kind.__mro__ if name_of(each) == call.defined_in), None)
+    home = next((base for base in kind.__mro__ if name_of(base) == call.defined_in), None)
     if home is None:
         raise Unreadable("source_changed")
     for function in layers_of(vars(home).get(call.method), f"{home.__qualname__}.{call.method}"):
@@ -63,7 +61,7 @@ def _source(model: nn.Module, call: CallSite) -> Source:
 def _calls_of(source: Source, method: str) -> list[tuple[int, int, int, int]]:
     """Where the method of ``source`` calls ``self.METHOD(...)`` itself, outside of loops."""
     own_name = source.node.args.args[0].arg if source.node.args.args else ""
-    found = []
+    positions = []
     for node in ast.walk(source.node):
         f = getattr(node, "func", None)
         if not isinstance(node, ast.Call) or not isinstance(f, ast.Attribute) or f.attr != method:
@@ -74,5 +72,5 @@ def _calls_of(source: Source, method: str) -> list[tuple[int, int, int, int]]:
         path = source.ancestors(position)
         if scope(path) is not source.node or loop_around(path).inside:
             raise Unreadable("not_recognised")
-        found.append(position)
-    return found
+        positions.append(position)
+    return positions

@@ -78,9 +78,11 @@ def read_requests(
         requests = _several(unit, where, options or {})
     checked = []
     for request in requests:
+        # among several units, the common width is for those that have one
+        common = width if isinstance(unit, str) or request.swap.takes_width else None
         request = replace(
             request,
-            width=request.width or width,
+            width=request.width or common,
             preserve=preserve,
             policy=policy,
             gates=gates or request.gates,

@@ -1,24 +1,29 @@
-"""Which sites a plan is about."""
+"""Select sites by name, class, role, depth or a function."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import ROLES, Site
 
-Where: TypeAlias = Union[
-    str, re.Pattern[str], type, Callable[[Site], bool], Sequence["Where"], None
-]  # noqa: UP007
-ALLOWED = "a glob, 're:PATTERN', 'class:NAME', 'role:NAME', 'depth:FROM-TO', a compiled pattern, a class, a function"
+Where: TypeAlias = "str | re.Pattern[str] | type | Callable[[Site], bool] | Sequence[Where] | None"
+ALLOWED = (
+    "a glob, 're:PATTERN', 'class:NAME', 'role:NAME', 'depth:FROM-TO', a compiled pattern, "
+    "a class, a function"
+)
 
 
 def select(sites: Sequence[Site], where: Where, modules: Mapping[str, nn.Module]) -> list[Site]:
-    """The sites that ``where`` matches. Nothing matched is an error that names what there is."""
+    """The sites that ``where`` matches.
+
+    Raises:
+        ArgumentError: none matches; it lists the sites that there are.
+    """
     chosen = [site for site in sites if matches(site, where, modules)]
     if not chosen:
         names = ", ".join(site.name for site in sites[:8]) + (", ..." if len(sites) > 8 else "")
@@ -33,11 +38,11 @@ def select(sites: Sequence[Site], where: Where, modules: Mapping[str, nn.Module]
 
 
 def _nearest(sites: Sequence[Site], where: Where) -> str:
-    """The site that was probably meant, where one text was given."""
-    one = where[0] if isinstance(where, list | tuple) and len(where) == 1 else where
-    near = (
-        get_close_matches(one, [site.name for site in sites], n=1) if isinstance(one, str) else []
-    )
+    """A question with the site's name that is most similar to a single text."""
+    text = where[0] if isinstance(where, list | tuple) and len(where) == 1 else where
+    if not isinstance(text, str):
+        return ""
+    near = get_close_matches(text, [site.name for site in sites], n=1)
     return f"did you mean {near[0]!r}?" if near else ""
 
 
@@ -54,7 +59,7 @@ def matches(site: Site, where: Where, modules: Mapping[str, nn.Module]) -> bool:
     if callable(where):
         return bool(where(site))
     if isinstance(where, Sequence):
-        return any(matches(site, each, modules) for each in where)
+        return any(matches(site, part, modules) for part in where)
     raise ArgumentError("where: cannot select sites", got=where, allowed=ALLOWED)
 
 

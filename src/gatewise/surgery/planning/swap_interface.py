@@ -134,6 +134,7 @@ class Swap(ABC):
     Attributes:
         names: what users call it.
         order: swaps with a smaller number are drafted first.
+        takes_width: whether a request may have a width.
         can_match: whether widths can be scaled to match the original's cost.
         counts_operations: whether plans know the operations of the units.
         hidden_parts: names of submodules that it adds, in which no activation is a site.
@@ -142,6 +143,7 @@ class Swap(ABC):
     names: ClassVar[tuple[str, ...]] = ()
     hidden_parts: ClassVar[tuple[str, ...]] = ()
     order: ClassVar[int] = 1
+    takes_width: ClassVar[bool] = True
     can_match: ClassVar[bool] = True
     counts_operations: ClassVar[bool] = True
 
@@ -176,6 +178,7 @@ class Swap(ABC):
 
     def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Add the parameters and operations that the drafted units bring, and notes about them."""
+        return
 
     @abstractmethod
     def build(self, entry: "Entry", old: nn.Module | None, like: Tensor | None) -> nn.Module:
@@ -195,9 +198,11 @@ class Swap(ABC):
         self, work: Transaction, entries: Sequence["Entry"], like: Tensor | None, prepared: Any
     ) -> None:
         """Install what goes beyond one module for each site, after these are in place."""
+        return
 
     def uninstall(self, model: nn.Module, level: int) -> None:
         """Remove what :meth:`install` added besides modules; ``level`` swaps came before it."""
+        return
 
     def replacements(
         self,
@@ -252,7 +257,7 @@ class SiteSwap(Swap):
 
 
 def find_swap(name: str) -> Swap:
-    """The swap called ``name``; a name that no swap has is the default's, a unit of the catalogue."""
+    """The swap called ``name``; names that no swap lists are units of the catalogue."""
     kind = _SWAPS.get(name) or _DEFAULT[0]
     return kind(name)
 

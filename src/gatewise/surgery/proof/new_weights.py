@@ -1,7 +1,4 @@
-"""Whether new weights are alive.
-
-Random numbers in their place must reach the output, and nothing may hide them.
-"""
+"""Check that new weights are used: random numbers in their place must change the output."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,36 +12,42 @@ from gatewise.surgery.proof.running import SEED, State
 from gatewise.surgery.propagate import Edit
 
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
-# relative: what random weights must move the output by, to call it alive; rounding moves it by
-# 1e-15
+# The relative change of the output from which new weights count as used. Rounding is about 1e-15.
 MOVED = 1e-9
 LIVE = ("live", "live, once zero weights are random")
 
 
 def has_new(plan: Plan) -> bool:
-    """Whether weights are added that the function of before does not use."""
+    """Whether the plan adds weights that the original function does not use."""
     return bool(plan.layers) or any(edit.fill == "zero" for edit in plan.edits)
 
 
-def liveness(moved: float, alive: int, asked: int, woken: int) -> str:
-    """In words: ``alive`` of ``asked`` new weights have gradients, with ``woken`` parameters random for it."""
-    if not asked:  # weights too large for gradients
+def liveness(moved: float, alive: int, asked: int, perturbed: int) -> str:
+    """Say in words whether the new weights are used.
+
+    Args:
+        moved: how much random new weights change the output.
+        alive: how many weights have gradients at their new entries.
+        asked: of how many.
+        perturbed: how many other parameters were replaced by random numbers for this.
+    """
+    if not asked:  # the weights are too large to compute their gradients
         return LIVE[0] if moved > MOVED else "vacuous"
     if alive == asked:
-        return LIVE[0] if moved > MOVED or not woken else LIVE[1]
+        return LIVE[0] if moved > MOVED or not perturbed else LIVE[1]
     return "live in part" if alive or moved > MOVED else "vacuous"
 
 
 def any_nonzero(entries: Tensor) -> bool:
-    """Whether one of them is not zero: the first row mostly says so."""
+    """Whether one of them is not zero. Mostly the first row is enough to tell."""
     return bool(entries[:1].any()) or bool(entries.any())
 
 
 @contextmanager
 def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[None]:
-    """Random numbers in the new entries of the readers' weights, for a while.
+    """Within the context, the new entries of the readers' weights are random numbers.
 
-    A constant could be normed away.
+    A norm could remove a constant.
     """
     generator = torch.Generator().manual_seed(SEED)
     weights = dict(model.named_parameters()) if state is None else state
@@ -70,10 +73,11 @@ def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[Non
 
 
 @torch.no_grad()
-def wake(old: State, new: State, plan: Plan) -> int:
-    """Random numbers, the same in both, in place of parameters that are zero or so small that they hide the rest.
+def perturb(old: State, new: State, plan: Plan) -> int:
+    """Replace parameters that are zero or tiny by random numbers, the same in both states.
 
-    Returns how many such parameters there were.
+    Returns:
+        How many parameters were replaced.
     """
     edited = {edit.name for edit in plan.edits} | {f"{path}.weight_neg" for path in plan.layers}
     swaps = [swap for swap, _ in plan.by_swap()]
@@ -93,20 +97,17 @@ def wake(old: State, new: State, plan: Plan) -> int:
 
 
 def _mean_size(value: Tensor) -> float:
-    """Mean size of up to some thousand entries, evenly spread: enough to tell zero from not."""
+    """The mean absolute value of up to 4096 entries, evenly spread."""
     flat = value.detach().flatten()
     return float(flat[:: max(1, len(flat) // 4096)].abs().mean())
 
 
 def _draw(entries: Tensor, generator: torch.Generator, spread: float) -> None:
-    """Random numbers into ``entries``.
-
-    Those of each dimension multiplied, which is quick for large weights.
-    """
+    """Write random numbers into ``entries``: products of one for each dimension, which is fast."""
     factors = []
-    for each, size in enumerate(entries.shape):
+    for dim, size in enumerate(entries.shape):
         shape = [1] * entries.dim()
-        shape[each] = size
+        shape[dim] = size
         factors.append(
             torch.randn(shape, generator=generator, dtype=entries.dtype).to(entries.device)
         )

@@ -1,6 +1,6 @@
-"""Prove a swap by running the model before and after.
+"""Prove a swap by running the model before and after it.
 
-In both modes, both precisions, forwards and backwards.
+Both are run in evaluation and in training, in float32 and in float64, forwards and backwards.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,14 @@ from torch import nn
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import example_tensors, run_graph, split_example, untouched
 from gatewise.surgery.planning import Plan
-from gatewise.surgery.proof.new_weights import LIVE, any_nonzero, disturbed, has_new, liveness, wake
+from gatewise.surgery.proof.new_weights import (
+    LIVE,
+    any_nonzero,
+    disturbed,
+    has_new,
+    liveness,
+    perturb,
+)
 from gatewise.surgery.proof.receipts import Proof
 from gatewise.surgery.proof.relative_difference import difference
 from gatewise.surgery.proof.running import (
@@ -29,11 +36,9 @@ from gatewise.surgery.proof.subsample import first_of, parts, random_example
 from gatewise.surgery.propagate import select, watching_sizes
 from gatewise.surgery.rewrite import negative_weight
 
-MOST = {
-    torch.float64: 1e-12,
-    torch.float32: 1e-5,
-}  # relative: rounding of sums in another order, with a wide margin
-FLOOR = 1e-3
+# Relative differences. Sums in another order are rounded otherwise; these leave a wide margin.
+MOST = {torch.float64: 1e-12, torch.float32: 1e-5}
+FLOOR = 1e-3  # gradients below this share of the largest one are compared with the share
 BOUNDS = {
     **dict.fromkeys(("output_float64", "train_output", "gradient"), MOST[torch.float64]),
     **dict.fromkeys(("output_float32", "random_input", "against_graph"), MOST[torch.float32]),
@@ -42,10 +47,10 @@ BOUNDS = {
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class SwapFailed(GatewiseError, RuntimeError):  # noqa: N818  it is said to users as what it is
-    """A plan was carried out, and what came of it is not what was promised.
+class SwapFailed(GatewiseError, RuntimeError):  # noqa: N818  a public name without "Error"
+    """A plan was carried out, and the changed model is not what the plan promises.
 
-    The model is as it was.
+    The model is as it was before.
     """
 
 
@@ -56,14 +61,27 @@ def prove(
     units: Mapping[str, nn.Module],
     example: Arguments,
 ) -> Proof:
-    """Compare ``changed`` with ``original`` on the example; what fails to run is an error.
+    """Compare ``changed`` with ``original``.
 
-    In float32 on the weights as they are: the example, random numbers, and the same with the new
-    weights random, which must move the output. In float64: the example, then training and
-    gradients, for these with random numbers in place of zero and tiny parameters, which would hide
-    what they multiply. Where a pass is long, all but the first is on a part of the example (see
-    :func:`~gatewise.surgery.proof.subsample.parts`). A swap that is not to preserve anything is
-    compared with what the graph computes with the units at its sites, and trained once.
+    A swap that preserves the function is compared in float32 with the weights as they are: on the
+    example, on random numbers, and on these with random new weights, which must change the output.
+    In float64 it is compared on the example, then in training with gradients. For the latter,
+    parameters that are zero or tiny are replaced by random numbers, since they would hide what they
+    multiply. If a pass is long, all but the first comparison use a part of the example (see
+    :func:`~gatewise.surgery.proof.subsample.parts`).
+
+    Any other swap is compared with what the graph computes with the units at its sites, and trained
+    for one step.
+
+    Args:
+        plan: what was done.
+        original: the model before.
+        changed: the model after.
+        units: the installed units, by site.
+        example: positional and keyword arguments to run both on.
+
+    Raises:
+        SwapFailed: the changed model cannot be run or trained.
     """
     if any(each.is_meta for each in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
@@ -80,15 +98,13 @@ def prove(
 
 
 def _run_with_sizes(plan: Plan, changed: nn.Module, example: Arguments, state: State | None) -> Run:
-    """One run; on the example the plan was made with, every layer must make what the plan expects."""
+    """Run ``changed``; on the plan's own example, layers must make the sizes that it expects."""
     wrong: list[str] = []
-    own = plan.example is not None and all(
-        a is b
-        for a, b in zip(
-            example_tensors(split_example(plan.example)), example_tensors(example), strict=False
-        )
-    )
-    with watching_sizes(changed, plan.sizes if own and plan.sizes else {}, wrong):
+    same = False
+    if plan.example is not None:
+        planned = example_tensors(split_example(plan.example))
+        same = all(a is b for a, b in zip(planned, example_tensors(example), strict=False))
+    with watching_sizes(changed, plan.sizes if same and plan.sizes else {}, wrong):
         after = _try(lambda: run(changed, example, state))
     if wrong:
         raise SwapFailed(
@@ -107,7 +123,7 @@ def _against_graph(
 ) -> float | None:
     """The difference from the graph of the original, run with the units in place.
 
-    Only where no width changes.
+    ``None`` if a swap cannot tell what the graph computes, for example because widths change.
     """
     reading = plan.graph.readings.get("eval") if plan.graph is not None else None
     if reading is None or state is not None:
@@ -131,12 +147,12 @@ def _against_graph(
 
 
 class _RefusedError(Exception):
-    """The original itself cannot be run so."""
+    """The original itself cannot be run in this way."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both models, and their tensors in float32 where they have others."""
+    """Both models, and their tensors in float32 if they have other types."""
 
     plan: Plan
     original: nn.Module
@@ -147,10 +163,10 @@ class Comparison:
     def compare(
         self, example: Arguments, old: State | None, new: State | None
     ) -> tuple[float, Run]:
-        """The difference of their outputs, and what the changed one gave."""
-        mine = _of_original(lambda: run(self.original, example, old))
-        theirs = _try(lambda: run(self.changed, example, new))
-        return difference(mine.outputs, theirs.outputs), theirs
+        """The difference of their outputs, and the run of the changed model."""
+        before = _of_original(lambda: run(self.original, example, old))
+        after = _try(lambda: run(self.changed, example, new))
+        return difference(before.outputs, after.outputs), after
 
 
 def _saved_bytes(
@@ -158,9 +174,8 @@ def _saved_bytes(
 ) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
     """Bytes kept for the backward pass, before and after, and notes.
 
-    What the original can, the changed one must, too.
-
-    Running backwards is no formality: a unit may need what an operation in place has overwritten.
+    If the original can be trained on the example, the changed model must be, too: a unit may need
+    for its gradient what an operation in place has overwritten.
     """
     problem = ""
     for part in parts(example, pair.plan.operations[1]):
@@ -181,33 +196,34 @@ def _saved_bytes(
 
 
 def _on_a_part(pair: Comparison, example: Arguments) -> dict[str, Any]:
-    """All that takes no whole example, on the least part that the original can be run on and that settles it.
+    """All comparisons that do not need the whole example, on the smallest part that is enough.
 
-    What is wrong on a part is wrong: a larger one is taken where the original refuses it, or new weights do nothing.
+    A larger part is taken if the original cannot be run on a part, or if the new weights change
+    nothing there. A difference on a part is a difference.
     """
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for part in parts(example, pair.plan.operations[1]):
-        found = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
+        results = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
         try:
             with part.quick():
-                _compare_single(pair, part.example, found)
-                _compare_double(pair, part.example, found)
+                _compare_single(pair, part.example, results)
+                _compare_double(pair, part.example, results)
         except _RefusedError as refused:
-            found["notes"] += (
+            results["notes"] += (
                 f"the original cannot be run in float64, or not trained ({refused})",
             )
         else:
-            if found.get("live", "live") in LIVE:
+            if results.get("live", "live") in LIVE:
                 break
-        if _exceeded(found):
+        if _exceeded(results):
             break
-    return found
+    return results
 
 
-def _compare_single(pair: Comparison, example: Arguments, found: dict[str, Any]) -> None:
-    """Random numbers, of another batch size if the original takes it.
+def _compare_single(pair: Comparison, example: Arguments, results: dict[str, Any]) -> None:
+    """Compare on random numbers, of batch size 1 if the original takes it.
 
-    Then with the new weights random, too.
+    Then measure how much random new weights change the output.
     """
     one = random_example(first_of(example))
     try:
@@ -215,84 +231,85 @@ def _compare_single(pair: Comparison, example: Arguments, found: dict[str, Any])
     except _RefusedError:
         one = random_example(example)
         apart, after = pair.compare(one, pair.before, pair.after)
-    found["random_input"] = apart
+    results["random_input"] = apart
     if has_new(pair.plan):
         with disturbed(pair.changed, pair.after, pair.plan):
-            found["moved"] = difference(after.outputs, run(pair.changed, one, pair.after).outputs)
+            results["moved"] = difference(after.outputs, run(pair.changed, one, pair.after).outputs)
 
 
-def _compare_double(pair: Comparison, example: Arguments, found: dict[str, Any]) -> None:
-    """In float64, then in training with gradients."""
-    old, new = state_of(pair.original, torch.float64), state_of(pair.changed, torch.float64)
-    for (
-        path,
-        slopes,
-    ) in pair.plan.layers.items():  # the product with a slope is rounded to the model's own type
-        if any(slopes):
+def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any]) -> None:
+    """Compare in float64, then in training with gradients."""
+    old = state_of(pair.original, torch.float64)
+    new = state_of(pair.changed, torch.float64)
+    for path, slopes in pair.plan.layers.items():
+        if any(slopes):  # the stored product with the slopes is rounded to the model's type
             with torch.no_grad():
                 new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
-    found["output_float64"], _ = pair.compare(example, old, new)
-    woken = wake(old, new, pair.plan)
+    results["output_float64"], _ = pair.compare(example, old, new)
+    perturbed = perturb(old, new, pair.plan)
     before = _of_original(lambda: run(pair.original, example, old, training=True))
     old.clear()  # gigabytes, with large models
-    found |= _trained(
+    results |= _trained(
         pair.plan,
         before,
         _try(lambda: run(pair.changed, example, new, training=True), trained=True),
     )
     if not has_new(pair.plan):
-        found["live_edits"] = None
+        results["live_edits"] = None
     else:
-        alive, asked = found["live_edits"]
-        found["live"] = liveness(found["moved"], alive, asked, woken)
+        alive, asked = results["live_edits"]
+        results["live"] = liveness(results["moved"], alive, asked, perturbed)
 
 
 def _of_original(action: Callable[[], Run]) -> Run:
     try:
         return action()
-    except (
-        Exception
-    ) as problem:  # whatever a model's own code raises; batch norm may not train on one
+    except Exception as problem:  # the model's own code may raise anything
         raise _RefusedError(_first_line(problem)) from problem
 
 
 def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
-    """Gradients of the old entries are what they were, and those of the new ones are there."""
-    pairs, alive = [], []
+    """Compare training: outputs, gradients of the old entries, and whether new ones have some."""
+    old_gradients, new_gradients, alive = [], [], []
     for name, gradient in before.gradients.items():
-        if (kept := after.gradients.get(name)) is None:
+        if name not in after.gradients:
             continue
-        for edit in (each for each in plan.edits if each.name == name):
-            places, olds = edit.old_positions()
+        edits = [edit for edit in plan.edits if edit.name == name]
+        kept = after.gradients[name]
+        for edit in edits:
             if edit.fill == "zero":
-                alive.append(any(any_nonzero(each) for each in edit.new_entries(kept)))
-            kept, gradient = select(kept, edit.dim, places), select(gradient, edit.dim, olds)
+                alive.append(any(any_nonzero(entries) for entries in edit.new_entries(kept)))
+            places, olds = edit.old_positions()
+            kept = select(kept, edit.dim, places)
+            gradient = select(gradient, edit.dim, olds)
         path = name.removesuffix(".weight")
-        if any(
-            plan.layers.get(path, ())
-        ):  # its second weight began as a multiple of the first: the old moved both
-            second = after.gradients.get(f"{path}.weight_neg", torch.zeros_like(kept))
-            kept = kept + negative_weight(second, plan.layers[path])
-        pairs.append((gradient, kept))
-    for second in (
-        each
-        for path in plan.layers
-        if (each := after.gradients.get(f"{path}.weight_neg")) is not None
-    ):
-        alive.append(any_nonzero(second))
-        pairs.append(
-            (second.new_zeros(2), torch.stack(second.aminmax()) * 0)
-        )  # not zero, if one is not finite
+        slopes = plan.layers.get(path, ())
+        if any(slopes):  # the second weight began as a multiple of the first: both are the old one
+            second = after.gradients.get(f"{path}.weight_neg")
+            if second is not None:
+                second = negative_weight(second, slopes)
+                for edit in edits:
+                    second = select(second, edit.dim, edit.old_positions()[0])
+                kept = kept + second
+        old_gradients.append(gradient)
+        new_gradients.append(kept)
+    for path in plan.layers:
+        second = after.gradients.get(f"{path}.weight_neg")
+        if second is not None:
+            alive.append(any_nonzero(second))
+            old_gradients.append(second.new_zeros(2))
+            # zero, unless an entry is not finite
+            new_gradients.append(torch.stack(second.aminmax()) * 0)
     return {
         "train_output": difference(before.outputs, after.outputs),
-        "gradient": difference([a for a, _ in pairs], [b for _, b in pairs], floor=FLOOR),
+        "gradient": difference(old_gradients, new_gradients, floor=FLOOR),
         "live_edits": (sum(alive), len(alive)),
         "saved_bytes": (before.saved, after.saved),
     }
 
 
 def check_proof(plan: Plan, proof: Proof) -> None:
-    """An error, if what was to be preserved was not."""
+    """An error, if a difference is larger than it may be."""
     for name, value in _exceeded(asdict(proof)).items():
         raise SwapFailed(
             f"swap: the changed model computes something else ({name.replace('_', ' ')})",
@@ -300,29 +317,30 @@ def check_proof(plan: Plan, proof: Proof) -> None:
             + "".join(f" ({note})" for note in proof.notes[:1]),
             allowed=f"at most {BOUNDS[name]:g}",
             fix="leave out sites with where=; plan.apply tried "
-            + ", ".join(e.site for e in plan.swapped[:4]),
+            + ", ".join(entry.site for entry in plan.swapped[:4]),
         )
 
 
-def _exceeded(found: Mapping[str, Any]) -> dict[str, float]:
+def _exceeded(results: Mapping[str, Any]) -> dict[str, float]:
     """The differences that are larger than they may be."""
-    values = {name: found.get(name) for name in BOUNDS}
-    return {
-        name: value
-        for name, value in values.items()
-        if value is not None and not value <= BOUNDS[name]
-    }
+    exceeded = {}
+    for name, bound in BOUNDS.items():
+        value = results.get(name)
+        if value is not None and not value <= bound:  # not a number exceeds it, too
+            exceeded[name] = value
+    return exceeded
 
 
 def _try(action: Callable[[], Run], *, trained: bool = False) -> Run:
     try:
         return action()
     except Exception as problem:
-        cause = "a size written out in the model's code does that"
+        cause = "the model's code may contain a fixed size"
         if trained:
             cause += ", or an operation in place on what a unit needs for its gradient"
+        done = "trained" if trained else "run"
         raise SwapFailed(
-            f"swap: the changed model cannot be {'trained' if trained else 'run'} ({_first_line(problem)})",
+            f"swap: the changed model cannot be {done} ({_first_line(problem)})",
             fix=f"{cause}; leave out the sites before it with where=",
         ) from problem
 

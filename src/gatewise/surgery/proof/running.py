@@ -22,6 +22,10 @@ SEED = 0
 State = dict[str, Tensor]
 
 
+# Functions with dropout inside, and the place of ``dropout_p`` among their arguments.
+ATTENTION = {"scaled_dot_product_attention": 4, "multi_head_attention_forward": 10}
+
+
 class WithoutDropout(TorchFunctionMode):
     """Dropout passes its input: masks of other widths would differ."""
 
@@ -32,8 +36,12 @@ class WithoutDropout(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if "dropout" in name and "dropout_p" not in kwargs:
             return args[0] if args else kwargs["input"]
-        if name == "scaled_dot_product_attention":
-            kwargs["dropout_p"] = 0.0
+        if name in ATTENTION:
+            place = ATTENTION[name]
+            if len(args) > place:
+                args = (*args[:place], 0.0, *args[place + 1 :])
+            else:
+                kwargs["dropout_p"] = 0.0
         return func(*args, **kwargs)
 
 

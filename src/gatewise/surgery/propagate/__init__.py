@@ -16,8 +16,6 @@ from gatewise.surgery.propagate.maps import to_runs as to_runs
 from gatewise.surgery.propagate.reader_columns import new_columns as new_columns
 from gatewise.surgery.propagate.reader_columns import of_channels as of_channels
 from gatewise.surgery.propagate.reader_columns import readers as readers
-from gatewise.surgery.propagate.rules import BACKWARD_RULES as BACKWARD_RULES
-from gatewise.surgery.propagate.rules import FORWARD_RULES as FORWARD_RULES
 from gatewise.surgery.propagate.sizes import expected_sizes as expected_sizes
 from gatewise.surgery.propagate.sizes import watching_sizes as watching_sizes
 from gatewise.surgery.propagate.sweep import POLICIES as POLICIES

@@ -98,6 +98,12 @@ def doubled(width: int, dim: int, *, interleaved: bool) -> ChannelMap:
     return ChannelMap(dim, index.repeat(2), new.repeat_interleave(width))
 
 
+def resized(width: int, new_width: int, dim: int) -> ChannelMap:
+    """Return the map to ``new_width`` channels: the first ones, then new copies of the first."""
+    index = torch.arange(new_width)
+    return ChannelMap(dim, index % width, index >= width)
+
+
 def concatenated(parts: Sequence[tuple[ChannelMap | None, int]], dim: int) -> ChannelMap:
     """Return the map of tensors that are concatenated along ``dim``.
 

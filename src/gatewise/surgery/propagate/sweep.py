@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gatewise.graph import Node, Reading
 from gatewise.surgery.propagate.edits import Edit, Setting
-from gatewise.surgery.propagate.maps import ChannelMap, doubled, identity
+from gatewise.surgery.propagate.maps import ChannelMap, doubled, identity, resized
 from gatewise.surgery.reasons import Reason, Refusal
 
 # What may be widened besides the layers that read a widened tensor.
@@ -101,6 +101,17 @@ class Sweep:
                 if width % 2:
                     raise Refusal(Reason.ODD, f"{width} channels")
                 self.trace_back(site.input, identity(width // 2, dim))
+
+    def require_widths(self, widths: Mapping[str, int]) -> None:
+        """Require another number of channels at the input of some sites, before the sweep runs.
+
+        The first channels stay. Channels beyond the old width are new copies of the first ones.
+        """
+        for name, width in widths.items():
+            if name in self.reading.found:
+                source = self.reading.found[name].input
+                dim, old = self.channels(source)
+                self.trace_back(source, resized(old, width, dim))
 
     def _visit(self, node: Node, starts: Mapping[Node, str]) -> None:
         """Apply the rule of ``node`` if it or one of its inputs changes."""

@@ -22,9 +22,14 @@ class Widening:
 
 
 def follow(
-    graph: SiteGraph, layouts: Mapping[str, str], policy: str, before: Sequence[Sweep] | None = None
+    graph: SiteGraph,
+    layouts: Mapping[str, str],
+    policy: str,
+    before: Sequence[Sweep] | None = None,
+    *,
+    widths: Mapping[str, int] | None = None,
 ) -> Widening:
-    """Collect the edits for all of the given layouts, in every mode that the model was read in.
+    """Collect the edits for the given layouts or widths, in every mode the model was read in.
 
     Args:
         graph: The model's graph.
@@ -32,6 +37,8 @@ def follow(
         policy: One of ``POLICIES``.
         before: Sweeps of some of these sites. Their sources are needed again, so starting from them
             saves repetitions.
+        widths: The new number of input channels of other sites. Layers that read these channels may
+            then lose columns.
 
     Raises:
         Refusal: The sites cannot be changed together.
@@ -46,6 +53,10 @@ def follow(
         sweep = Sweep(reading, layouts, policy, canonical, FORWARD_RULES, BACKWARD_RULES)
         if before:
             sweep.sources.update(before[place].sources)
+        if widths is not None:
+            sweep.cuts_readers = True
+            sweep.maps.update(before[place].maps if before else {})
+            sweep.require_widths(widths)
         sweeps.append(sweep.run())
         for key, edit in sweep.edits().items():
             if not widening.edits.setdefault(key, edit).same_as(edit):

@@ -32,6 +32,7 @@ class BetaSwap(SiteSwap):
     """``beta``: every maximum becomes its beta form, at most ``within`` from it."""
 
     names = ("beta",)
+    takes_width = False
     can_match = False
 
     def check(self, request: Request) -> Request:

@@ -45,22 +45,32 @@ WEIGHTS = ("copy", "fresh")
 DEFAULTS = {"gate": "hard", "twin": "copy"}
 
 Gates = dict[str, deque[Tensor]]
-_RUNNING: ContextVar[tuple[Gates, ...]] = ContextVar("gatewise_gates", default=())
+# The gates of the calls that are running, each with the level of its swap (how many came before).
+_RUNNING: ContextVar[tuple[tuple[int, Gates], ...]] = ContextVar("gatewise_gates", default=())
+
+
+def _gates_of(level: int) -> Gates | None:
+    """The gates of the innermost running call of the swap with this level."""
+    for running, gates in reversed(_RUNNING.get()):
+        if running == level:
+            return gates
+    return None
 
 
 class GateSource(nn.Module):
     """The gate network's activation, which also makes a gate of its input."""
 
-    def __init__(self, site: str, activation: nn.Module, gate: str) -> None:
+    def __init__(self, site: str, activation: nn.Module, gate: str, level: int) -> None:
         super().__init__()
         self.site = site
+        self.level = level
         self.activation = activation
         self.gate = GATES[gate]()
 
     def forward(self, x: Tensor) -> Tensor:
-        running = _RUNNING.get()
-        if running:
-            running[-1].setdefault(self.site, deque()).append(self.gate(x))
+        gates = _gates_of(self.level)
+        if gates is not None:
+            gates.setdefault(self.site, deque()).append(self.gate(x))
         return self.activation(x)
 
 
@@ -73,17 +83,17 @@ class GaLU(nn.Module):
     def __init__(self, site: str) -> None:
         super().__init__()
         self.site = site
+        self.level = 0  # how many swaps came before the one that installs it
 
     def forward(self, x: Tensor) -> Tensor:
-        running = _RUNNING.get()
-        for gates in reversed(running):
-            waiting = gates.get(self.site)
-            if waiting:
-                return gate_response(x, waiting.popleft().to(x.dtype), x.dtype)
+        gates = _gates_of(self.level)
+        waiting = gates.get(self.site) if gates else None
+        if waiting:
+            return gate_response(x, waiting.popleft().to(x.dtype), x.dtype)
         part = "a part of the network, run without its gate network"
         raise ArgumentError(
             f"galu: there is no gate for {self.site}",
-            got="a call that the gate network did not make" if running else part,
+            got="a call that the gate network did not make" if gates is not None else part,
             fix="call the whole network, and do not run parts of it again (activation checkpoints)",
         )
 
@@ -104,7 +114,7 @@ class RunGateNetwork:
         self.level = level
 
     def __call__(self, network: nn.Module, args: Any, kwargs: Any) -> None:
-        _RUNNING.set((*_RUNNING.get(), {}))
+        _RUNNING.set((*_RUNNING.get(), (self.level, {})))
         with nullcontext() if self.learns else torch.no_grad():
             network.get_submodule(self.holder).get_submodule(GATE_NETWORK)(*args, **kwargs)
 
@@ -128,6 +138,7 @@ class GaluSwap(SiteSwap):
     """
 
     names = ("galu",)
+    takes_width = False
     can_match = False
     hidden_parts = (GATE_NETWORK,)
 
@@ -198,6 +209,7 @@ class GaluSwap(SiteSwap):
     def prepare(self, model: nn.Module, entries: Sequence[Entry], like: Tensor | None) -> Any:
         """The gate network: a copy of the model that makes gates at the entries' sites."""
         network = copy.deepcopy(model)
+        level = Transaction(model).level
         network.__dict__.pop(RECORD, None)
         LoadOriginal.set_steps(network, ())
         sources: dict[Any, nn.Module] = {}
@@ -208,7 +220,8 @@ class GaluSwap(SiteSwap):
                 functional = entry.kind == "functional"
                 old = None if functional else network.get_submodule(entry.path)
                 activation = plain_activation(entry.op, old)
-                sources[slot] = GateSource(entry.options["site"], activation, entry.options["gate"])
+                site = entry.options["site"]
+                sources[slot] = GateSource(site, activation, entry.options["gate"], level)
             placements.append(Placement(entry.site, entry.path, entry.call, sources[slot]))
         place_units(Transaction(network), placements)
         if entries[0].options["twin"] == "fresh":
@@ -225,6 +238,8 @@ class GaluSwap(SiteSwap):
         holder = next(path for path, module in network.named_modules() if id(module) in units)
         network.get_submodule(holder).add_module(GATE_NETWORK, prepared.requires_grad_(learns))
         level = work.level
+        for entry in entries:
+            vars(work.units[entry.site])["level"] = level
         work.others.append(partial(self.uninstall, network, level))
         run = RunGateNetwork(holder, learns=learns, level=level)
         network.register_forward_pre_hook(run, with_kwargs=True)

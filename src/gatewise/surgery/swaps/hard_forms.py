@@ -1,9 +1,11 @@
-r"""How far beta forms are from the maximum they stand for, and the hard unit for one that has reached it.
+r"""How far beta forms are from the maximum they stand for, and the hard units they become.
 
-Note [Distance]. With gates :math:`T = \mathrm{softmax}(\eta u)` of :math:`R` pieces the soft output lies below the
-maximum by :math:`\sum_r T_r (\max u - u_r)`. That is largest when all pieces but one are equally far behind, by
-:math:`t / \eta`: then it is :math:`(R - 1)\,t\,/\,(\eta\,(e^t + R - 1))`, whose maximum over :math:`t` is
-:math:`W((R - 1) / e) / \eta` with Lambert's :math:`W`. For two pieces, whatever their slopes: :math:`0.2785 / \eta`.
+Note [Distance]. With gates :math:`T = \mathrm{softmax}(\eta u)` of :math:`R` pieces the soft output
+lies below the maximum by :math:`\sum_r T_r (\max u - u_r)`. That is largest when all pieces but one
+are equally far behind, by :math:`t / \eta`: then it is
+:math:`(R - 1)\,t\,/\,(\eta\,(e^t + R - 1))`, whose maximum over :math:`t` is
+:math:`W((R - 1) / e) / \eta` with Lambert's :math:`W`. For two pieces, whatever their slopes, it is
+:math:`0.2785 / \eta`.
 """
 
 import math
@@ -20,7 +22,7 @@ BETA_FORMS = (BetaVQ, BetaPool1d, BetaPool2d, BetaChannelPool)
 
 
 def lambert(y: float) -> float:
-    """The solution ``w`` of ``w exp(w) = y`` for ``y >= 0``, by Newton's method, which grows towards it from below."""
+    """The solution ``w`` of ``w exp(w) = y`` for ``y >= 0``, by Newton's method."""
     w = math.log1p(y)
     for _ in range(50):
         w -= (w - y * math.exp(-w)) / (1 + w)
@@ -28,15 +30,15 @@ def lambert(y: float) -> float:
 
 
 def distance_to_maximum(pieces: int, eta: float) -> float:
-    """The largest distance of the beta form of ``pieces`` pieces from their maximum.
+    """The largest distance of a beta form of ``pieces`` pieces from their maximum.
 
-    See Note [Distance].
+    See Note [Distance]. ``eta`` is the steepness of the gates.
     """
     return 0.0 if eta == math.inf or pieces < 2 else lambert((pieces - 1) / math.e) / eta
 
 
 def beta_within(pieces: int, distance: float) -> float:
-    """The beta at which the beta form of ``pieces`` pieces is at most ``distance`` from their maximum."""
+    """The beta at which a form of ``pieces`` pieces is at most ``distance`` from the maximum."""
     eta = lambert((pieces - 1) / math.e) / distance
     return eta / (1 + eta)
 
@@ -51,10 +53,7 @@ def least_eta(module: nn.Module) -> float:
 
 
 def has_reached(module: nn.Module, least: float) -> bool:
-    """Whether every beta of the form is at least ``least``.
-
-    A trained one, as far as its own precision can tell.
-    """
+    """Whether every beta of the form is at least ``least``, in the precision of its parameter."""
     logit = module.beta_logit
     if isinstance(logit, Tensor):
         return float(torch.sigmoid(logit.detach()).min()) >= least
@@ -71,22 +70,26 @@ def count_pieces(module: nn.Module) -> int:
 def hard_unit(module: nn.Module) -> nn.Module:
     """The maximum that the beta form ``module`` stands for."""
     if isinstance(module, BetaPoolNd):
-        at = module.windows
-        made: nn.Module = POOLS[type(module)](
-            at.kernel, at.stride, at.padding, dilation=at.dilation, ceil_mode=at.ceil_mode
+        windows = module.windows
+        unit: nn.Module = POOLS[type(module)](
+            windows.kernel,
+            windows.stride,
+            windows.padding,
+            dilation=windows.dilation,
+            ceil_mode=windows.ceil_mode,
         )
     elif isinstance(module, BetaChannelPool):
-        made = create_unit("maxout", pieces=module.pieces, dim=module.dim)
+        unit = create_unit("maxout", pieces=module.pieces, dim=module.dim)
     else:
         assert isinstance(module, BetaVQ)  # noqa: S101  BETA_FORMS has no others
-        made = _hard_pieces(module)
-    return made.train(module.training)
+        unit = _hard_pieces(module)
+    return unit.train(module.training)
 
 
 def _hard_pieces(module: BetaVQ) -> nn.Module:
     slopes, offsets = module.pieces
-    low, high = min(slopes), max(slopes)
-    if len(slopes) == 2 and not any(offsets) and high == 1:
+    low = min(slopes)
+    if len(slopes) == 2 and not any(offsets) and max(slopes) == 1:
         if low == 0:
             return create_unit("relu")
         if low == -1:

@@ -123,7 +123,7 @@ class IIEUSwap(Swap):
     ) -> None:
         """Count the parameters of each unit once, less those of the modules they replace."""
         seen: set[Any] = set()
-        for request, sites in assigned:
+        for _, sites in assigned:
             for site in sites:
                 if site.name not in draft.units:
                     continue

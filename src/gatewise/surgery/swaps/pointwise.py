@@ -37,6 +37,8 @@ class PointwiseSwap(SiteSwap, default=True):
             if request.unit != site.op:
                 raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
             options = options_as_called(context.graph, site, options)
+            if site.op == "prelu":
+                options.setdefault("slope", _trained_slope(context.modules.get(site.path)))
         return _with_channels(get_unit(request.unit), site, options)
 
     def follows_width(self, options: Mapping[str, Any]) -> bool:
@@ -49,16 +51,22 @@ class PointwiseSwap(SiteSwap, default=True):
         assigned: Sequence[tuple[Request, Sequence[Site]]],
         draft: Draft,
     ) -> None:
-        """Count the parameters of units that learn, and the layers inside them."""
+        """Count the parameters of units that learn, less those of the modules they replace."""
+        replaced: set[str] = set()
         for request, sites in assigned:
-            if not get_unit(request.unit).learns:
-                continue
+            learns = get_unit(request.unit).learns
             for site in sites:
-                if site.name in draft.units:
+                if site.name not in draft.units:
+                    continue
+                if site.kind != "functional":
+                    replaced.add(site.path)
+                if learns:
                     options = {**draft.options[site.name], "device": "meta"}
                     unit = create_unit(request.unit, **options)
                     draft.parameters += parameter_count(unit)
                     draft.operations += _operations_inside(unit, site)
+        for path in replaced:
+            draft.parameters -= parameter_count(context.modules[path])
 
     def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
         """The unit with the entry's options."""
@@ -97,6 +105,17 @@ def _find_unit(name: str) -> Unit:
 
 def _keeps_channels(spec: Unit) -> bool:
     return spec.channel_ratio == 1 and "groups" not in spec.needs
+
+
+def _trained_slope(module: nn.Module | None) -> float:
+    """The slope of a PReLU, or a :class:`Refusal` if it has different ones for its channels."""
+    slopes = getattr(module, "weight", getattr(module, "slope", None))
+    if not isinstance(slopes, Tensor):
+        raise Refusal(Reason.NOT_PRESERVED, "prelu with a weight that is no module's own")
+    values = slopes.detach().flatten()
+    if bool((values != values[0]).any()):
+        raise Refusal(Reason.NOT_PRESERVED, "prelu with different slopes for its channels")
+    return float(values[0])
 
 
 def _with_channels(spec: Unit, site: Site, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 from gatewise.surgery.tools.deployment import DeployReceipt as DeployReceipt
 from gatewise.surgery.tools.deployment import deploy as deploy
+from gatewise.surgery.tools.filter_pairs import candidate_pairs as candidate_pairs
+from gatewise.surgery.tools.filter_pairs import common_direction as common_direction
+from gatewise.surgery.tools.filter_pairs import fitted as fitted
+from gatewise.surgery.tools.filter_pairs import opposite_pairs as opposite_pairs
 from gatewise.surgery.tools.merge_receipts import MergeCurve as MergeCurve
 from gatewise.surgery.tools.merge_receipts import MergePoint as MergePoint
 from gatewise.surgery.tools.merge_receipts import MergeReceipt as MergeReceipt
@@ -10,6 +14,7 @@ from gatewise.surgery.tools.orthogonal_weights import orthogonalize as orthogona
 from gatewise.surgery.tools.pair_merging import merge_curve as merge_curve
 from gatewise.surgery.tools.pair_merging import merge_pairs as merge_pairs
 from gatewise.surgery.tools.paired_relu import PairedReLU as PairedReLU
+from gatewise.surgery.tools.refit import patches as patches
 from gatewise.surgery.tools.width_matching import Match as Match
 from gatewise.surgery.tools.width_matching import match as match
 from gatewise.surgery.tools.width_scaling import match_plan as match_plan

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gatewise.surgery.proof import Receipt
-from gatewise.surgery.tools.opposite_pairs import Pair
+from gatewise.surgery.tools.filter_pairs import Pair
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from gatewise.surgery.proof import (
 from gatewise.surgery.propagate import operations
 from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
 from gatewise.surgery.tools.comparing import agreement, check_difference, relative_error
+from gatewise.surgery.tools.filter_pairs import nearest_mismatch
 from gatewise.surgery.tools.merge_receipts import MergeCurve, MergePoint, MergeReceipt
 from gatewise.surgery.tools.mergeable import Mergeable, find_mergeable
 from gatewise.surgery.tools.merging import (
@@ -32,7 +33,6 @@ from gatewise.surgery.tools.merging import (
     fit_pairs,
     saved_parameters,
 )
-from gatewise.surgery.tools.opposite_pairs import nearest_mismatch
 
 TOLERANCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 NAME = "paired_relu"
@@ -160,6 +160,7 @@ def merge_curve(
     points = []
     for tolerance in checked:
         fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)
+        # The fit computes the same as the merged model, so merging itself is not needed.
         plain = fit.model.to(dtype).train(model.training)
         points.append(_point(task, fit, plain, tolerance, measure))
     return MergeCurve(tuple(points))
@@ -203,6 +204,7 @@ def _read(model: nn.Module, example: Example, where: Where) -> _MergeTask:
             f"merge_pairs: filters can be merged at none of the {len(chosen)} sites",
             got="; ".join(f"{name}: {reason}" for name, reason in list(refused.items())[:3]),
         )
+    # Measured now, because an in-place merge changes the model.
     outputs = outputs_of(model, arguments)
     return _MergeTask(model, graph, sites, refused, arguments, sample, outputs)
 
