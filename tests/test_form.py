@@ -18,8 +18,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "gatewise"
 
 # Bounds over the whole tree.
 FUNCTION_TOKENS_P90 = 250
-TOKENS_PER_LINE = 9.6
-COMPREHENSIONS_PER_1000_LINES = 60
+TOKENS_PER_LINE = 9.3
+COMPREHENSIONS_PER_1000_LINES = 35
 
 NOT_CODE = {
     tokenize.COMMENT,
