@@ -1,4 +1,4 @@
-"""The closed table of torch functions that are activations, under every name torch gives them."""
+"""The torch functions that are activations, under all their names, from the operator table."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 
 
 class Activation(NamedTuple):
-    """What one torch function is: the operation, and whether the function writes into its input."""
+    """The operator of a torch function, and whether the function writes into its input."""
 
     op: str
     inplace: bool
@@ -42,28 +42,27 @@ FUNCTIONS: Mapping[Callable[..., Any], Activation] = _every_name()
 
 
 def activation(function: object) -> Activation | None:
-    """What ``function`` is, or None if it is no activation of the table."""
+    """Return what ``function`` is, or ``None`` if it is no activation of the table."""
     try:
         return FUNCTIONS.get(function)  # type: ignore[arg-type]
-    except TypeError:  # not hashable, so none of torch's
+    except TypeError:  # not hashable, so no function of torch
         return None
 
 
 def arguments_of(op: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given to ``op`` beyond the input and whether to work in place."""
+    """Return the arguments of a call of ``op`` by name, without the input and ``inplace``."""
     named = dict(zip(PARAMETERS[op], args[1:], strict=False)) | dict(kwargs)
-    return {
-        name: value for name, value in named.items() if name not in ("input", "inplace", "self")
-    }
+    for name in ("input", "inplace", "self"):
+        named.pop(name, None)
+    return named
 
 
 def may_be_activation(module: nn.Module) -> bool:
-    """Whether calls of ``module`` are looked at as one activation.
+    """Whether a call of ``module`` may be recorded as one activation.
 
-    A leaf that holds no layer's weights.
-
-    A norm with an activation inside has parameters and buffers, and stays what it is: an owner of a
-    functional call.
+    It must be a unit, or a leaf without buffers and, unless torch defines it as an activation,
+    without parameters. A norm that contains an activation has both: it is the owner of a functional
+    call.
     """
     if isinstance(module, UnitModule):
         return True
@@ -73,5 +72,5 @@ def may_be_activation(module: nn.Module) -> bool:
 
 
 def is_torchs_own(module: nn.Module) -> bool:
-    """Whether ``module`` is one of torch's activation classes, whose inside is one function of the table."""
+    """Whether ``module`` is an activation class of torch, which calls one function of the table."""
     return type(module).__module__ == "torch.nn.modules.activation"

@@ -1,4 +1,4 @@
-"""Run a model in evaluation, in the type it has, and leave it as it was."""
+"""Run a model in eval mode, in the type of its parameters, and leave it unchanged."""
 
 from typing import Any
 
@@ -13,15 +13,21 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
-    """The floating tensors that ``model`` gives out, the example's floating numbers in the type of its parameters."""
-    dtype = next((each.dtype for each in model.parameters() if each.is_floating_point()), None)
+    """Return the floating point outputs of ``model`` in eval mode.
+
+    Args:
+        model: The model.
+        example: Its arguments. Floating point numbers are cast to the type of the parameters.
+    """
+    dtypes = [parameter.dtype for parameter in model.parameters()]
+    dtype = next((dtype for dtype in dtypes if dtype.is_floating_point), None)
     args, kwargs = cast(example, dtype)
     with torch.no_grad(), left_unchanged(model):
         return floating_tensors(model.eval()(*args, **kwargs))
 
 
 def outputs_before(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
-    """:func:`outputs_of` a model as it was given; an example that does not fit is our error."""
+    """Return :func:`outputs_of` the original. An example that does not fit raises ArgumentError."""
     try:
         return outputs_of(model, example)
     except Exception as problem:
@@ -29,7 +35,11 @@ def outputs_before(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
 
 
 def outputs_after(model: nn.Module, example: Arguments, operation: str) -> tuple[Tensor, ...]:
-    """:func:`outputs_of` a changed model; one that cannot be run is our error."""
+    """Return :func:`outputs_of` a changed model.
+
+    Raises:
+        SwapFailed: The model cannot be run. ``operation`` names the function that changed it.
+    """
     try:
         return outputs_of(model, example)
     except Exception as problem:
@@ -38,14 +48,14 @@ def outputs_after(model: nn.Module, example: Arguments, operation: str) -> tuple
 
 
 def few(model: nn.Module, example: Any) -> Any:
-    """Two of the samples, where the example is one batch.
+    """Return the first two samples of a batch, which are enough to read a model.
 
-    Reading a model takes shapes and no numbers.
+    The whole example is returned if it is no single batch, or if the model cannot run on two.
     """
     if not isinstance(example, Tensor) or example.dim() < 2 or len(example) <= 2:
         return example
     try:
         outputs_of(model, ((example[:2],), {}))
     except Exception:
-        return example  # its first dimension counts something else
+        return example  # its first dimension is not the batch
     return example[:2]

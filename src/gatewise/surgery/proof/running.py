@@ -47,7 +47,7 @@ class WithoutDropout(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class Run:
-    """What one run gave: outputs, gradients by parameter name, and the bytes kept for the backward pass."""
+    """The result of one run: outputs, gradients by parameter, and bytes saved for backward."""
 
     outputs: tuple[Tensor, ...]
     gradients: dict[str, Tensor]
@@ -159,7 +159,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def weighted(output: Tensor) -> Tensor:
-    """A number that depends on every element differently, so that no gradient cancels by symmetry."""
+    """Return a randomly weighted sum, so that no gradient cancels by symmetry."""
     generator = torch.Generator().manual_seed(SEED)
     return (output * torch.randn(output.shape, generator=generator).to(output)).sum()
 
