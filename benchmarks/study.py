@@ -66,7 +66,7 @@ def measure(way: str, folder: Path) -> tuple[float, float]:
     program = [sys.executable, __file__, way, folder]
     said = subprocess.run(  # noqa: S603  our own command, with fixed arguments
         program, stdout=subprocess.PIPE, text=True, check=True, env=one_thread
-    ).stdout  # noqa: S603
+    ).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return float(said), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -90,7 +90,7 @@ def join(names: Iterable[str], empty: str = "none") -> str:
     return ", ".join(names) or empty
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
+def joined(names: Sequence[str], most: int = 3) -> str:
     """Return a list for a sentence: ``a, b and c``, or ``a, b and 4 more``.
 
     Args:

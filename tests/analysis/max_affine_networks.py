@@ -35,10 +35,12 @@ def _trained_norms(model: nn.Module) -> nn.Module:
 
 
 def _build() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
-    conv = lambda a, b: nn.Conv2d(a, b, 3, padding=1)  # noqa: E731
-    dense = lambda *units: nn.Sequential(
-        nn.Linear(5, 8), units[0], nn.Linear(8, 8), units[1], nn.Linear(8, 3)
-    )  # noqa: E731
+    def conv(channels: int, filters: int) -> nn.Conv2d:
+        return nn.Conv2d(channels, filters, 3, padding=1)
+
+    def dense(first: nn.Module, second: nn.Module) -> nn.Sequential:
+        return nn.Sequential(nn.Linear(5, 8), first, nn.Linear(8, 8), second, nn.Linear(8, 3))
+
     pooled = (
         conv(1, 3),
         nn.ReLU(),

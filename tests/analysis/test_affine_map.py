@@ -28,7 +28,7 @@ def matrix(layer: nn.Module, shape: torch.Size) -> Tensor:
 
 
 def chain_product(model: nn.Sequential, x: Tensor) -> tuple[Tensor, Tensor]:
-    """``A`` and ``b`` of a chain at one input (1, *input), by multiplying the layers' matrices with recorded gates."""
+    """``A`` and ``b`` of a chain at one input (1, *input), from matrices and recorded gates."""
     A, b = torch.eye(x.numel(), dtype=DOUBLE), torch.zeros(x.numel(), dtype=DOUBLE)
     with torch.no_grad():
         for layer in model:

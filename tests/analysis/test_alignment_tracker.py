@@ -73,11 +73,11 @@ def test_it_follows_the_training_and_leaves_the_model_as_it_is():
             optimiser.zero_grad()
             (model(X).squeeze(1) - Y).square().mean().backward()
             optimiser.step()
-    assert [record.step for record in tracker.seen] == [0, 2, 4]
-    assert len({record.nu["K"] for record in tracker.seen}) == 3
+    assert [record.step for record in tracker.records] == [0, 2, 4]
+    assert len({record.nu["K"] for record in tracker.records}) == 3
     for a, b in zip(watched.parameters(), alone.parameters(), strict=True):
         assert torch.equal(a, b) and a.dtype == torch.float32
-    assert tracker.seen[0].nu["K"] == pytest.approx(nu(gram(soft_galu(), PARTS["K"])), rel=1e-8)
+    assert tracker.records[0].nu["K"] == pytest.approx(nu(gram(soft_galu(), PARTS["K"])), rel=1e-8)
 
 
 def test_the_share_of_the_time_is_measured():

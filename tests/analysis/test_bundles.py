@@ -133,7 +133,7 @@ def test_lemma_4_1_holds_exactly_over_all_signs_of_all_weights(gate: str):
 
 
 def sampled_products(seed: int, draws: int) -> tuple[Tensor, Tensor]:
-    """Products of two inputs' outputs for many draws, (draws, 3), and what lemma 4.1 says of their means, (3,)."""
+    """Products of two outputs for many draws, (draws, 3), and their means by lemma 4.1, (3,)."""
     generator = torch.Generator().manual_seed(seed)
     model = gw.nn.DeepGatedConvNetwork(
         (2, 5, 5),

@@ -1,6 +1,6 @@
-"""Definition 3.1 against every path and every weight, and the two kernels of soft-GaLU networks over all signs.
+"""Definition 3.1 against every path and weight, and two kernels of soft-GaLU networks.
 
-For convolutions paths are walked one by one, gates are written out here, and weights are moved one by one.
+For convolutions, paths are enumerated, gates are written out, and weights are moved one by one.
 """
 
 import dataclasses
@@ -183,7 +183,7 @@ def test_the_kernels_of_lemma_3_1_hold_exactly_over_all_signs_of_the_weights():
 
 
 def mean_kernels(model, x: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
-    """The tangent kernels of strengths and of gates, on average over all signs of weights of size ``sigma``."""
+    """The mean tangent kernels of strengths and gates over all signs of weights of ``sigma``."""
     names = [name for name, _ in model.named_parameters() if name.startswith("weights")]
     shapes = [weight.shape for weight in model.strength_parameters()]
     counts = [shape.numel() for shape in shapes]
@@ -210,7 +210,7 @@ def mean_kernels(model, x: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
 
 
 def test_part_iii_holds_for_flattened_convolutions_too():
-    """No two paths share all their weights there, so each counts by itself, with the inputs it starts from."""
+    """No two paths share all their weights, so each counts separately with its input."""
     sigma, x = 0.8, torch.randn(3, 1, 3, dtype=torch.float64)
     options = {"padding": "circular", "gate": "soft_galu", "sigma": sigma, "dtype": torch.float64}
     model = gw.nn.DeepGatedConvNetwork((1, 3), (2, 1), 2, **options)  # 4 + 4 + 3 weights

@@ -82,7 +82,7 @@ def test_what_makes_no_film_is_said() -> None:
         gw.film([network(0).state_dict()], POINTS)
     with pytest.raises(ArgumentError, match="checkpoint 1 does not fit"):
         gw.film([{"0.weight": torch.zeros(3, 3)}], POINTS, model=network(0))
-    with pytest.raises(ArgumentError, match="checkpoint 1 is not one"):
+    with pytest.raises(ArgumentError, match="checkpoint 1 is not a checkpoint"):
         gw.film([3], POINTS, model=network(0))  # type: ignore[list-item]
     with pytest.raises(ArgumentError, match="seconds"):
         gw.film([network(0)], POINTS, seconds=0.0)

@@ -52,7 +52,7 @@ def layer(**options) -> tuple[nn.Conv2d, Tensor, Tensor]:
 
 
 def roots(unit: nn.Module, channel: int, feature: float) -> list[float]:
-    """All responses of a channel that have this feature, from sign changes over a grid and bisection."""
+    """All responses of a channel with this feature, by sign changes on a grid and bisection."""
 
     def miss(t: Tensor) -> Tensor:
         with torch.no_grad():
@@ -78,7 +78,7 @@ def rows_of(conv: nn.Conv2d, shape: torch.Size) -> Tensor:
 def by_hand(
     conv: nn.Conv2d, x: Tensor, y: Tensor, unit: nn.Module, region: int
 ) -> tuple[Tensor, int]:
-    """Each region's largest feature, the one response that has it, and the pseudo-inverse of those rows."""
+    """The pseudo-inverse of the rows whose features are the largest of their regions."""
     unit = unit.double()
     with torch.no_grad():
         z = unit(y)
@@ -122,7 +122,8 @@ def test_features_that_give_all_back_are_solved_in_closed_form() -> None:
 def test_the_phases_are_what_any_unit_of_their_curve_gives_back(name: str) -> None:
     y = layer()[2]
     y[0, 0, 0, :2] = torch.tensor([0.0, 1e-12], dtype=torch.float64)
-    quick, slow = InvertibleFeatures(name, 3).parts(y), InvertibleFeatures(gw.create_unit(name), 3).parts(y)
+    quick = InvertibleFeatures(name, 3).parts(y)
+    slow = InvertibleFeatures(gw.create_unit(name), 3).parts(y)
     for one, other in zip(quick, slow, strict=True):
         assert len(one) == len(other) and all(map(torch.equal, one, other))
 

@@ -83,7 +83,7 @@ def test_a_fine_grid_sees_no_pattern_that_is_not_a_region(form: str):
 
 
 def feasible(model: nn.Sequential, window: gw.analysis.Partition, signs: tuple[int, ...]) -> bool:
-    """Whether a pattern has a point in the window with a ball around it, by a linear program in (u, v, radius)."""
+    """Whether a pattern contains a ball in the window, by a linear program in (u, v, radius)."""
     plane = window.slice.plane.T.numpy()  # (inputs, 3)
     rows, taken = [], 0
     for layer in model[:-1]:

@@ -39,7 +39,7 @@ def test_an_exact_partition_is_drawn_with_all_its_polygons():
     axes = found.plot()
     assert len(axes.collections[0].get_paths()) == found.count
     axes.figure.canvas.draw()
-    assert str(found.count) in repr(found) and "<pre>" in found._repr_html_()
+    assert str(found.count) in repr(found) and "<code>" in found._repr_html_()
 
 
 class ViewChanged(nn.Module):

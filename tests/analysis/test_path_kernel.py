@@ -182,7 +182,7 @@ def test_counts_of_real_gates_are_not_called_inexact():
 
 
 def test_random_gates_have_the_kernel_that_lemma_2_4_says_on_average():
-    """lambda(s, s) is (mu w)^(d-1) and lambda(s, s') is (mu^2 w)^(d-1) on average over the coins."""
+    """On average lambda(s, s) is (mu w)^(d-1) and lambda(s, s') is (mu^2 w)^(d-1)."""
     n, w, d, mu = 60, 40, 3, 0.5
     model = gw.nn.DeepGatedNetwork(2, w, d, gate="random", mu=mu, examples=n)
     kernel = gw.path_kernel(model, torch.randn(n, 2), index=torch.arange(n))
@@ -257,7 +257,7 @@ def folded(*weights: float) -> nn.Module:
 
 
 def test_a_negative_lambda_has_no_logarithm_and_a_positive_one_has():
-    """Two inputs of opposite sign have opposite first gates, and the absolute values behind them have equal ones."""
+    """Inputs of opposite sign have opposite first gates, and equal gates after them."""
     model, x = folded(1.0, 2.0, 3.0), torch.tensor([[1.0], [-1.0]])
     assert gw.path_kernel(model, x).tolist() == [[3.0**9, -(3.0**9)], [-(3.0**9), 3.0**9]]
     with pytest.raises(ArgumentError, match="2 negative numbers"):

@@ -1,4 +1,4 @@
-"""Rademacher complexities against all signs one by one, and the bound as printed against a counterexample."""
+"""Rademacher complexities against all signs, and the printed bound against a counterexample."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from gatewise.errors import ArgumentError
 
 
 def by_hand(rows: list[list[float]]) -> tuple[float, float, float]:
-    """Mean over all signs of the suprema over functions, and for CReLU over unit weights as well."""
+    """The mean over all signs of the suprema over functions, and for CReLU over unit weights."""
     length = len(rows[0])
     base = relu = crelu = 0.0
     for signs in itertools.product((-1, 1), repeat=length):

@@ -36,7 +36,7 @@ CASES["circular, mean-free"].weight.data -= CASES["circular, mean-free"].weight.
 
 
 def dense(conv: nn.Module, shape: torch.Size) -> Tensor:
-    """The matrix of the convolution without its bias (responses, unknowns), from one unit vector at a time."""
+    """The matrix (responses, unknowns) of a convolution without bias, column by column."""
     units = torch.eye(shape.numel(), dtype=torch.float64).reshape(-1, *shape)
     return conv._conv_forward(units, conv.weight.double(), None).flatten(1).T.detach()
 

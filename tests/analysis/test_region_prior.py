@@ -1,4 +1,4 @@
-"""Priors of regions: the closed form, its expectation at initialisation, and the mixture they come from."""
+"""Priors of regions: the closed form, its mean at initialisation, and the mixture behind it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Eigenvalues, their curve, condition and effective rank of a kernel, against closed forms and numpy."""
+"""Eigenvalues, curve, condition and effective rank, against closed forms and numpy."""
 
 import math
 

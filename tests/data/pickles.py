@@ -1,4 +1,4 @@
-"""Writes pickles as Python 2 wrote CIFAR's batches, instruction by instruction, good and hostile ones."""
+"""Write pickles as Python 2 wrote the batches of CIFAR, correct and hostile ones."""
 
 import struct
 from collections.abc import Sequence

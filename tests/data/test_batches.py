@@ -1,4 +1,4 @@
-"""CIFAR's pickles are read as Python would read them, and a pickle that would act is refused without having acted."""
+"""Batches of CIFAR are read as Python reads them; a pickle that runs code is refused."""
 
 import pickle
 import random

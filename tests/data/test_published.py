@@ -1,4 +1,4 @@
-"""A file of a data set is used when it is the published one, and refused with both digests when it is not."""
+"""A file is used if it is the published one, and refused with both digests if it is not."""
 
 import errno
 import gzip

@@ -20,11 +20,11 @@ from gatewise.data import (
     Form,
     Published,
     Split,
-    shuffled_pixels,
     catalogue,
     datasets,
     load,
     moments,
+    shuffled_pixels,
     state,
 )
 from gatewise.data.sets import mnist, parse_matlab

@@ -1,4 +1,4 @@
-"""Deep gated networks: each kind against its definition, its special cases, what trains, and how they start."""
+"""Deep gated networks: definition, special cases, what trains, and initial weights."""
 
 import math
 from functools import partial
@@ -278,7 +278,7 @@ def test_one_example_alone_gives_its_row():
 
 OVERFLOW = "several linear maps in a row overflow by themselves"
 LEFT_OUT = {
-    "autocast_keeps_the_input_dtype": "a network made of torch's own layers does as they do under autocast",
+    "autocast_keeps_the_input_dtype": "layers of torch do as they do under autocast",
     "exports_to_onnx": "gated layers are exported in their own tests",
     "the_largest_numbers_never_give_nan": OVERFLOW,
     "the_largest_numbers_everywhere_never_give_nan": OVERFLOW,

@@ -1,4 +1,4 @@
-"""The kit: places are where the numbers say, nothing is left out in silence, pictures hold their pixels."""
+"""The chart model: points are where their numbers say, and nothing is left out silently."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""The page of a comparison says what is shown and no more, and nothing in a study can become markup."""
+"""The page of a comparison says what was shown, and no text of a study becomes markup."""
 
 import copy
 import json

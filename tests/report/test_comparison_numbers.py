@@ -313,7 +313,7 @@ def test_the_ranks(page, truths):
 
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_the_seeds_needed(page, truths, backbone):
-    """By looking for the smallest number of seeds whose t-test has a power of 0.8 at the shared level."""
+    """Search the smallest number of seeds whose t-test has a power of 0.8 at the shared level."""
     for row in table(page, f"{backbone}: seeds needed"):
         gap = 100 * truths[backbone].gaps[row["unit"].text]
         spread = float(np.std(gap, ddof=1))
@@ -380,10 +380,8 @@ def test_the_answer_names_just_what_differs_and_by_how_much(page, truths):
         else:
             assert f"{unit} " not in cost
     for words, what in (("FLOPs", "flops"), ("parameters", "parameters")):
-        assert (
-            f"{words} {span([truths[b].ratio(u, what) for b in BACKBONES for u in UNITS])} for all units"
-            in cost
-        )
+        ratios = [truths[b].ratio(u, what) for b in BACKBONES for u in UNITS]
+        assert f"{words} {span(ratios)} for all units" in cost
     sure = next(line.text for line in lines if line.text.startswith("How certain"))
     for backbone in BACKBONES:
         said_there = float(re.search(rf"([\d.]+) points on {backbone}", sure)[1])

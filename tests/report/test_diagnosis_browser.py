@@ -55,7 +55,10 @@ def test_nothing_fails_to_load_and_nothing_is_fetched(browser, path) -> None:
 
 def test_every_link_of_the_table_leads_to_its_section(browser, path) -> None:
     page = browser.open(path)
-    script = "[...document.querySelectorAll('.kit-table a')].map(a => [a.getAttribute('href'), a.textContent])"
+    script = (
+        "[...document.querySelectorAll('.kit-table a')]"
+        ".map(a => [a.getAttribute('href'), a.textContent])"
+    )
     links = page.evaluate(script)
     assert len(links) >= 10
     for target, title in links:
@@ -84,14 +87,18 @@ def test_folded_parts_open_and_charts_zoom(browser, path) -> None:
 
 def test_a_film_is_played_one_picture_at_a_time(browser, path) -> None:
     page = browser.open(path)
-    shown = "[...document.querySelectorAll('.film .many > *')].map(each => getComputedStyle(each).display !== 'none')"
+    shown = (
+        "[...document.querySelectorAll('.film .many > *')]"
+        ".map(frame => getComputedStyle(frame).display !== 'none')"
+    )
     assert page.evaluate(shown) == [True, True, True]
     page.click(".film .tools button")
     assert page.evaluate(shown) == [True, False, False]
     settle(page, f"{shown}[1]")  # and it goes on by itself
     page.click(".film .tools button")
     page.evaluate(
-        "(() => {const s = document.querySelector('.film input'); s.value = 2; s.dispatchEvent(new Event('input'));})()"
+        "(() => {const s = document.querySelector('.film input'); s.value = 2;"
+        "s.dispatchEvent(new Event('input'));})()"
     )
     assert page.evaluate(shown) == [False, False, True]
     assert (
@@ -124,7 +131,10 @@ def test_names_in_a_picture_of_regions_move_with_it_and_are_light_on_dark(
     made = tmp_path / "page.html"
     made.write_text(sheet_page(Sheet("t", "", [], [Section("s", [drawn])])), encoding="utf-8")
     page = browser.open(made, dark=True)
-    at = "['x', 'y'].map(name => parseFloat(document.querySelector('.regions .mark').getAttribute(name)))"
+    at = (
+        "['x', 'y'].map(name => "
+        "parseFloat(document.querySelector('.regions .mark').getAttribute(name)))"
+    )
     assert page.evaluate(at) == [25, 25]
     page.evaluate(
         "document.querySelector('.regions .tools button').click()"
@@ -155,7 +165,8 @@ def test_names_below_a_chart_do_not_touch(browser, path, width) -> None:
     page = browser.open(path, width=width)
     page.look(width=width)
     touching = page.evaluate("""[...document.querySelectorAll('svg.across')].filter(axis => {
-        const boxes = [...axis.querySelectorAll('text')].map(t => t.getBoundingClientRect()).filter(b => b.width);
+        const boxes = [...axis.querySelectorAll('text')]
+            .map(t => t.getBoundingClientRect()).filter(b => b.width);
         return boxes.some((b, i) => i && b.left < boxes[i - 1].right + 2);}).length""")
     assert touching == 0
 

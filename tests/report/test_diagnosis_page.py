@@ -32,7 +32,7 @@ DECIDING = {"format", "state", "bytes"}
 
 @pytest.fixture(scope="module")
 def record() -> dict[str, Any]:
-    """A real diagnosis of a small network, every question answered, one made to fail and one not to apply."""
+    """A real diagnosis with every question answered, one failed, one that does not apply."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),

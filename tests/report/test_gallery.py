@@ -1,4 +1,4 @@
-"""The gallery page: nothing in a record can become markup, nothing is fetched, headings and labels are in order."""
+"""The gallery page: no text becomes markup, nothing is fetched, headings are in order."""
 
 import dataclasses
 import os

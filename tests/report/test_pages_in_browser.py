@@ -104,7 +104,8 @@ def test_no_text_in_a_drawing_is_smaller_on_a_narrow_screen(page):
         page.look(width=width)
         sizes.append(
             page.evaluate(
-                "Math.min(...[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height))"
+                "Math.min(...[...document.querySelectorAll('svg text')]"
+                ".map(t => t.getBoundingClientRect().height))"
             )
         )
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01) and sizes[1] >= 11
@@ -132,7 +133,8 @@ def test_zoom_shows_a_part_with_its_own_ticks_and_comes_back(page):
     assert box == pytest.approx([187.5, 187.5, 625, 625])
     # every tick still stands at its own value
     off = page.evaluate(f"""(() => {{
-        const axis = {CHART}.querySelector('svg.across'), low = +axis.dataset.low, high = +axis.dataset.high;
+        const axis = {CHART}.querySelector('svg.across');
+        const low = +axis.dataset.low, high = +axis.dataset.high;
         return Math.max(...[...axis.querySelectorAll('text')].map(t => {{
             const value = +t.textContent.replaceAll(',', '').replace('\\u2212', '-');
             const at = ((value - low) / (high - low) * 1000 - {box[0]}) / {box[2]} * 100;
@@ -164,10 +166,9 @@ def node_texts(html: str, tag: str) -> list[str]:
 
 def test_zoomed_charts_move_with_the_pointer(page):
     page.click(".many .plot:not(.small) .tools button:nth-child(1)")
-    x, y, width = (
-        page.evaluate(f"""(() => {{const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
+    x, y, width = page.evaluate(f"""(() => {{
+            const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
         return [b.x + b.width / 2, b.y + b.height / 2, b.width];}})()""")
-    )
     page.mouse("mousePressed", x, y, button="left", clickCount=1)
     page.mouse("mouseMoved", x - width / 10, y, button="left", buttons=1)
     page.mouse("mouseReleased", x - width / 10, y, button="left")
@@ -179,12 +180,14 @@ def test_zoomed_charts_move_with_the_pointer(page):
 
 def test_the_wheel_zooms_only_with_a_modifier(page):
     page.evaluate(f"{CHART}.scrollIntoView({{block: 'center'}})")
-    x, y = (
-        page.evaluate(f"""(() => {{const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
+    x, y = page.evaluate(f"""(() => {{
+            const b = {CHART}.querySelector('svg.field').getBoundingClientRect();
         return [b.x + b.width / 2, b.y + b.height / 2];}})()""")
-    )
     view = f"{CHART}.querySelector('svg.data').getAttribute('viewBox')"
-    wheel = "new WheelEvent('wheel', {{deltaY: -100, ctrlKey: {}, clientX: {}, clientY: {}, cancelable: true}})"
+    wheel = (
+        "new WheelEvent('wheel', "
+        "{{deltaY: -100, ctrlKey: {}, clientX: {}, clientY: {}, cancelable: true}})"
+    )
     page.evaluate(
         f"{CHART}.querySelector('svg.field').dispatchEvent({wheel.format('false', x, y)})"
     )
@@ -246,9 +249,14 @@ def test_a_copy_as_latex_is_escaped(page):
 
 def test_long_tables_can_be_filtered(page):
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    shown = """(() => {const box = [...document.querySelectorAll('.kit-table')].find(t => t.querySelector('input'));
-        const input = box.querySelector('input'); input.value = 'PSC conv'; input.dispatchEvent(new Event('input'));
-        return [...box.querySelectorAll('tbody tr')].filter(r => !r.hidden).map(r => r.cells[0].textContent);})()"""
+    shown = """(() => {
+        const boxes = [...document.querySelectorAll('.kit-table')];
+        const box = boxes.find(t => t.querySelector('input'));
+        const input = box.querySelector('input');
+        input.value = 'PSC conv';
+        input.dispatchEvent(new Event('input'));
+        const rows = [...box.querySelectorAll('tbody tr')].filter(r => !r.hidden);
+        return rows.map(r => r.cells[0].textContent);})()"""
     assert page.evaluate(shown) == ["psc"] * 6
 
 
@@ -264,5 +272,6 @@ def test_everything_can_be_reached_and_worked_by_keyboard(page):
 def test_on_paper_there_are_no_buttons(page):
     page.look(print=True)
     assert page.evaluate(
-        "[...document.querySelectorAll('.tools')].every(t => getComputedStyle(t).display === 'none')"
+        "[...document.querySelectorAll('.tools')]"
+        ".every(t => getComputedStyle(t).display === 'none')"
     )

@@ -51,7 +51,7 @@ def test_shares(value, text):
     ],
 )
 def test_lists_in_sentences(names, text):
-    assert words.listed(names) == text
+    assert words.joined(names) == text
 
 
 def test_counts_have_their_noun():

@@ -338,7 +338,7 @@ def test_where_no_ratio_fits_single_widths_are_moved():
     made = plan(model, "crelu", x, match="flops", width="half")
     assert (
         abs(made.operations[1] / made.operations[0] - 1) <= 0.01
-        and "a little more or less" in made.notes[-1]
+        and "slightly more or less" in made.notes[-1]
     )
     new = made.apply(model, inplace=False)
     assert abs(cost(new, "flops", x) / cost(model, "flops", x) - 1) <= 0.015

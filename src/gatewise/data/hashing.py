@@ -13,7 +13,9 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError
 
+# Purposes of random numbers. A number keeps its purpose for ever: results depend on it.
 STREAMS = {"augment": 1, "order": 2, "split": 3, "synthetic": 4, "test shift": 5}
+# Shifts and factors of splitmix64.
 ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 STEP = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio
 LAST_SHIFT = 31

@@ -145,6 +145,7 @@ def read_other(home: Path, file: Published, *, fetch: str) -> bytes:
 
 
 def _read_checked(path: Path, form: Form) -> bytes:
+    # A longer file is not read to its end: one byte more is enough to refuse it.
     limit = form.size or LARGEST
     data = _read(path, limit)
     actual = digest(data)

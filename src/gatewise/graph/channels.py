@@ -42,6 +42,7 @@ def channel_dims(graph: Graph) -> Dims:
             dim = _inherited(node, dims)
         if dim is not None:
             dims[node] = dim
+    # Backwards: a tensor that no layer before it tells about has the channels its readers expect.
     for node in reversed(graph.nodes):
         for user in node.users:
             if node in dims or not node.shape:

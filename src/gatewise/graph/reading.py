@@ -106,6 +106,7 @@ def find_sites(
             "model: neither torch.export nor make_fx can read it",
             got="; ".join(notes),
         )
+    # Both modes have mostly the same notes.
     for reading in readings.values():
         notes += [note for note in unrecognised(reading.graph) if note not in notes]
     return SiteGraph(_merge(readings), readings, _aliases(model), tuple(notes))
@@ -173,6 +174,7 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
             earlier.add(other.output)
         same_call = other.path == site.path and other.call == site.call
         place += same_call and other.order < site.order
+    # A place in code that runs in several calls of the owner is shared by them.
     owner_calls = set()
     for node in reading.graph:
         owner_calls.update(call for path, call in node.scopes if path == owner)

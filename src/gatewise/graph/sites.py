@@ -111,8 +111,9 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
         path, call = node.scope
         if node.scope in unit_calls:
             module_calls.add(node.scope)
-            unit, *ends = unit_calls[node.scope]
-            sites.append(Found(path, call, _module_kind(path, modules, calls), unit, *ends, order))
+            unit, source, result = unit_calls[node.scope]
+            kind = _module_kind(path, modules, calls)
+            sites.append(Found(path, call, kind, unit, source, result, order))
             continue
         ends = _module_call(node, by_scope[node.scope], modules)
         if ends is None:
@@ -135,6 +136,7 @@ def _module_call(
     module = modules.get(path)
     if not path or module is None or any(True for _ in module.children()):
         return None
+    # A weight matrix makes it a layer.
     if any(parameter.dim() > 1 for parameter in module.parameters(recurse=False)):
         return None
     if any(member.op not in ELEMENTWISE | BROADCAST for member in inside):
@@ -168,7 +170,7 @@ def _unit_calls(
     by_scope: Mapping[Scope, Sequence[Node]], modules: dict[str, nn.Module]
 ) -> dict[Scope, tuple[str, Node, Node]]:
     """Return name, input and output of each call of a unit that is not one activation operator."""
-    names = {spec.module: name for name, spec in registered_units().items()}
+    names: dict[type, str] = {unit.module: name for name, unit in registered_units().items()}
     calls: dict[Scope, tuple[str, Node, Node]] = {}
     for scope, inside in by_scope.items():
         module = modules.get(scope[0])

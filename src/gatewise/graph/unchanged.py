@@ -87,6 +87,7 @@ class _ModelState:
         self.parameters = [_ParameterState(parameter) for parameter in parameters]
 
     def restore(self) -> None:
+        # Modules before parameters: a replaced parameter is put back, then its state.
         self.random.restore()
         for module in self.modules:
             module.restore()

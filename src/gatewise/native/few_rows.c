@@ -1,8 +1,8 @@
-/* Products of a few rows with a large matrix, `x w'` and `d w`, that read the matrix once and as it lies.
+/* Products of a few rows with a large matrix, `x w'` and `d w`, that read the matrix once and without a copy.
 
-   A library's product packs the matrix before it multiplies, which takes longer than the products themselves if there
-   are few rows. Here twelve rows are packed instead, a block of them at a time, and two vectors of the matrix meet all
-   twelve while they are in registers: 24 sums, two vectors and one more fill what there is. */
+   A matrix library packs the matrix before it multiplies. With few rows that takes longer than the products. Here the
+   rows are packed instead, twelve at a time and block by block. Two vectors of the matrix are multiplied by all twelve
+   rows while they are in registers: 24 sums, two vectors and one more fill the registers. */
 
 #include <stdint.h>
 
@@ -18,8 +18,8 @@ typedef struct {
 
 #define ROWS 12
 #define LANES 16
-#define BLOCK 512 /* inputs at once: twelve rows of them stay in the first cache */
-#define TOGETHER 8 /* rows of w that are read side by side on the way back: more would share the same places of a cache */
+#define BLOCK 512 /* inputs at a time: twelve rows of them fit in the L1 cache */
+#define TOGETHER 8 /* rows of w read side by side in the backward product: more would compete for the same cache lines */
 #define AVX512 __attribute__((target("avx512f")))
 #define UNROLLED _Pragma("GCC unroll 12")
 
@@ -27,7 +27,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static AVX512 __mmask16 lanes(int64_t count) { return (__mmask16)(count >= LANES ? 0xffff : (1u << count) - 1); }
 
-/* Vectors of all twelve rows side by side; rows and numbers that are not there are zero. */
+/* Pack the vectors of twelve rows side by side. Missing rows and numbers are zero. */
 static AVX512 void pack(const FewRows *p, int64_t row, int64_t from, int64_t count, float *packed) {
     for (int64_t k = 0; k < count; k += LANES)
         for (int64_t r = 0; r < ROWS; r++) {
@@ -37,7 +37,7 @@ static AVX512 void pack(const FewRows *p, int64_t row, int64_t from, int64_t cou
         }
 }
 
-/* Inner products of `count` inputs with rows `o` and `o + 1` of w, or with row `o` twice, added to what is there. */
+/* Add the inner products of `count` inputs with rows `o` and `o + 1` of w, or with row `o` twice at the end. */
 static AVX512 void add_products(const FewRows *p, int64_t row, int64_t from, int64_t count, int64_t o,
                                 const float *packed) {
     const float *one = p->w + o * p->w_step + from, *two = o + 1 < p->outputs ? one + p->w_step : one;
@@ -47,7 +47,7 @@ static AVX512 void add_products(const FewRows *p, int64_t row, int64_t from, int
     for (int64_t k = 0; k < count; k += LANES) {
         __mmask16 there = lanes(count - k);
         __m512 left = _mm512_maskz_loadu_ps(there, one + k), right = _mm512_maskz_loadu_ps(there, two + k);
-        _mm_prefetch(one + ahead + k, _MM_HINT_T0); /* a jump to the next rows is not foreseen by the processor */
+        _mm_prefetch(one + ahead + k, _MM_HINT_T0); /* the processor does not predict the jump to the next rows */
         _mm_prefetch(two + ahead + k, _MM_HINT_T0);
         UNROLLED for (int r = 0; r < ROWS; r++) {
             __m512 x = _mm512_loadu_ps(packed + k * ROWS + r * LANES);
@@ -55,7 +55,7 @@ static AVX512 void add_products(const FewRows *p, int64_t row, int64_t from, int
             b[r] = _mm512_fmadd_ps(x, right, b[r]);
         }
     }
-    float first[ROWS], second[ROWS]; /* with an index that varies the sums could not stay in registers */
+    float first[ROWS], second[ROWS]; /* a variable index would move the sums out of the registers */
     UNROLLED for (int r = 0; r < ROWS; r++) first[r] = _mm512_reduce_add_ps(a[r]), second[r] = _mm512_reduce_add_ps(b[r]);
     for (int r = 0; r < ROWS && row + r < p->rows; r++) {
         float *place = p->found + (row + r) * p->step + o;
@@ -64,7 +64,7 @@ static AVX512 void add_products(const FewRows *p, int64_t row, int64_t from, int
     }
 }
 
-/* x w', into a `found` that is zero. */
+/* x w', added to `found`. */
 AVX512 void gw_few_rows_forward(const FewRows *p) {
     float packed[BLOCK * ROWS];
     for (int64_t row = 0; row < p->rows; row += ROWS)
@@ -75,7 +75,7 @@ AVX512 void gw_few_rows_forward(const FewRows *p) {
         }
 }
 
-/* Two vectors of the sums, with `some` rows of w from `o` on. */
+/* Add the multiples of `some` rows of w, from row `o`, to two vectors of the sums. */
 static AVX512 void add_multiples(const FewRows *p, int64_t o, int64_t some, int64_t k, int64_t left, const float *given,
                                  float *sums) {
     __mmask16 first = lanes(left), second = left > LANES ? lanes(left - LANES) : 0;
@@ -99,7 +99,7 @@ static AVX512 void add_multiples(const FewRows *p, int64_t o, int64_t some, int6
     }
 }
 
-/* d w. `space` is for 12 numbers an output. */
+/* d w. `space` holds 12 numbers for each output. */
 AVX512 void gw_few_rows_backward(const FewRows *p, float *space) {
     float sums[BLOCK * ROWS];
     for (int64_t row = 0; row < p->rows; row += ROWS) {

@@ -1,8 +1,8 @@
 /* Add a layer's part of a tangent kernel: inner products of inputs, plus one for a bias, times those of slopes.
 
-   The same as `Pairs._add_plain` of gatewise/analysis/tangent_kernel/gram.py, five samples by five at a time: no product is ever
-   stored, and of a symmetric kernel nothing above the diagonal is computed but what shares a tile with it. Rows are
-   read as they lie. Each inner product is summed in the lanes of a vector, which are added up at its end. */
+   The same as `KernelBlock._add_dense` of gatewise/analysis/tangent_kernel/gram.py, in tiles of five by five samples.
+   No product is stored. Of a symmetric kernel, only tiles that touch the lower half are computed. Rows are read
+   without a copy. Each inner product is summed in the lanes of a vector, which are added at its end. */
 
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ typedef struct {
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__) && !defined(GW_PLAIN)
 #include <immintrin.h>
 
-#define SIDE 5 /* 25 sums, five rows and a column fill the 32 registers; they stay there only if loops are unrolled */
+#define SIDE 5 /* 25 sums, five rows and a column fill the 32 registers. They stay there only if loops are unrolled. */
 #define LANES 16
 #define AVX512 __attribute__((target("avx512f")))
 #define EACH(i, count) _Pragma("GCC unroll 25") for (int i = 0; i < count; i++)
@@ -32,9 +32,8 @@ typedef struct {
         }                                                                                                  \
     }
 
-/* The sums over the lanes of sixteen vectors, as one vector: less work than to take each by itself. Four times,
-   vectors are shuffled into each other in pairs, like halves of a pack of cards, and what came from one half of the
-   lanes is added to what came from the other. */
+/* The sums over the lanes of sixteen vectors, as one vector. This is less work than sixteen separate sums. In each of
+   four rounds, vectors are interleaved in pairs, and the two halves of the lanes are added. */
 AVX512 static inline __m512 totals(const __m512 *v) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
@@ -59,12 +58,12 @@ AVX512 static void tile(const float *a, int64_t a_step, const float *b, int64_t 
         __mmask16 mask = (__mmask16)((1u << (count - k)) - 1);
         MULTIPLY_AND_ADD(PART)
     }
-    __m512 first = totals(sums), last = totals(sums + SIDE * SIDE - LANES); /* some twice, which does no harm */
+    __m512 first = totals(sums), last = totals(sums + SIDE * SIDE - LANES); /* some sums are written twice */
     _mm512_storeu_ps(&found[0][0], first);
     _mm512_storeu_ps(&found[0][0] + SIDE * SIDE - LANES, last);
 }
 
-/* The tile at `row` and `column`. Near an end it lies further back, and only what is new is added. */
+/* Add the tile at `row` and `column`. Near an end the tile starts earlier, and only its new entries are added. */
 static void add_tile(const Gram *g, int64_t row, int64_t column) {
     float z[SIDE][SIDE], d[SIDE][SIDE];
     int64_t r = row + SIDE > g->rows ? g->rows - SIDE : row, c = column + SIDE > g->columns ? g->columns - SIDE : column;

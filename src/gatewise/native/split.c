@@ -1,9 +1,9 @@
-/* Split convex polygons by the lines on which units change their sign: by one layer's (gw_split_lines), or by those of
-   dense layers one after the other (gw_split_dense).
+/* Split convex polygons by the lines on which units change their sign: the units of one layer (gw_split_lines), or of
+   a chain of dense layers (gw_split_dense).
 
-   The same as gatewise/analysis/planes/line_splitting.py, one polygon after the other: values of all units at its vertices, the
-   units that have both signs, and then cuts by those alone. A new vertex is on its line by construction; a value within
-   a few roundings of its terms is zero, so that no line cuts twice. */
+   The same as gatewise/analysis/planes/line_splitting.py, one polygon at a time. The values of all units at the vertices
+   show which units have both signs, and only those cut. A new vertex is on its line by construction. A value within a
+   few roundings of its terms counts as zero, so that no line cuts twice. */
 
 #include <math.h>
 #include <stdint.h>
@@ -38,7 +38,7 @@ typedef struct {
 } Split;
 
 typedef struct {
-    Vertex *pool; /* vertices of all parts of the polygon at hand; parts that were cut stay behind */
+    Vertex *pool; /* vertices of all parts of the current polygon, including parts that were cut again */
     int64_t used, room;
     Part *parts;
     int64_t count, part_room;
@@ -57,7 +57,7 @@ static int grow(void **memory, int64_t *room, int64_t wanted, size_t size) {
     return 1;
 }
 
-/* Smallest and largest value of each unit over the polygon's vertices; `lines` is (3, units). */
+/* The smallest and the largest value of each unit at the polygon's vertices; `lines` is (3, units). */
 GW_CLONES
 static void bounds(const double *restrict lines, int64_t units, const Vertex *restrict corners, int64_t count,
                    double *restrict low, double *restrict high) {
@@ -76,7 +76,7 @@ static void bounds(const double *restrict lines, int64_t units, const Vertex *re
     }
 }
 
-/* `zero[u]`: below which a value is nothing but rounding. */
+/* `zero[u]`: the bound below which a value may be a rounding error. */
 GW_CLONES
 static void tolerances(const double *restrict lines, int64_t units, double reach_x, double reach_y, double rounding,
                        double *restrict zero) {
@@ -90,7 +90,7 @@ static void sides(const double *restrict lines, int64_t units, double x, double 
     for (int64_t u = 0; u < units; u++) piece[u] = c[u] + a[u] * x + b[u] * y > 0;
 }
 
-/* Append the side of `part` where sign * value >= 0; see _side in _polygons.py for the labels. */
+/* Append the side of `part` where sign * value >= 0; see `_side` in polygons.py for the labels. */
 static Part side(Work *work, Part part, double sign, int64_t label) {
     Part made = {work->used, 0};
     const double *values = work->values;
@@ -103,7 +103,7 @@ static Part side(Work *work, Part part, double sign, int64_t label) {
             if (value == 0 && there < 0) kept.label = label;
             work->pool[work->used++] = kept;
         }
-        if ((value < 0 && there > 0) || (value > 0 && there < 0)) { /* their product could be too small to be told from 0 */
+        if ((value < 0 && there > 0) || (value > 0 && there < 0)) { /* their product could underflow to 0 */
             const double share = values[i] / (values[i] - values[j]);
             Vertex point = {here.x + share * (next.x - here.x), here.y + share * (next.y - here.y), here.label};
             if (value > 0) point.label = label;
@@ -139,7 +139,7 @@ static int cut(Work *work, double c, double a, double b, double zero, int64_t *l
     return 1;
 }
 
-/* Room for what one layer does with one polygon. */
+/* The buffers of one layer for one polygon. */
 typedef struct {
     Work work;
     double *low, *high, *zero; /* (units) each, one allocation */
@@ -164,7 +164,7 @@ typedef struct {
     double reach_x, reach_y, rounding;
 } Window;
 
-/* Cut the polygon of `count` corners by the lines (3, units); its parts are left in the bench's work. */
+/* Cut the polygon of `count` corners by the lines (3, units). The parts are in the bench's work. */
 static int cut_polygon(Bench *bench, const Vertex *corners, int64_t count, const double *lines, int64_t units,
                        const Window *window, int64_t *label) {
     Work *work = &bench->work;
@@ -231,7 +231,7 @@ void gw_split_free(Split *out) {
     memset(out, 0, sizeof *out);
 }
 
-/* The corners of polygon i, in memory that grows. */
+/* The corners of polygon i, in a buffer that grows. */
 static const Vertex *corners_of(int64_t i, const double *coordinates, const int64_t *labels, const int64_t *starts,
                                 Vertex **memory, int64_t *room) {
     const int64_t first = starts[i], count = starts[i + 1] - first;
@@ -241,7 +241,7 @@ static const Vertex *corners_of(int64_t i, const double *coordinates, const int6
     return *memory;
 }
 
-/* Split polygon i by the lines (3, units) at lines + 3 * units * i. Returns 1, or 0 if there was no memory. */
+/* Split polygon i by the lines (3, units) at lines + 3 * units * i. Returns 1, or 0 if an allocation failed. */
 int gw_split_lines(int64_t polygons, int64_t units, const double *coordinates, const int64_t *labels,
                    const int64_t *starts, const double *lines, double reach_x, double reach_y, double rounding,
                    int64_t first_label, Split *out) {
@@ -265,17 +265,17 @@ int gw_split_lines(int64_t polygons, int64_t units, const double *coordinates, c
     return fine;
 }
 
-/* Dense layers, one after the other, depth first: a part is carried through all layers before the next one is looked
-   at, so that what is known of it stays in the first cache, and units that are closed on it cost nothing further on. */
+/* A chain of dense layers, depth first: a part is propagated through all layers before the next part. So its numbers
+   stay in the L1 cache, and units that are off on the part cost nothing in later layers. */
 
 #define LANES 8
 
 typedef struct {
-    int64_t inputs, outputs, units; /* `units`: outputs, filled up with zeros to whole vectors */
+    int64_t inputs, outputs, units; /* `units`: outputs, padded with zeros to whole vectors */
     const double *weight;           /* (inputs, units) */
     const double *bias;             /* (units) */
-    const double *slope;            /* (units) where the response is negative; it is 1 elsewhere. NULL: no unit follows */
-    const uint64_t *random;         /* (units) summed over the units that are positive: the name of the pattern */
+    const double *slope;            /* (units) slope of a negative response; that of a positive one is 1. NULL: no unit */
+    const uint64_t *random;         /* (units) the sum over positive units identifies the pattern */
 } Dense;
 
 typedef struct {
@@ -288,20 +288,20 @@ typedef struct {
     int64_t room, vertex_room;
 } Regions;
 
-/* What a layer is given on a polygon: constants and slopes (3, step), of which only those at `index` are not zero. */
+/* The input of a layer on a polygon: constants and slopes (3, step). Only those at `index` are not zero. */
 typedef struct {
     const double *numbers;
     int64_t step, count;
     const int64_t *index;
 } Given;
 
-/* Room for one layer on one polygon. */
+/* The buffers of one layer on one polygon. */
 typedef struct {
     Bench bench;
     double *lines;  /* (3, units) its responses */
-    double *passed; /* (3, units) what its units hand on */
-    double *factor; /* (units) slope of the piece that each is in */
-    int64_t *index; /* (units) of those that are not closed */
+    double *passed; /* (3, units) the outputs of its units */
+    double *factor; /* (units) slope of the piece that each unit is in */
+    int64_t *index; /* (units) the units that are not off */
     uint8_t *piece; /* (units) */
 } Level;
 
@@ -318,7 +318,7 @@ typedef struct {
 typedef double Lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(8)));
 #define AT(place) (*(Lanes *)(place))
 
-/* Four vectors of the responses (3, units) from `u` on; all twelve sums stay in registers. */
+/* Four vectors of the responses (3, units) from `u`. All twelve sums stay in registers. */
 GW_CLONES GW_FUSED
 static void respond_wide(const Dense *layer, const Given *given, int64_t u, double *lines) {
     const double *c = given->numbers, *a = c + given->step, *b = a + given->step, *bias = layer->bias + u;
@@ -362,18 +362,18 @@ static void scale(const double *restrict lines, const double *restrict slope, co
         for (int64_t u = 0; u < units; u++) passed[row + u] = factor[u] * lines[row + u];
 }
 
-/* What the layer's units hand on in the pieces that they are in. */
+/* The outputs of the layer's units in their pieces. */
 static Given pass(const Dense *layer, Level *level) {
     int64_t count = 0;
     scale(level->lines, layer->slope, level->piece, layer->units, level->factor, level->passed);
-    for (int64_t u = 0; u < layer->outputs; u++) { /* without a branch, which nobody could foresee */
+    for (int64_t u = 0; u < layer->outputs; u++) { /* without a branch, which would be mispredicted */
         level->index[count] = u;
         count += level->factor[u] != 0;
     }
     return (Given){level->passed, layer->units, count, level->index};
 }
 
-/* Of a layer without units: all. */
+/* The outputs of a layer without units: all responses. */
 static Given pass_all(const Dense *layer, Level *level) {
     for (int64_t u = 0; u < layer->outputs; u++) level->index[u] = u;
     return (Given){level->lines, layer->units, layer->outputs, level->index};
@@ -415,8 +415,8 @@ static int keep(Regions *out, const Vertex *corners, int64_t count, const Given 
     return FINE;
 }
 
-/* Carry one polygon, and what the layer at `depth` is given on it, to the last layer. */
-static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64_t count, const Given *given,
+/* Propagate one polygon, and the input of the layer at `depth` on it, to the last layer. */
+static int propagate(const Chain *chain, int64_t depth, const Vertex *corners, int64_t count, const Given *given,
                  uint64_t pattern) {
     if (depth == chain->depth) return keep(chain->out, corners, count, given, chain->layers[depth - 1].outputs, pattern);
     const Dense *layer = &chain->layers[depth];
@@ -426,7 +426,7 @@ static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64
     for (; u < layer->units; u += LANES) respond(layer, given, u, level->lines);
     if (!layer->slope) {
         const Given all = pass_all(layer, level);
-        return carry(chain, depth + 1, corners, count, &all, pattern);
+        return propagate(chain, depth + 1, corners, count, &all, pattern);
     }
     Work *work = &level->bench.work;
     if (!cut_polygon(&level->bench, corners, count, level->lines, layer->units, &chain->window, &chain->out->next_label))
@@ -438,7 +438,7 @@ static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64
         for (int64_t v = 0; v < part.count; v++) x += own[v].x, y += own[v].y;
         sides(level->lines, layer->units, x / (double)part.count, y / (double)part.count, level->piece);
         const Given passed = pass(layer, level);
-        const int found = carry(chain, depth + 1, own, part.count, &passed, pattern + name(layer, level->piece));
+        const int found = propagate(chain, depth + 1, own, part.count, &passed, pattern + name(layer, level->piece));
         if (found != FINE) return found;
     }
     return FINE;
@@ -446,7 +446,7 @@ static int carry(const Chain *chain, int64_t depth, const Vertex *corners, int64
 
 static int open_level(Level *level, const Dense *layer) {
     const size_t units = (size_t)layer->units;
-    level->lines = malloc(7 * units * sizeof(double)); /* with what is passed and the factors */
+    level->lines = malloc(7 * units * sizeof(double)); /* also for `passed` and `factor` */
     level->passed = level->lines + 3 * units;
     level->factor = level->passed + 3 * units;
     level->index = malloc(units * sizeof(int64_t));
@@ -470,8 +470,8 @@ void gw_regions_free(Regions *out) {
     memset(out, 0, sizeof *out);
 }
 
-/* Carry polygons through dense layers. On polygon i the first layer is given maps + 3 * inputs * i: (3, inputs).
-   Returns FINE, NO_MEMORY or TOO_MANY. */
+/* Propagate polygons through dense layers. The input of the first layer on polygon i is maps + 3 * inputs * i:
+   (3, inputs). Returns FINE, NO_MEMORY or TOO_MANY. */
 int gw_split_dense(int64_t depth, const Dense *layers, int64_t polygons, const double *coordinates,
                    const int64_t *labels, const int64_t *starts, const uint64_t *patterns, const double *maps,
                    double reach_x, double reach_y, double rounding, int64_t first_label, int64_t limit, Regions *out) {
@@ -493,7 +493,7 @@ int gw_split_dense(int64_t depth, const Dense *layers, int64_t polygons, const d
             index[given.count] = k;
             given.count += map[k] != 0 || map[inputs + k] != 0 || map[2 * inputs + k] != 0;
         }
-        found = corners ? carry(&chain, 0, corners, starts[i + 1] - starts[i], &given, patterns[i]) : NO_MEMORY;
+        found = corners ? propagate(&chain, 0, corners, starts[i + 1] - starts[i], &given, patterns[i]) : NO_MEMORY;
     }
     for (int64_t d = 0; chain.levels && d < depth; d++) close_level(&chain.levels[d]);
     free(chain.levels);

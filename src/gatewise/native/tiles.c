@@ -1,14 +1,15 @@
-/* The transforms of Note [Tiles] in gatewise/analysis/tangent_kernel/compiled/winograd.py, along one axis of a tile and then the other.
+/* The transforms of Note [Tiles] in gatewise/analysis/tangent_kernel/compiled/winograd.py, along one axis of a tile and
+   then the other.
 
-   Sixteen channels at a time lie in the lanes of a vector, so that an image, whose channels lie apart, is turned over
-   on its way in or out, one row of tiles at a time. Tiles lie as 36 matrices with a row for each tile and a column for
-   each channel, which is what matrix products read. */
+   A vector holds sixteen channels of one pixel. In an image the numbers of a channel are contiguous, so images are
+   transposed when they are read or written, one row of tiles at a time. Tiles are stored as 36 matrices with a row for
+   each tile and a column for each channel, which is the layout that matrix products read. */
 
 #include <stdint.h>
 
 typedef struct {
     int64_t planes, height, width, plane_step, row_step; /* of an image; steps are numbers from one to the next */
-    int64_t above, left;                                 /* zeros around it before the first tile */
+    int64_t above, left;                                 /* zeros before the first row and column */
     int64_t down, across;                                /* tiles */
     float *image, *tiles;                                /* (planes, height, width), (36, down * across, planes) */
     float *space;                                        /* for 6 rows of `pixels(across)` vectors */
@@ -32,14 +33,14 @@ typedef __m512 Vector;
 
 static int64_t pixels(int64_t across) { return (TILE * across + POINTS - TILE + LANES - 1) / LANES * LANES; }
 
-/* Which of 16 places from `first` on are at least 0 and below `size`. */
+/* The mask of those of 16 places, from `first`, that are at least 0 and below `size`. */
 static __mmask16 inside(int64_t first, int64_t size) {
     uint32_t from = first >= 0 ? 0xffff : first <= -LANES ? 0 : 0xffff & (0xffffu << -first);
     uint32_t to = first + LANES <= size ? 0xffff : first >= size ? 0 : (1u << (size - first)) - 1;
     return (__mmask16)(from & to);
 }
 
-/* Rows become columns: four times, the two halves of the rows are shuffled into each other like cards. */
+/* Transpose 16 by 16 numbers: in each of four rounds the two halves of the rows are interleaved. */
 static inline AVX512 void turn(Vector v[LANES]) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
@@ -53,7 +54,7 @@ static inline AVX512 void turn(Vector v[LANES]) {
     }
 }
 
-/* Rows `row` and on of sixteen planes, with the zeros around them: a vector for each pixel. */
+/* Read `rows` rows of sixteen planes, with the zeros around them, into one vector for each pixel. */
 static AVX512 void read_rows(const Tiles *p, int64_t plane, int64_t row, int64_t rows) {
     const int64_t count = pixels(p->across);
     for (int64_t r = 0; r < rows; r++)
@@ -68,7 +69,7 @@ static AVX512 void read_rows(const Tiles *p, int64_t plane, int64_t row, int64_t
         }
 }
 
-/* The way back for the first `rows` rows. */
+/* The inverse of `read_rows`: write the first `rows` rows. */
 static AVX512 void write_rows(const Tiles *p, int64_t plane, int64_t row, int64_t rows) {
     const int64_t count = pixels(p->across);
     for (int64_t r = 0; r < rows; r++)
@@ -83,7 +84,7 @@ static AVX512 void write_rows(const Tiles *p, int64_t plane, int64_t row, int64_
         }
 }
 
-/* G: the polynomial with four coefficients, at every point. */
+/* G: evaluate the polynomial with four coefficients at every point. */
 static inline AVX512 void evaluate(const Vector d[TILE], Vector found[POINTS]) {
     Vector even = _mm512_add_ps(d[0], d[2]), odd = _mm512_add_ps(d[1], d[3]);
     found[0] = d[0];
@@ -94,7 +95,7 @@ static inline AVX512 void evaluate(const Vector d[TILE], Vector found[POINTS]) {
     found[5] = d[3];
 }
 
-/* B: six inputs times the polynomials whose roots are all points but one. */
+/* B: six inputs times the polynomials whose roots are all points except one. */
 static inline AVX512 void spread(const Vector x[POINTS], Vector found[POINTS]) {
     Vector even = _mm512_sub_ps(x[4], x[2]), odd = _mm512_sub_ps(x[3], x[1]);
     found[0] = PLUS(PLUS(_mm512_add_ps(x[0], x[4]), 1.5f, odd), -2, x[2]);
@@ -117,7 +118,7 @@ static inline AVX512 void collect(const Vector v[POINTS], Vector found[POINTS]) 
     found[5] = v[5];
 }
 
-/* 15 A: the coefficients of the polynomial that has these values. Numbers of A itself would be rounded. */
+/* 15 A: the coefficients of the polynomial with these values. The entries of A itself are not exact. */
 static inline AVX512 void interpolate(const Vector v[POINTS], Vector found[TAPS]) {
     Vector apart = _mm512_sub_ps(v[1], v[2]), both = _mm512_add_ps(v[1], v[2]);
     found[0] = PLUS(PLUS(PLUS(v[4], -16, v[3]), 15, v[0]), 5, apart);
@@ -125,13 +126,13 @@ static inline AVX512 void interpolate(const Vector v[POINTS], Vector found[TAPS]
     found[2] = PLUS(PLUS(PLUS(TIMES(4, v[4]), -4, v[3]), 15, v[5]), 5, apart);
 }
 
-typedef void Along(const Vector *given, Vector *found); /* a transform along one axis, inlined where it is named */
+typedef void Along(const Vector *given, Vector *found); /* a transform along one axis, inlined by its caller */
 
 static inline float *pixel(const Tiles *p, int64_t row, int64_t column) {
     return p->space + (row * pixels(p->across) + column) * LANES;
 }
 
-/* Both axes of one tile of `size` by `size` pixels, to 36 points that lie `step` apart. */
+/* Transform both axes of one tile of `size` by `size` pixels to 36 points, `step` numbers apart. */
 static inline AVX512 INLINED void transform(const Tiles *p, int64_t x, int size, Along *along, float *to, int64_t step,
                                             __mmask16 there) {
     Vector half[POINTS][POINTS];
@@ -159,12 +160,12 @@ static inline AVX512 INLINED void transform_all(const Tiles *p, int size, Along 
         }
 }
 
-/* Images to tiles: of slopes, and of inputs. */
+/* Images to tiles, for slopes and for inputs. */
 AVX512 void gw_tiles_of_slopes(const Tiles *p) { transform_all(p, TILE, evaluate); }
 
 AVX512 void gw_tiles_of_inputs(const Tiles *p) { transform_all(p, POINTS, spread); }
 
-/* Both axes of the transpose of B from 36 points, added to 6 by 6 pixels. */
+/* Apply the transpose of B along both axes to 36 points, and add the result to 6 by 6 pixels. */
 static inline AVX512 INLINED void add_tile(const Tiles *p, int64_t x, const float *from, int64_t step,
                                            __mmask16 there) {
     Vector half[POINTS][POINTS];
@@ -184,14 +185,14 @@ static inline AVX512 INLINED void add_tile(const Tiles *p, int64_t x, const floa
     }
 }
 
-/* Let the last rows of a row of tiles be the first of the next, and the others zero. */
+/* Move the last rows of a row of tiles to the first of the next row of tiles, and set the others to zero. */
 static AVX512 void move_up(const Tiles *p, int64_t kept) {
     const int64_t row = pixels(p->across) * LANES;
     for (int64_t i = 0; i < POINTS * row; i++) p->space[i] = i < kept * row ? p->space[i + TILE * row] : 0;
 }
 
-/* Tiles to images, by the transpose of `gw_tiles_of_inputs`: tiles overlap, and are added up. Writes every pixel that a
-   tile reaches; those that none does are left alone. */
+/* Tiles to images, by the transpose of `gw_tiles_of_inputs`. Overlapping tiles are added. Every pixel under a tile is
+   written, the others are left unchanged. */
 AVX512 void gw_tiles_to_inputs(const Tiles *p) {
     const int64_t step = p->down * p->across * p->planes;
     for (int64_t plane = 0; plane < p->planes; plane += LANES)
@@ -204,7 +205,7 @@ AVX512 void gw_tiles_to_inputs(const Tiles *p) {
         }
 }
 
-/* A along both axes: (36, count) -> (9, count). */
+/* Apply A along both axes: (36, count) -> (9, count). */
 AVX512 void gw_tiles_to_taps(const float *met, float *found, int64_t count) {
     const Vector scale = _mm512_set1_ps(15 * 15);
     for (int64_t k = 0; k < count; k += LANES) {

@@ -42,15 +42,18 @@ def policy(css: str, script: str = "", *, images: bool = False) -> str:
 
 
 def _read(name: str) -> str:
+    """The text of a file in ``templates``."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
+    """The SHA-256 of a text as a content security policy writes it."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @lru_cache(maxsize=1)
 def _environment() -> Any:
+    """The template engine with the filters that our templates use."""
     import jinja2
     from markupsafe import Markup
 

@@ -14,6 +14,7 @@ from gatewise.units import Unit, get_unit
 Thing = TypeVar("Thing")
 Check = Callable[[Case], None]
 
+# By name, in the order in which they run. The names are part of the receipt.
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (

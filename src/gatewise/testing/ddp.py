@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gatewise.testing.layer import Layer
 
 PROCESSES = 2
-LONGEST = timedelta(seconds=60)
+LONGEST = timedelta(seconds=60)  # after which a process that hangs is an error
 
 
 def trains_in_two_processes(layer: "Layer") -> None:
@@ -43,6 +43,7 @@ def trains_in_two_processes(layer: "Layer") -> None:
 
 
 def _start(module: nn.Module, rest: tuple[str, Tensor, dict[str, Tensor], float]) -> None:
+    # The new processes read the variable when they import torch.
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
@@ -65,6 +66,7 @@ def _work(
     tolerance: float,
 ) -> None:
     """Run one process: compare gradients in evaluation mode, then take a step in training mode."""
+    # The processes are on one machine, which may have no network.
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     torch.distributed.init_process_group(

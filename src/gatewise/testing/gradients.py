@@ -37,6 +37,7 @@ def second_gradients_match_finite_differences(case: Subject) -> None:
 def derivative_at_each_kink_is_the_declared_one(case: Case) -> None:
     """N2: the derivative at a kink is the declared one."""
     for kink, declared in case.kinks.items():
+        # NaN declares that either one-sided derivative is right.
         if math.isnan(declared):
             continue
         x = torch.full((1, case.channels, 2), kink, dtype=torch.float64, requires_grad=True)
@@ -58,6 +59,7 @@ def functional_transforms_agree(case: Subject) -> None:
     direct = torch.stack([module(part) for part in x])
     batched = vmap(module)(x)
     require(torch.allclose(batched, direct, rtol=1e-12, atol=1e-14), "vmap differs from a loop")
+    # A random projection to one number, so that a gradient is a vector.
     weights = torch.randn(direct[0].shape, dtype=torch.float64)
 
     def scalar(part: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from gatewise.testing import gradients, layer_checks, modes
 from gatewise.testing.contract import Outcome, Receipt, run
 from gatewise.testing.ddp import trains_in_two_processes
 
+# By name, in the order in which they run. The names are part of the receipt.
 LAYER_CHECKS = {
     check.__name__: check
     for check in (

@@ -20,6 +20,7 @@ def layout_does_not_matter(case: Case) -> None:
     for name, view in views.items():
         same = torch.equal(case.function(view), want)
         require(same, f"{name} input gives different bits from contiguous")
+    # Expanded dimensions have stride 0.
     row = x[:1].expand(3, -1, -1, -1)
     require(
         torch.equal(case.function(row), case.function(row.contiguous())),
@@ -81,6 +82,7 @@ def a_single_number_is_an_input(case: Case) -> None:
 
 def threads_do_not_matter(case: Case) -> None:
     """N9: 1 to 4 threads give the same bits, forward and backward."""
+    # Large enough for torch to divide the work between threads.
     x = case.sample(shape=(8, 6, 64, 96))
     before = torch.get_num_threads()
     try:

@@ -28,6 +28,7 @@ def compiles_whole_and_once(case: Subject) -> None:
         graphs.append(1)
         return graph.forward
 
+    # Graphs of other modules count towards the compiler's limit on recompilations.
     torch._dynamo.reset()
     module = case.build()
     compiled = torch.compile(module, backend=count, fullgraph=True, dynamic=True)
@@ -88,9 +89,10 @@ def exports_to_onnx(case: Subject) -> None:
             "the ONNX check needs onnx, onnxscript and onnxruntime",
             fix="pip install 'gatewise[onnx]'",
         )
-    import onnxruntime
+    import onnxruntime  # optional, and slow to import
 
     module = case.build()
+    # The exporter warns about its own internals.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -121,6 +123,7 @@ def autocast_keeps_the_input_dtype(case: Subject) -> None:
             with torch.autocast("cpu", dtype=low):
                 out = module(x)
             require(out.dtype == dtype, "autocast changes the dtype", got=out.dtype, allowed=dtype)
+            # Half precision has 3 (float16) or 2 (bfloat16) decimal digits.
             require(close(out, module(x.float()), 0.05), "autocast gives different values")
 
 

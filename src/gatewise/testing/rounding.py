@@ -130,6 +130,7 @@ def sweep_forward(
     x = case.spread(values)
     got = (function or case.function)(x)
     want = case.reference(x)
+    # Units that reduce channels have no limit of a single input.
     if not case.ratio < 1:
         want = _with_limits(case, x, want)
     return Sweep(_repeat_like(x, got, case), got, want)

@@ -81,9 +81,10 @@ def state_survives(case: Case) -> None:
     """A deep copy, and a state_dict round trip into a new module, change no bit of the output."""
     module = case.build()
     x = case.sample()
+    # Away from the start values, which a new module has anyway.
     with torch.no_grad():
-        for p in module.parameters():
-            p.add_(0.01)
+        for parameter in module.parameters():
+            parameter.add_(0.01)
     want = module(x)
     require(torch.equal(copy.deepcopy(module)(x), want), "a deep copy gives different values")
     fresh = case.build()

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.filters import reconstruct, respond, shifted_filters, synthesise
+from gatewise.analysis.filters import linear_response, reconstruct, shifted_filters, synthesise
 
 SIDE = 24  # pixels of the part of an image: the eigenvalues are those of dense matrices
 TOLERANCE = 1e-6
@@ -33,7 +33,7 @@ def theorem_facts(conv: Any, pool: nn.MaxPool2d, x: Tensor) -> dict[str, Any] | 
     region = _region(pool)
     unit_conv = _with_unit_filters(conv)
     x = x[:, :, :SIDE, :SIDE].double()
-    responses = respond(unit_conv, x)
+    responses = linear_response(unit_conv, x)
     sizes = zip(responses.shape[2:], region, strict=True)
     if region == (1, 1) or any(size < step for size, step in sizes):
         return None

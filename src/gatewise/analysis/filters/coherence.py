@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
+from gatewise.analysis.record import AnalysisResult, new_axes
 
 
 @dataclass(frozen=True, eq=False)
-class LayerOrthogonality:
+class LayerOrthogonality(AnalysisResult):
     """Measures of orthogonality of the filters of one layer.
 
     Attributes:
@@ -39,31 +39,16 @@ class LayerOrthogonality:
     overlap: float
     zero_filters: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
-            **self.__dict__,
-            "spectrum": self.spectrum.tolist(),
-            "frame_bounds": list(self.frame_bounds),
-        }
-
 
 @dataclass(frozen=True, eq=False)
-class Orthogonality:
+class Orthogonality(AnalysisResult):
     """The result of :func:`orthogonality`, one entry per layer."""
 
     layers: tuple[LayerOrthogonality, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {"layers": [layer.to_dict() for layer in self.layers]}
-
     def plot(self, axes: Any = None) -> Any:
         """Draw the Gram spectrum of each layer; flat at 1 is orthogonal. Returns the axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(5.5, 3.6), layout="constrained").subplots()
+        axes = new_axes((5.5, 3.6)) if axes is None else axes
         for layer in self.layers:
             place = torch.linspace(0, 1, len(layer.spectrum)).tolist()
             axes.plot(place, layer.spectrum.tolist(), label=layer.name, linewidth=1)
@@ -82,9 +67,6 @@ class Orthogonality:
             bounds = f"{low:.3g} to {high:.3g}"
             lines.append(f"{layer.name[:32]:32} {sizes}  {coherence}    {bounds}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def orthogonality(

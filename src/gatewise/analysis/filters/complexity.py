@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from gatewise.analysis.record import AnalysisResult, new_axes
 from gatewise.errors import ArgumentError
 from gatewise.units import is_size
 
@@ -18,7 +18,7 @@ AT_A_TIME = 256  # rows of signs
 
 
 @dataclass(frozen=True)
-class Rademacher:
+class Rademacher(AnalysisResult):
     """The result of :func:`rademacher`: empirical complexities with their standard errors.
 
     Attributes:
@@ -73,10 +73,7 @@ class Rademacher:
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the complexities as bars and the two bounds as lines; returns the axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(3.6, 2.8), layout="constrained").subplots()
+        axes = new_axes((3.6, 2.8)) if axes is None else axes
         errors = (self.relu_error, self.crelu_error)
         axes.bar(("ReLU", "CReLU"), (self.relu, self.crelu), yerr=errors)
         axes.axhline(self.printed_bound, color="grey", linestyle=":", label="as printed")
@@ -89,9 +86,6 @@ class Rademacher:
         crelu = f"CReLU {self.crelu:.4g} +- {self.crelu_error:.1g}"
         bounds = f"bound {self.bound:.4g}, as printed {self.printed_bound:.4g}"
         return f"Rademacher(class {self.base:.4g}, ReLU {self.relu:.4g}, {crelu}, {bounds})"
-
-    def _repr_html_(self) -> str:
-        return f"<code>{escape(repr(self))}</code>"
 
 
 def rademacher(

@@ -1,5 +1,6 @@
 """A convolution as a linear map with a transpose, restricted to known responses."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from gatewise.errors import ArgumentError
 POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 
 
-def respond(conv: Any, x: Tensor, weight: Tensor | None = None) -> Tensor:
+def linear_response(conv: Any, x: Tensor, weight: Tensor | None = None) -> Tensor:
     """The convolution of ``x`` without its bias, in float64.
 
     Args:
@@ -46,7 +47,7 @@ class KnownResponses:
 
     def apply(self, x: Tensor) -> Tensor:
         """The known responses to another ``x``, and zero where they are unknown."""
-        response = respond(self.conv, x, self.weight)
+        response = linear_response(self.conv, x, self.weight)
         return response if self.keep is None else response * self.keep
 
     def transpose(self, values: Tensor) -> Tensor:
@@ -55,7 +56,8 @@ class KnownResponses:
             values = values * self.keep
         conv = self.conv
         if conv.padding_mode != "zeros" or isinstance(conv.padding, str):
-            _, pull_back, *_ = torch.func.vjp(lambda x: respond(conv, x, self.weight), self.x)
+            respond = partial(linear_response, conv, weight=self.weight)
+            _, pull_back, *_ = torch.func.vjp(respond, self.x)
             return pull_back(values)[0]
         no_output_padding = (0,) * len(conv.stride)
         return torch.ops.aten.convolution_backward(
@@ -75,7 +77,7 @@ class KnownResponses:
 
 def biased_response(conv: Any, x: Tensor) -> Tensor:
     """The convolution of ``x`` with its bias, in float64."""
-    response = respond(conv, x)
+    response = linear_response(conv, x)
     if conv.bias is None:
         return response
     return response + conv.bias.detach().double().reshape(-1, *[1] * (response.dim() - 2))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
 from gatewise.analysis.filters.random_phases import excess, excess_by_chance, p_of_excess
+from gatewise.analysis.record import AnalysisResult
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.stats import holm, p_at_most
 from gatewise.units import is_size
@@ -65,7 +65,7 @@ class LayerPairing:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairing:
+class Pairing(AnalysisResult):
     """The result of :func:`pairing`.
 
     Attributes:
@@ -144,9 +144,6 @@ class Pairing:
             lines.append(f"{layer.name[:32]:32} {len(layer.partner):7}  {means}    {signs}")
         lines += [f"{name}: left out, fewer than three filters" for name in self.left_out]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def pairing(

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
+from gatewise.analysis.record import AnalysisResult, new_axes
 from gatewise.errors import ArgumentError
 from gatewise.units import is_size
 
@@ -41,7 +41,7 @@ class LayerPrior:
 
 
 @dataclass(frozen=True, eq=False)
-class RegionPrior:
+class RegionPrior(AnalysisResult):
     """The result of :func:`region_prior`, one entry per layer."""
 
     layers: tuple[LayerPrior, ...]
@@ -68,10 +68,7 @@ class RegionPrior:
 
         Returns the axes.
         """
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(6, 3.5), layout="constrained").subplots()
+        axes = new_axes((6, 3.5)) if axes is None else axes
         for place, layer in enumerate(self.layers):
             places = [place] * len(layer.active)
             axes.plot(places, layer.active.numpy(), ".", color="tab:blue", alpha=0.3)
@@ -93,9 +90,6 @@ class RegionPrior:
             initial = f"{layer.xavier:.3f}   {layer.he:.3f} {own}"
             lines.append(f"{layer.name[:32]:32} {len(layer.active):7}  {layer.mean:.3f} {initial}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def region_prior(

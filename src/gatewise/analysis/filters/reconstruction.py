@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
@@ -17,13 +16,14 @@ from gatewise.analysis.filters.least_squares import (
     solves_by_fft,
 )
 from gatewise.analysis.filters.theorem_pooling import pooling_bound
+from gatewise.analysis.record import AnalysisResult
 from gatewise.errors import ArgumentError
 
 METHODS = ("auto", "fft", "cg")
 
 
 @dataclass(frozen=True, eq=False)
-class Reconstruction:
+class Reconstruction(AnalysisResult):
     """The result of :func:`reconstruct`.
 
     Attributes:
@@ -33,7 +33,7 @@ class Reconstruction:
         unknowns: the number of values of one input.
         method: ``"fft"`` or ``"cg"``.
         iterations: of conjugate gradients; 0 for the closed form.
-        given: the input.
+        x: the input.
         eigenvalues: (n, 2), of theorem 2.2: the smallest of the shifts in the input, and the
             largest of the shifts that pooling keeps.
         bound: (n,), the theorem's bound on the ratio; NaN where a needed sign is not active.
@@ -45,7 +45,7 @@ class Reconstruction:
     unknowns: int
     method: str
     iterations: int
-    given: Tensor
+    x: Tensor
     eigenvalues: Tensor | None = None
     bound: Tensor | None = None
 
@@ -72,13 +72,13 @@ class Reconstruction:
         Returns:
             The axes.
         """
-        count = min(most, len(self.given))
+        count = min(most, len(self.x))
         if axes is None:
             from matplotlib.figure import Figure
 
             figure = Figure(figsize=(1.4 * count, 3.2), layout="constrained")
             axes = figure.subplots(2, count, squeeze=False)
-        inputs = self.given[:count]
+        inputs = self.x[:count]
         titles = [f"{ratio:.3f}" for ratio in self.ratio.tolist()]
         _draw_row(axes[0], _pictures(inputs, inputs), ["input"] * count)
         _draw_row(axes[1], _pictures(self.image[:count], inputs), titles)
@@ -91,9 +91,6 @@ class Reconstruction:
             method = f"{method}, {self.iterations} iterations"
         ratio = f"mean ratio {float(self.ratio.mean()):.4f}"
         return f"Reconstruction({ratio}, {share:.2f} equations per unknown, {method})"
-
-    def _repr_html_(self) -> str:
-        return f"<code>{escape(repr(self))}</code>"
 
 
 def reconstruct(
@@ -172,7 +169,7 @@ def reconstruct(
         unknowns=x[0].numel(),
         method=method,
         iterations=iterations,
-        given=x,
+        x=x,
         eigenvalues=eigenvalues,
         bound=bound,
     )

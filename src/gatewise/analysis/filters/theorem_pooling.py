@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from gatewise.analysis.filters.conv_operator import (
     KnownResponses,
     biased_response,
+    linear_response,
     pooling_indices,
-    respond,
 )
 from gatewise.errors import ArgumentError
 
@@ -74,7 +74,7 @@ def shifted_filters(conv: Any, x: Tensor, places: Tensor) -> Tensor:
         x: a batch, for the size of an input.
         places: (k, 1 + dims), filter and shift.
     """
-    shape = respond(conv, x).shape[1:]
+    shape = linear_response(conv, x).shape[1:]
     impulses = torch.zeros(len(places), *shape, dtype=torch.float64)
     impulses[(torch.arange(len(places)), *places.T)] = 1.0
     return synthesise(conv, impulses, x).flatten(1).T
@@ -121,7 +121,7 @@ def _check(conv: Any, x: Tensor, pool: nn.Module | None, coefficients: Tensor) -
         raise ArgumentError(
             "reconstruct: the bound needs pooling regions that do not overlap", got=pool
         )
-    shape = respond(conv, x).shape
+    shape = linear_response(conv, x).shape
     is_tensor = isinstance(coefficients, Tensor)
     if not is_tensor or coefficients.shape != shape:
         raise ArgumentError(

@@ -2,7 +2,7 @@
 
 Note [Gates]. The output of a unit is a gate times its response, ``f(z) = T(z) z``. For a unit with
 ``f(0) = 0`` the gate is this secant. For other units (softplus) it is the derivative, as in Note
-[Held gates]. A function that is bounded on both sides (sigmoid, tanh) is a gate itself.
+[Frozen gates]. A function that is bounded on both sides (sigmoid, tanh) is a gate itself.
 
 Every gate is on one scale: 0 at the end where the unit passes least, 1 at the end where it passes
 most. If both ends are alike, as for the absolute value, 1 is at plus infinity. So "on" is above 1/2
@@ -54,10 +54,11 @@ def hard_rule(unit: str, arguments: Mapping[str, Any], dim: int) -> Rule | None:
     if unit == "crelu":
         return Rule(lambda z: torch.cat((z > 0, z < 0), dim), soft=False)
     operator = get_operator(unit)
-    if operator.pieces is None:
+    pieces = operator.pieces
+    if pieces is None:
         return None
     known = {**operator.options, **arguments}
-    return Rule(lambda z: operator.pieces.active(z, known), soft=False)
+    return Rule(lambda z: pieces.active(z, known), soft=False)
 
 
 def context_rule(unit: str, module: Any) -> Rule | None:

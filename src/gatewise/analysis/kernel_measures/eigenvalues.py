@@ -1,18 +1,18 @@
 """The eigenvalues of a kernel, their cumulative curve, and the ideal curve of random gates."""
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gatewise.analysis.kernel_measures.kernel_matrix import check_kernel, check_semidefinite
+from gatewise.analysis.record import AnalysisResult, new_axes
 from gatewise.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Spectrum(AnalysisResult):
     """The eigenvalues of a kernel; the result of :func:`spectrum`.
 
     Attributes:
@@ -73,10 +73,7 @@ class Spectrum:
 
     def plot(self, axes: Any = None, **line: Any) -> Any:
         """Draw the cumulative curve and return the axes; ``line`` are options of ``axes.plot``."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(5, 3.6), layout="constrained").subplots()
+        axes = new_axes((5, 3.6)) if axes is None else axes
         axes.plot(range(1, len(self.eigenvalues) + 1), self.curve().tolist(), **line)
         axes.set(xlabel="eigenvalues, smallest first", ylabel="cumulative sum")
         return axes
@@ -84,9 +81,6 @@ class Spectrum:
     def __repr__(self) -> str:
         facts = f"condition={self.condition:.4g}, effective_rank={self.effective_rank:.4g}"
         return f"Spectrum(n={len(self.eigenvalues)}, {facts})"
-
-    def _repr_html_(self) -> str:
-        return f"<code>{escape(repr(self))}</code>"
 
 
 def spectrum(kernel: Tensor) -> Spectrum:

@@ -1,18 +1,18 @@
 """How well a kernel's large eigenvectors agree with the labels: nu = y' H^-1 y."""
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gatewise.analysis.kernel_measures.kernel_matrix import check_kernel, check_semidefinite
+from gatewise.analysis.record import AnalysisResult, new_axes
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class Alignment(AnalysisResult):
     """nu = sum_i energy_i / eigenvalue_i.
 
     A smaller nu means that the labels point along eigenvectors with large eigenvalues.
@@ -52,10 +52,7 @@ class Alignment:
 
         ``line`` are options of ``axes.plot``. Returns the axes.
         """
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(5, 3.6), layout="constrained").subplots()
+        axes = new_axes((5, 3.6)) if axes is None else axes
         share = self.energy.flip(0).cumsum(0) / self.energy.sum()
         axes.plot(range(1, len(share) + 1), share.tolist(), **line)
         axes.set(xlabel="eigenvectors, largest first", ylabel="share of the labels", ylim=(0, 1.02))
@@ -68,9 +65,6 @@ class Alignment:
         ridge = "" if self.ridge is None else f", ridge={self.ridge:g}"
         scale = "normalised" if self.normalised else "not normalised"
         return f"Alignment(nu={self.nu:.6g}, kernel {scale}{ridge}, condition={self.condition:.4g})"
-
-    def _repr_html_(self) -> str:
-        return f"<code>{escape(repr(self))}</code>"
 
 
 def alignment(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.kernel_measures.label_alignment import alignment
 from gatewise.analysis.path_kernels import path_kernel
+from gatewise.analysis.record import new_axes
 from gatewise.analysis.tangent_kernel import ntk
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
@@ -67,7 +68,7 @@ class AlignmentTracker:
         self.kernels = tuple(kernels)
         self.every = every
         self.ridge = ridge
-        self.seen: list[AlignmentRecord] = []
+        self.records: list[AlignmentRecord] = []
         self._started: float | None = None
         self._spent = 0.0
 
@@ -78,9 +79,9 @@ class AlignmentTracker:
         start = time.process_time()
         if self._started is None:
             self._started = start
-        self.seen.append(AlignmentRecord(step, self._measure()))
+        self.records.append(AlignmentRecord(step, self._measure()))
         self._spent += time.process_time() - start
-        return self.seen[-1]
+        return self.records[-1]
 
     @property
     def share(self) -> float:
@@ -100,10 +101,7 @@ class AlignmentTracker:
 
     def plot(self, axes: Any = None) -> Any:
         """Draw nu by step, one line for each kernel; return matplotlib's axes."""
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(5, 3.6), layout="constrained").subplots()
+        axes = new_axes((5, 3.6)) if axes is None else axes
         for name in self.kernels:
             axes.plot(self._steps, self._values(name), label=name)
         axes.set(xlabel="steps", ylabel="nu", yscale="log")
@@ -112,10 +110,10 @@ class AlignmentTracker:
 
     @property
     def _steps(self) -> list[int]:
-        return [record.step for record in self.seen]
+        return [record.step for record in self.records]
 
     def _values(self, name: str) -> list[float | None]:
-        return [record.nu[name] for record in self.seen]
+        return [record.nu[name] for record in self.records]
 
     def _measure(self) -> dict[str, float | None]:
         model = copy.deepcopy(self.model).double()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.path_kernels.gate_jacobians import gate_derivatives, gate_layers
 from gatewise.analysis.path_kernels.shared_paths import kernel_of_steps, rows_of
+from gatewise.analysis.record import AnalysisResult
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.layers import Gate, Step, path_steps, read_steps
 from gatewise.units import check_choice, check_input, check_number
@@ -17,7 +18,7 @@ ROWS_AT_A_TIME = 64  # gates whose derivatives are computed in one vectorised pa
 
 
 @dataclass(frozen=True, eq=False)
-class Subnetworks:
+class Subnetworks(AnalysisResult):
     """The active and the sensitive gates of a network for n inputs, layer by layer.
 
     Attributes:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.path_kernels.shared_paths import kernel_of_steps
 from gatewise.analysis.path_kernels.wiring import connections
+from gatewise.analysis.record import AnalysisResult
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.layers import Dense, Gate, Linear, Step, path_steps
 from gatewise.units import check_choice, check_count, check_input
@@ -19,7 +20,7 @@ SHOWN_INPUTS = 20  # rows of the HTML table
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class Paths(AnalysisResult):
     """All P paths of a network to one output, for n inputs.
 
     Paths are in lexicographic order of the nodes they visit.

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from gatewise.analysis.path_kernels.all_paths import Paths
 from gatewise.analysis.path_kernels.shared_paths import CHUNK, StepPairs, chunk_slices, select_rows
 from gatewise.analysis.path_kernels.wiring import global_pool, tap_positions
+from gatewise.analysis.record import AnalysisResult
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.layers import (
     Average,
@@ -34,7 +35,7 @@ ALLOWED_ENDS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Bundles:
+class Bundles(AnalysisResult):
     """The B bundles of P paths for n inputs.
 
     Attributes:

@@ -116,4 +116,4 @@ def _sorted(
 ) -> Connections:
     order = (source * (int(target.max()) + 1) + target).flatten().argsort(stable=True)
     columns = [tensor.flatten()[order] for tensor in (source, target, weight, strength)]
-    return Connections(*columns, shape)
+    return Connections(*columns, shape=shape)

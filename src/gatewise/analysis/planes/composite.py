@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.planes.kinks import Kinks
-from gatewise.graph import COMPOSITE, LEAVES, Graph, Node, Scope, activation_sites
+from gatewise.graph import COMPOSITE, LEAVES, Graph, Node, Pieces, Scope, activation_sites
 from gatewise.units import registered_units
 
 # Modules that are one operator. Further operators in their scope come from hooks, and have their
@@ -32,13 +31,13 @@ class Composite:
         """Whether the unit is known to be piecewise affine."""
         return type(self.module) in {registered_units()[name].module for name in ("prelu", "pwlu")}
 
-    def kinks(self, shape: tuple[int, ...]) -> Kinks | None:
+    def kinks(self, shape: tuple[int, ...]) -> Pieces | None:
         """The kinks for inputs of ``shape``; None unless the only kink is at 0, with value 0."""
         if type(self.module) is not registered_units()["prelu"].module:
             return None
         ones = torch.ones(1, *shape, dtype=torch.float64)
         with torch.no_grad():
-            return Kinks((0.0,), (-self.module(-ones)[0], self.module(ones)[0]), (0.0, 0.0))
+            return Pieces((0.0,), (-self.module(-ones)[0], self.module(ones)[0]), (0.0, 0.0))
 
     def held(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Slope and offset of an affine function that equals the unit at ``z``.

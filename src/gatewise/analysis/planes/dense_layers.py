@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.planes.affine_rules import BATCH, SAME
-from gatewise.analysis.planes.kinks import Kinks, kinks_of
+from gatewise.analysis.planes.kinks import kinks_of
 from gatewise.analysis.unmodified_modules import is_as_written
-from gatewise.graph import LEAVES, RESHAPES, Graph, Node
+from gatewise.graph import LEAVES, RESHAPES, Graph, Node, Pieces
 from gatewise.units import registered_units
 
 
@@ -149,7 +149,7 @@ def _slope_of_call(node: Node, parameters: dict[Node, nn.Parameter]) -> Tensor |
     return below.expand((node.shape or (0, 0))[1]).clone()
 
 
-def _is_kink_at_0(kinks: Kinks) -> bool:
+def _is_kink_at_0(kinks: Pieces) -> bool:
     if kinks.thresholds != (0.0,) or any(kinks.offsets):
         return False
     above = kinks.slopes[-1]

@@ -50,7 +50,7 @@ class _Regions(ctypes.Structure):
 
 
 def split_dense(
-    layers: Sequence[DenseLayer], window: Polygons, plane: Tensor, reach: Array, limit: int
+    layers: Sequence[DenseLayer], window: Polygons, plane: Tensor, bounds: Array, limit: int
 ) -> Regions:
     """Split a window into the regions of a chain of dense layers.
 
@@ -58,13 +58,13 @@ def split_dense(
         layers: the chain.
         window: the window, as one polygon.
         plane: the input as an affine function of the coordinates, (3, inputs).
-        reach: the largest absolute value of each coordinate, (2,).
+        bounds: the largest absolute value of each coordinate, (2,).
         limit: the largest number of regions.
 
     Returns:
         Polygons, patterns (N,) and the maps of the last layer (N, 3, o).
     """
-    run = _DenseRun(layers, reach, limit)
+    run = _DenseRun(layers, bounds, limit)
     start = window, np.zeros(len(window), np.uint64), plane.double().numpy()[None]
     first = run(0, 1, start)
     if len(layers) == 1:
@@ -84,9 +84,9 @@ def split_dense(
 class _DenseRun:
     """The layers as C structs, and the labels and regions used so far."""
 
-    def __init__(self, layers: Sequence[DenseLayer], reach: Array, limit: int) -> None:
+    def __init__(self, layers: Sequence[DenseLayer], bounds: Array, limit: int) -> None:
         self.layers = layers
-        self.reach = reach
+        self.bounds = bounds
         self.limit = limit
         self.label = 0
         self.finished = 0  # regions that have passed the last layer
@@ -139,7 +139,7 @@ class _DenseRun:
             ctypes.addressof(self.structs) + first * ctypes.sizeof(_Dense),
             len(polygons),
             *(array.ctypes.data for array in arrays),
-            *self.reach,
+            *self.bounds,
             RELATIVE_ZERO,
             self.label,
             self.limit - self.finished,

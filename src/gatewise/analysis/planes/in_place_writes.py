@@ -4,19 +4,9 @@ from collections import defaultdict
 from typing import Any
 
 from gatewise.errors import Limitation, NotApplicableError
-from gatewise.graph import CUTS, MOVES, RESHAPES, SPLITS, Graph, Node
+from gatewise.graph import CUTS, MOVES, RESHAPES, SPLITS, Graph, Kind, Node, operators_of
 
-SAME = {
-    "detach",
-    "alias",
-    "dropout",
-    "feature_dropout",
-    "alpha_dropout",
-    "contiguous",
-    "to",
-    "positive",
-    "type_as",
-}
+SAME = operators_of(Kind.IDENTITY, Kind.DROPOUT) - {"native_dropout"}
 VIEWS = RESHAPES | MOVES | CUTS | SPLITS | {"expand", "getitem"}
 
 
@@ -34,7 +24,7 @@ class Writes:
         for node in graph:
             self.last_use[node] = max((user.index for user in node.users), default=node.index)
 
-    def carry(self, node: Node, values: dict[Node, Any], live: set[Node]) -> None:
+    def propagate(self, node: Node, values: dict[Node, Any], live: set[Node]) -> None:
         """Give the result of a ``node`` in place to all nodes of its tensor still in use."""
         if not node.inplace:
             return

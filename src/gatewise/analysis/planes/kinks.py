@@ -1,6 +1,5 @@
-"""Units that are affine on either side of thresholds, and units that take the largest of several inputs."""
+"""Units that are affine between thresholds, and units that return the largest of some inputs."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,84 +7,39 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.analysis.planes.affine_rules import Values, no_rule
-from gatewise.graph import Node
-
-Number = float | Tensor
+from gatewise.graph import MAX_POOLS, Node, Pieces, get_operator
 
 
-@dataclass(frozen=True)
-class Kinks:
-    """``slopes[i] z + offsets[i]`` between the thresholds ``i - 1`` and ``i``, which grow."""
-
-    thresholds: tuple[float, ...]
-    slopes: tuple[Number, ...]  # a tensor is one for each channel, of the shape of one input
-    offsets: tuple[float, ...]
-
-    @property
-    def is_relu(self) -> bool:
-        """Whether a piece's number is its slope, and nothing else is to be done."""
-        plain = not any(isinstance(slope, Tensor) for slope in self.slopes)
-        return plain and self.thresholds == (0.0,) and self.slopes == (0.0, 1.0)
-
-
-def kinks_of(node: Node, values: Values) -> Kinks | None:
-    """The kinks of an elementwise unit, ``None`` if the call is not one."""
-    a = node.arguments
-    match node.op:
-        case "relu":
-            return Kinks((0.0,), (0.0, 1.0), (0.0, 0.0))
-        case "leaky_relu":
-            return Kinks((0.0,), (float(a["negative_slope"]), 1.0), (0.0, 0.0))
-        case "rrelu":
-            return Kinks((0.0,), ((a["lower"] + a["upper"]) / 2, 1.0), (0.0, 0.0))
-        case "prelu":
-            return Kinks((0.0,), (_prelu_slope(node, values), 1.0), (0.0, 0.0))
-        case "abs":
-            return Kinks((0.0,), (-1.0, 1.0), (0.0, 0.0))
-        case "threshold":
-            return Kinks((float(a["threshold"]),), (0.0, 1.0), (float(a["value"]), 0.0))
-        case "relu6":
-            return _clamp(0.0, 6.0)
-        case "hardtanh":
-            return _clamp(a["min_val"], a["max_val"])
-        case "clamp" | "clamp_min" | "clamp_max" | "clip":
-            return _clamp(_number(node, a.get("min")), _number(node, a.get("max")))
-        case "hardshrink":
-            return Kinks((-a["lambd"], a["lambd"]), (1.0, 0.0, 1.0), (0.0, 0.0, 0.0))
-        case "softshrink":
-            return Kinks((-a["lambd"], a["lambd"]), (1.0, 0.0, 1.0), (a["lambd"], 0.0, -a["lambd"]))
-    return None
-
-
-def _number(node: Node, value: Any) -> float | None:
-    if isinstance(value, Node):
-        raise no_rule(node, " with bounds that are tensors")
-    return None if value is None else float(value)
-
-
-def _clamp(low: float | None, high: float | None) -> Kinks:
-    thresholds, slopes, offsets = (), (1.0,), (0.0,)
-    if low is not None:
-        thresholds, slopes, offsets = (low,), (0.0, 1.0), (low, 0.0)
-    if high is not None:
-        thresholds, slopes, offsets = (*thresholds, high), (*slopes, 0.0), (*offsets, high)
-    return Kinks(thresholds, slopes, offsets)
+def kinks_of(node: Node, values: Values) -> Pieces | None:
+    """Return the pieces of an elementwise unit; ``None`` if the call is not one."""
+    pieces = get_operator(node.op).pieces
+    if pieces is None:
+        return None
+    arguments = dict(node.arguments)
+    if node.op == "prelu":
+        arguments["weight"] = _prelu_slope(node, values)
+    for name in ("min", "max"):
+        if isinstance(arguments.get(name), Node):
+            raise no_rule(node, " with bounds that are tensors")
+    return pieces.resolve(arguments)
 
 
 def _prelu_slope(node: Node, values: Values) -> Tensor:
-    weight, shape = values[node.inputs[1]], (node.shape or ())[1:]
-    spread = weight.reshape(-1, *(1,) * (len(shape) - 1)) if shape else weight
-    return spread.expand(shape)
+    weight = values[node.inputs[1]]
+    shape = (node.shape or ())[1:]
+    if shape:
+        weight = weight.reshape(-1, *(1,) * (len(shape) - 1))
+    return weight.expand(shape)
 
 
 MAXIMA = {"maximum", "minimum", "fmax", "fmin", "amax", "amin", "max", "min"}
-MAX_POOLS = {"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3}
 
 
 def pieces_of(node: Node, values: Values, live: set[Node]) -> tuple[Tensor, float] | None:
-    """What a call takes the largest of, as ``(3 N, *shape, k)``, and 1; the least.
+    """The pieces of which a call returns the largest, or None if it does not.
 
-    Their negatives, and -1.
+    Returns:
+        The pieces ``(3 N, *shape, k)`` and 1. For a minimum, the negative pieces and -1.
     """
     if node.op in MAX_POOLS:
         return _windows(node, values[node.inputs[0]]), 1.0
@@ -98,33 +52,31 @@ def pieces_of(node: Node, values: Values, live: set[Node]) -> tuple[Tensor, floa
 
 
 def is_folded(node: Node) -> bool:
-    """Whether only a further maximum reads this one.
-
-    They are one maximum of three, as maxout's are.
-    """
-    return (
-        node.op in ("maximum", "minimum") and len(node.users) == 1 and node.users[0].op == node.op
-    )
+    """Whether only another maximum reads this one: both are one maximum, as in maxout."""
+    if node.op not in ("maximum", "minimum"):
+        return False
+    return len(node.users) == 1 and node.users[0].op == node.op
 
 
 def pair_of(node: Node, values: Values, live: set[Node]) -> Tensor:
-    """Two tensors of which at least one is live, or what they are the maxima of.
+    """The pieces of a maximum of two tensors, ``(3 N, *shape, k)``.
 
-    A constant has no slopes.
+    A tensor that is itself a folded maximum contributes its pieces. A constant has no slopes.
     """
-    count = next(len(values[each]) for each in node.inputs if each in live)
-    shape, found = (count, *(node.shape or ())[1:]), []
-    for each in (node.arguments["self"], node.arguments["other"]):
-        value = values[each]
-        if each not in live:
+    count = next(len(values[source]) for source in node.inputs if source in live)
+    shape = (count, *(node.shape or ())[1:])
+    pieces = []
+    for source in (node.arguments["self"], node.arguments["other"]):
+        value = values[source]
+        if source not in live:
             level = torch.zeros(shape, dtype=torch.float64)
             level[::3] = value[:1] if value.dim() == node.rank else value
             value = level
-        folded = each in live and is_folded(each)
-        found.append(
-            value.expand(*shape, value.shape[-1]) if folded else value.expand(shape).unsqueeze(-1)
-        )
-    return torch.cat(found, -1)
+        elif is_folded(source):
+            pieces.append(value.expand(*shape, value.shape[-1]))
+            continue
+        pieces.append(value.expand(shape).unsqueeze(-1))
+    return torch.cat(pieces, -1)
 
 
 def _group(node: Node, x: Tensor) -> Tensor:
@@ -144,30 +96,31 @@ def _group(node: Node, x: Tensor) -> Tensor:
 def _windows(node: Node, x: Tensor) -> Tensor:
     """The inputs of every window of a max-pooling.
 
-    Places outside are a repetition of one that is inside.
+    A place in the padding repeats one inside, which does not change the maximum.
     """
-    rank = MAX_POOLS[node.op]
-    a = {name: _each(node.arguments[name], rank) for name in ("kernel_size", "padding", "dilation")}
-    stride = _each(node.arguments["stride"] or node.arguments["kernel_size"], rank)
-    sizes, out = x.shape[-rank:], (node.shape or ())[-rank:]
-    index = torch.arange(sizes.numel()).reshape(sizes) + 1.0  # 0 is outside
-    need = [
-        s * (o - 1) + d * (k - 1) + 1
-        for s, o, d, k in zip(stride, out, a["dilation"], a["kernel_size"], strict=True)
-    ]
-    pads = [(p, max(0, n - size - p)) for p, n, size in zip(a["padding"], need, sizes, strict=True)]
-    index = F.pad(index, [each for pair in reversed(pads) for each in pair])
-    for dim in range(rank):
-        steps = torch.arange(out[dim])[:, None] * stride[dim]
-        taps = steps + torch.arange(a["kernel_size"][dim]) * a["dilation"][dim]
-        index = index.index_select(2 * dim, taps.flatten()).unflatten(2 * dim, taps.shape)
-    places = (
-        index.permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).flatten(rank).long()
-    )  # (*out, k)
+    rank = get_operator(node.op).spatial_dims
+    kernel = _per_axis(node.arguments["kernel_size"], rank)
+    padding = _per_axis(node.arguments["padding"], rank)
+    dilation = _per_axis(node.arguments["dilation"], rank)
+    stride = _per_axis(node.arguments["stride"] or node.arguments["kernel_size"], rank)
+    sizes = x.shape[-rank:]
+    out = (node.shape or ())[-rank:]
+    index = torch.arange(sizes.numel()).reshape(sizes) + 1.0  # 0 is the padding
+    sides: list[int] = []
+    for axis in reversed(range(rank)):  # F.pad starts with the last axis
+        needed = stride[axis] * (out[axis] - 1) + dilation[axis] * (kernel[axis] - 1) + 1
+        sides += (padding[axis], max(0, needed - sizes[axis] - padding[axis]))
+    index = F.pad(index, sides)
+    for axis in range(rank):
+        starts = torch.arange(out[axis])[:, None] * stride[axis]
+        taps = starts + torch.arange(kernel[axis]) * dilation[axis]
+        index = index.index_select(2 * axis, taps.flatten()).unflatten(2 * axis, taps.shape)
+    index = index.permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2))
+    places = index.flatten(rank).long()  # (*out, k)
     inside = places.amax(-1, keepdim=True)
     return x.flatten(-rank)[..., torch.where(places > 0, places, inside) - 1]
 
 
-def _each(value: Any, rank: int) -> list[int]:
-    found = [value] if isinstance(value, int) else list(value)
-    return found * rank if len(found) == 1 else found
+def _per_axis(value: Any, rank: int) -> list[int]:
+    values = [value] if isinstance(value, int) else list(value)
+    return values * rank if len(values) == 1 else values

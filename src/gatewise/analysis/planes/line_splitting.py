@@ -33,7 +33,7 @@ class Split:
     next_label: int
 
 
-def split_by_lines(polygons: Polygons, lines: Array, reach: Array, first_label: int) -> Split:
+def split_by_lines(polygons: Polygons, lines: Array, bounds: Array, first_label: int) -> Split:
     """Split each polygon by its lines.
 
     Piece 1 is where a line is positive, piece 0 elsewhere. Every sweep cuts each unfinished
@@ -42,10 +42,10 @@ def split_by_lines(polygons: Polygons, lines: Array, reach: Array, first_label: 
     Args:
         polygons: N polygons.
         lines: (N, 3, U), the constant and the two slopes of each line.
-        reach: the largest absolute value of each coordinate, (2,).
+        bounds: the largest absolute value of each coordinate, (2,).
         first_label: the label of the first new edge.
     """
-    polygon, unit = np.nonzero(_crossed(polygons, lines, reach))
+    polygon, unit = np.nonzero(_crossed(polygons, lines, bounds))
     ends = np.cumsum(np.bincount(polygon, minlength=len(polygons)))
     root = np.arange(len(polygons))
     # The next line of each polygon, as an index of ``unit``.
@@ -64,7 +64,7 @@ def split_by_lines(polygons: Polygons, lines: Array, reach: Array, first_label: 
             turn = turn[waiting]
         if not len(root):
             break
-        polygons, origin, label = _sweep(polygons, lines[root, :, unit[turn]], reach, label)
+        polygons, origin, label = _sweep(polygons, lines[root, :, unit[turn]], bounds, label)
         root = root[origin]
         turn = turn[origin] + 1
     parent = np.concatenate(parents)
@@ -75,14 +75,14 @@ def split_by_lines(polygons: Polygons, lines: Array, reach: Array, first_label: 
 
 
 def _sweep(
-    polygons: Polygons, lines: Array, reach: Array, label: int
+    polygons: Polygons, lines: Array, bounds: Array, label: int
 ) -> tuple[Polygons, Array, int]:
     """Cut each polygon by its line (N, 3), if the line crosses it.
 
     Returns:
         The parts, the polygon that each belongs to, and the next label.
     """
-    values = values_at_vertices(polygons, lines, tolerance(lines, reach))
+    values = values_at_vertices(polygons, lines, tolerance(lines, bounds))
     above, below = signs(polygons, values)
     crossed = above & below
     cut_ones = np.flatnonzero(crossed)
@@ -112,12 +112,12 @@ def by_vertex_count(polygons: Polygons) -> Iterator[tuple[Array, Array]]:
         yield which, np.concatenate((np.ones((*index.shape, 1)), polygons.vertices[index]), -1)
 
 
-def _crossed(polygons: Polygons, lines: Array, reach: Array) -> Array:
+def _crossed(polygons: Polygons, lines: Array, bounds: Array) -> Array:
     """Which lines (N, U) have vertices on both sides."""
     crossed = np.empty((len(polygons), lines.shape[2]), dtype=bool)
     for which, corners in by_vertex_count(polygons):
         values = corners @ lines[which]
-        zero = tolerance(lines[which], reach)
+        zero = tolerance(lines[which], bounds)
         crossed[which] = (values.max(1) > zero) & (values.min(1) < -zero)
     return crossed
 

@@ -39,7 +39,7 @@ def native_splitter() -> Splitter | None:
 
 
 def _split(
-    handle: ctypes.CDLL, polygons: Polygons, lines: Array, reach: Array, first_label: int
+    handle: ctypes.CDLL, polygons: Polygons, lines: Array, bounds: Array, first_label: int
 ) -> Split:
     arrays = [
         np.ascontiguousarray(polygons.vertices, np.float64),
@@ -53,8 +53,8 @@ def _split(
         len(polygons),
         units,
         *(array.ctypes.data for array in arrays),
-        reach[0],
-        reach[1],
+        bounds[0],
+        bounds[1],
         RELATIVE_ZERO,
         first_label,
         ctypes.byref(result),

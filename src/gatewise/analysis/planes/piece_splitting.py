@@ -19,7 +19,7 @@ from gatewise.analysis.planes.polygons import (
 def split_by_pieces(
     polygons: Polygons,
     pieces: Array,
-    reach: Array,
+    bounds: Array,
     first_label: int,
     check: Callable[[int], None] | None = None,
 ) -> Split:
@@ -31,11 +31,11 @@ def split_by_pieces(
     Args:
         polygons: N polygons.
         pieces: (N, 3, U, k), the constant and the two slopes of k pieces of U units.
-        reach: the largest absolute value of each coordinate, (2,).
+        bounds: the largest absolute value of each coordinate, (2,).
         first_label: the label of the first new edge.
         check: called after each unit with the number of parts so far; may raise.
     """
-    open_units = _undecided(polygons, pieces, reach)
+    open_units = _undecided(polygons, pieces, bounds)
     root = np.arange(len(polygons))
     label = first_label
     for unit in np.flatnonzero(open_units.any(0)):
@@ -43,7 +43,7 @@ def split_by_pieces(
         if waiting.any():
             here = np.flatnonzero(waiting)
             of_unit = pieces[root[here], :, unit]
-            cells, origin, label = _cells(polygons.take(here), of_unit, reach, label)
+            cells, origin, label = _cells(polygons.take(here), of_unit, bounds, label)
             rest = np.flatnonzero(~waiting)
             polygons = join([polygons.take(rest), cells])
             root = np.concatenate((root[rest], root[here][origin]))
@@ -52,10 +52,10 @@ def split_by_pieces(
     order = np.argsort(root, kind="stable")
     polygons = polygons.take(order)
     root = root[order]
-    return Split(polygons, root, _largest(polygons, pieces[root], reach), label)
+    return Split(polygons, root, _largest(polygons, pieces[root], bounds), label)
 
 
-def _undecided(polygons: Polygons, pieces: Array, reach: Array) -> Array:
+def _undecided(polygons: Polygons, pieces: Array, bounds: Array) -> Array:
     """The units (N, U) of which no piece is the largest at all vertices of the polygon."""
     n, _, units, k = pieces.shape
     undecided = np.empty((n, units), dtype=bool)
@@ -63,18 +63,18 @@ def _undecided(polygons: Polygons, pieces: Array, reach: Array) -> Array:
         of_polygons = pieces[which]
         values = corners @ of_polygons.reshape(len(which), 3, -1)
         values = values.reshape(len(which), -1, units, k)
-        zero = tolerance(of_polygons, reach).max(-1, keepdims=True)
+        zero = tolerance(of_polygons, bounds).max(-1, keepdims=True)
         lag = values.max(-1, keepdims=True) - values
         undecided[which] = ~((lag.max(1) <= 2 * zero).any(-1))
     return undecided
 
 
 def _cells(
-    polygons: Polygons, pieces: Array, reach: Array, label: int
+    polygons: Polygons, pieces: Array, bounds: Array, label: int
 ) -> tuple[Polygons, Array, int]:
     """For one unit with pieces (N, 3, k), the part of each polygon where each piece is largest."""
     k = pieces.shape[-1]
-    zero = tolerance(pieces, reach)
+    zero = tolerance(pieces, bounds)
     parts = []
     origins = []
     for i in range(k):
@@ -108,11 +108,11 @@ def _where_larger(
     return join([polygons.take(whole), plus]), np.concatenate((whole, cut_ones))
 
 
-def _largest(polygons: Polygons, pieces: Array, reach: Array) -> Array:
+def _largest(polygons: Polygons, pieces: Array, bounds: Array) -> Array:
     """The first of the largest pieces (N, 3, U, k) on each polygon: (N, U) uint8."""
     middles = polygons.middles
     x = middles[:, 0, None, None]
     y = middles[:, 1, None, None]
     values = pieces[:, 0] + pieces[:, 1] * x + pieces[:, 2] * y
-    zero = tolerance(pieces, reach).max(-1, keepdims=True)
+    zero = tolerance(pieces, bounds).max(-1, keepdims=True)
     return (values >= values.max(-1, keepdims=True) - zero).argmax(-1).astype(np.uint8)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gatewise.analysis.planes.affine_rules import affine, by_polygon, no_rule
 from gatewise.analysis.planes.composite import Composite, Composites
 from gatewise.analysis.planes.in_place_writes import Writes
-from gatewise.analysis.planes.kinks import Kinks, is_folded, kinks_of, pair_of, pieces_of
+from gatewise.analysis.planes.kinks import is_folded, kinks_of, pair_of, pieces_of
 from gatewise.analysis.planes.line_splitting import Split
 from gatewise.analysis.planes.piece_splitting import split_by_pieces
 from gatewise.analysis.planes.polygons import (
@@ -28,7 +28,7 @@ from gatewise.analysis.planes.polygons import (
     too_many_regions,
 )
 from gatewise.errors import Limitation, NotApplicableError
-from gatewise.graph import LEAVES, Graph, Node, call_operator, leaf_value
+from gatewise.graph import LEAVES, Graph, Node, Pieces, call_operator, leaf_value
 
 PART = 2**17  # numbers in the largest tensor of one part: a megabyte, which fits into a cache
 FEWEST = 8  # polygons of a part, however large the tensors are
@@ -88,7 +88,7 @@ class PlaneRun:
         model: the model.
         output: the node whose value is wanted.
         split_lines: splits polygons along lines.
-        reach: (2,) the largest coordinates of the window.
+        bounds: (2,) the largest coordinates of the window.
         limit: the most polygons; more are an error.
         label: the next number for an edge of a polygon.
     """
@@ -97,7 +97,7 @@ class PlaneRun:
     model: nn.Module
     output: Node
     split_lines: LinesSplitter
-    reach: Array
+    bounds: Array
     limit: int
     label: int = 0
     parts: list[tuple[Polygons, Array, Array]] = field(default_factory=list)  # finished ones
@@ -164,7 +164,7 @@ class PlaneRun:
         else:
             state = self._live(state, node)
             state.live.add(node)
-        self.writes.carry(node, state.values, state.live)
+        self.writes.propagate(node, state.values, state.live)
         return state
 
     def _live(self, state: PlaneState, node: Node) -> PlaneState:
@@ -187,13 +187,13 @@ class PlaneRun:
             raise no_rule(node, f", of the unit {unit.name}")
         return self._kink(state, node, unit.input, kinks)
 
-    def _kink(self, state: PlaneState, node: Node, source: Node, kinks: Kinks) -> PlaneState:
+    def _kink(self, state: PlaneState, node: Node, source: Node, kinks: Pieces) -> PlaneState:
         """Split along the kinks of an elementwise unit, and apply the unit to each part."""
         flat = by_polygon(state.values[source].contiguous()).flatten(2)  # (N, 3, U)
         lines = flat
         if kinks.thresholds != (0.0,):
             lines = torch.cat([_lowered(flat, level) for level in kinks.thresholds], 2)
-        split = self.split_lines(state.polygons, lines.numpy(), self.reach, self.label)
+        split = self.split_lines(state.polygons, lines.numpy(), self.bounds, self.label)
         piece = split.piece
         if len(kinks.thresholds) > 1:
             # The number of a piece is the number of thresholds below the value.
@@ -208,7 +208,7 @@ class PlaneRun:
         """Split where another of the ``pieces`` becomes the largest, and take the largest."""
         x = by_polygon(pieces.contiguous())
         flat = x.flatten(2, -2)  # (N, 3, U, k)
-        split = split_by_pieces(state.polygons, flat.numpy(), self.reach, self.label, self._check)
+        split = split_by_pieces(state.polygons, flat.numpy(), self.bounds, self.label, self._check)
         state = self._after(state, split, split.piece, node)
         index = torch.from_numpy(split.piece.astype(np.int64))
         index = index[:, None, :, None].expand(-1, 3, -1, 1)
@@ -260,7 +260,7 @@ def _lowered(flat: Tensor, level: float) -> Tensor:
     return lowered
 
 
-def _on_pieces(x: Tensor, piece: Tensor, kinks: Kinks) -> Tensor:
+def _on_pieces(x: Tensor, piece: Tensor, kinks: Pieces) -> Tensor:
     """Return the unit's value (N, 3, *shape), each element by the piece it is in (N, U)."""
     piece = piece.reshape(len(x), *x.shape[2:])
     slope = piece.double() if kinks.is_relu else _chosen(piece, kinks.slopes)

@@ -47,7 +47,7 @@ class Slice:
         return (self.high[0] - self.low[0]) * (self.high[1] - self.low[1])
 
     @property
-    def reach(self) -> np.ndarray:
+    def bounds(self) -> np.ndarray:
         """The largest absolute value of each coordinate, (2,)."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 

@@ -148,15 +148,15 @@ def no_memory() -> NotApplicableError:
     )
 
 
-def tolerance(lines: Array, reach: Array) -> Array:
+def tolerance(lines: Array, bounds: Array) -> Array:
     """The bound below which a value of a line may be zero, (N, ...).
 
     Args:
         lines: (N, 3, ...), constants and slopes.
-        reach: the largest absolute value of each coordinate, (2,).
+        bounds: the largest absolute value of each coordinate, (2,).
     """
     sizes = np.abs(lines)
-    return RELATIVE_ZERO * (sizes[:, 0] + reach[0] * sizes[:, 1] + reach[1] * sizes[:, 2])
+    return RELATIVE_ZERO * (sizes[:, 0] + bounds[0] * sizes[:, 1] + bounds[1] * sizes[:, 2])
 
 
 def values_at_vertices(polygons: Polygons, lines: Array, zero: Array) -> Array:

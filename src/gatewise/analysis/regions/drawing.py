@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 
 from gatewise.analysis.planes import Array, Polygons, Slice
+from gatewise.analysis.record import new_axes
 from gatewise.errors import ArgumentError
+
+SIZE = (5, 5)  # of a figure, in inches
 
 
 def draw_polygons(axes: Any, polygons: Polygons, segments: Array, window: Slice, seed: int) -> Any:
@@ -25,7 +28,7 @@ def draw_polygons(axes: Any, polygons: Polygons, segments: Array, window: Slice,
     """
     from matplotlib.collections import LineCollection, PolyCollection
 
-    axes = axes or new_axes()
+    axes = axes or new_axes(SIZE)
     shades = np.random.default_rng(seed).uniform(0.75, 1.0, (len(polygons), 3))
     corners = np.split(polygons.vertices, polygons.starts[1:-1])
     axes.add_collection(
@@ -38,7 +41,7 @@ def draw_polygons(axes: Any, polygons: Polygons, segments: Array, window: Slice,
 
 def draw_entropy(axes: Any, entropy: Array, window: Slice) -> Any:
     """Draw a grid of numbers between 0 and 1, and the three inputs; returns the axes."""
-    axes = axes or new_axes()
+    axes = axes or new_axes(SIZE)
     extent = (window.low[0], window.high[0], window.low[1], window.high[1])
     axes.imshow(entropy, origin="lower", extent=extent, vmin=0, vmax=1, cmap="magma")
     axes.set_title("soft gates have no regions; bright: gates are uncertain", fontsize=8)
@@ -57,7 +60,7 @@ def animation(plots: Sequence[Callable[[Any], Any]], seconds: float) -> bytes:
 
     frames = []
     for number, plot in enumerate(plots, 1):
-        axes = plot(new_axes())
+        axes = plot(new_axes(SIZE))
         label = f"{number} of {len(plots)}"
         axes.text(0.02, 0.97, label, transform=axes.transAxes, va="top", fontsize=8)
         canvas = FigureCanvasAgg(axes.figure)
@@ -83,13 +86,6 @@ def check_seconds(seconds: Any) -> float:
             "film: seconds must be the time to show a picture", got=seconds, allowed="0.02 to 60"
         )
     return float(seconds)
-
-
-def new_axes() -> Any:
-    """The axes of a new figure."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(5, 5), layout="constrained").subplots()
 
 
 def _frame(axes: Any, window: Slice) -> Any:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from gatewise.analysis.planes import (
     split_dense,
     tolerance,
 )
+from gatewise.analysis.record import AnalysisResult
 from gatewise.analysis.regions.drawing import (
     animation,
     check_seconds,
@@ -68,7 +68,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(AnalysisResult):
     """The result of :func:`partition` for a max-affine network: its exact regions in the window.
 
     Attributes:
@@ -130,13 +130,13 @@ class Partition:
         single_output = maps.shape[2] == 1
         first = int(self.polygons.labels.max(initial=NO_LABEL)) + 1
         if single_output:
-            split = split_by_lines(self.polygons, maps, self.slice.reach, first)
+            split = split_by_lines(self.polygons, maps, self.slice.bounds, first)
         else:
-            split = split_by_pieces(self.polygons, maps[:, :, None], self.slice.reach, first)
+            split = split_by_pieces(self.polygons, maps[:, :, None], self.slice.bounds, first)
         middles = split.polygons.middles
         maps = maps[split.parent]
         values = maps[:, 0] + middles[:, :1] * maps[:, 1] + middles[:, 1:] * maps[:, 2]
-        rounding = tolerance(maps, self.slice.reach).max(1, keepdims=True)
+        rounding = tolerance(maps, self.slice.bounds).max(1, keepdims=True)
         if single_output:
             decision = values[:, 0] > rounding[:, 0]
         else:  # the first of those that are equal up to rounding
@@ -205,12 +205,9 @@ class Partition:
         patterns = len(np.unique(self.patterns))
         return f"Partition({self.count} regions, {patterns} patterns, {self.form} form)"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
-
 
 @dataclass(frozen=True, eq=False)
-class SoftPartition:
+class SoftPartition(AnalysisResult):
     """The result of :func:`partition` for a network with soft gates, which has no regions.
 
     Attributes:
@@ -241,9 +238,6 @@ class SoftPartition:
     def __repr__(self) -> str:
         mean = float(self.entropy.mean())
         return f"SoftPartition(no regions: gates are soft, mean entropy {mean:.2f} of 1)"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def partition(
@@ -311,7 +305,7 @@ def partition(
 def _through_layers(layers: list[DenseLayer], window: Slice, limit: int) -> Partition:
     start = rectangle(window.low, window.high)
     polygons, patterns, maps = split_dense(
-        layers, start, window.plane.flatten(1), window.reach, limit
+        layers, start, window.plane.flatten(1), window.bounds, limit
     )
     return Partition(window, polygons, torch.from_numpy(maps), patterns, "native")
 
@@ -323,7 +317,7 @@ def _through_graph(
     layers = dense_chain_of_graph(graph, model, output) if native else None
     if layers:
         return _through_layers(layers, window, limit)
-    run = PlaneRun(graph, model, output, native or split_by_lines, window.reach, limit)
+    run = PlaneRun(graph, model, output, native or split_by_lines, window.bounds, limit)
     polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
     form = "native" if native else "numpy"
     return Partition(window, polygons, torch.from_numpy(maps), patterns, form)

@@ -46,7 +46,7 @@ DIVISIONS = PRODUCTS - {"mul", "multiply"}
 NEAR_ZERO = 1e-30  # below it the secant f(z) / z is replaced by its limit, the slope at 0
 
 
-class HeldRun:
+class FrozenRun:
     """Runs of a graph with frozen gates. See Note [Frozen gates].
 
     Args:

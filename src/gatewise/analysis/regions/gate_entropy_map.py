@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.planes import Composites, Slice
-from gatewise.analysis.regions.frozen_gates import SMOOTH, HeldRun
+from gatewise.analysis.regions.frozen_gates import SMOOTH, SOFT_GATES, FrozenRun
 from gatewise.graph import Graph, Node
 
-SOFT = SMOOTH | {"sigmoid", "hardsigmoid", "softmax", "_softmax"}
+SOFT = SMOOTH | SOFT_GATES
 
 
 def is_soft(graph: Graph, model: nn.Module) -> bool:
@@ -61,6 +61,6 @@ def gate_entropy(
     for points in slice.grid(steps).split(steps):
         mean = _MeanEntropy(steps)
         with torch.no_grad():
-            HeldRun("partition", graph, model, mean)(slice.inputs(points).to(dtype), output)
+            FrozenRun("partition", graph, model, mean)(slice.inputs(points).to(dtype), output)
         rows.append(mean.total / max(1, mean.count))
     return torch.stack(rows)

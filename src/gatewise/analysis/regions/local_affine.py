@@ -3,14 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
-from gatewise.analysis.regions.frozen_gates import HeldRun
+from gatewise.analysis.record import AnalysisResult
+from gatewise.analysis.regions.frozen_gates import FrozenRun
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.units import is_size
 
@@ -18,7 +18,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, eq=False)
-class AffineMap:
+class AffineMap(AnalysisResult):
     """The result of :func:`affine_map`: ``f(x) = A x + b`` at each of the inputs.
 
     Attributes:
@@ -84,9 +84,6 @@ class AffineMap:
     def __repr__(self) -> str:
         return f"AffineMap(A={tuple(self.A.shape)}, b={tuple(self.b.shape)}, {self.A.dtype})"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
-
 
 def affine_map(
     model: nn.Module, x: Tensor, *, outputs: Sequence[int] | None = None, memory: int = 2 * GIB
@@ -130,7 +127,7 @@ def affine_map(
     _check_memory(x, len(chosen), memory)
     with torch.enable_grad():
         leaf = x.detach().clone().requires_grad_()
-        y = HeldRun("affine_map", graph, model)(leaf, output).flatten(1)[:, list(chosen)]
+        y = FrozenRun("affine_map", graph, model)(leaf, output).flatten(1)[:, list(chosen)]
         A = torch.stack([_row(y, place, leaf) for place in range(len(chosen))], 1)
     b = y.detach() - torch.einsum("noi,ni->no", A.flatten(2), x.detach().flatten(1))
     return AffineMap(A, b, x.detach(), chosen)

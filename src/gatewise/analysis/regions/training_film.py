@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gatewise.analysis.checkpoint_weights import Checkpoint, filled
 from gatewise.analysis.gating import Progress
 from gatewise.analysis.planes import Extent
+from gatewise.analysis.record import AnalysisResult, new_axes
 from gatewise.analysis.regions.drawing import animation, check_seconds
 from gatewise.analysis.regions.exact_partition import Partition, SoftPartition, partition
 from gatewise.errors import ArgumentError
@@ -20,7 +21,7 @@ from gatewise.files import write_bytes
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class Film(AnalysisResult):
     """The result of :func:`film`: the partition at each checkpoint, and an animation of them.
 
     Attributes:
@@ -59,10 +60,7 @@ class Film:
 
         Returns the axes.
         """
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(4.2, 2.8), layout="constrained").subplots()
+        axes = new_axes((4.2, 2.8)) if axes is None else axes
         hard = any(count is not None for count in self.counts)
         values = self.to_dict()["counts" if hard else "entropy"]
         axes.plot(range(1, len(self.frames) + 1), values, "o-")

@@ -223,7 +223,7 @@ def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
         with watched() as watch:
             result = run_study(study, out, options, watch=watch, stop=stop)
     except HeldError:
-        raise
+        raise  # another process uses the folder: invalid input, exit code 2
     except FileError as problem:  # the disk failed: not invalid input
         print_error(str(problem))
         raise typer.Exit(CHECK_FAILED) from None

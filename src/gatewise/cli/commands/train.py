@@ -147,6 +147,7 @@ def train(
     if dry_run:
         return print(f"Configuration is valid (sha256 {config.digest}). Nothing was run.")
     pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
+    # A finished run is found before data are loaded, so that repeating a command is cheap.
     result = find_result(out, config)
     if result is not None:
         print_note(f"{out} is already finished; nothing to do.")

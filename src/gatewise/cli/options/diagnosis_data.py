@@ -96,6 +96,7 @@ def _from_set(
         if size is not None:
             options["size"] = size
     data = load(name, folder=None if folder is None else Path(folder), **options)
+    # The same sample on every call, and not the first images, which may be sorted by class.
     order = torch.randperm(len(data.test), generator=torch.Generator().manual_seed(0))
     split = data.test.take(order[:examples])
     scaled = split.images.float() / (255 if split.images.dtype == torch.uint8 else 1)
@@ -118,7 +119,7 @@ def _from_arrays(paths: list[Path], examples: int) -> "tuple[Tensor, Tensor | No
     tensors = []
     count = 0
     for path in paths:
-        rows = _array(path)[: examples - count]
+        rows = _array(path)[: examples - count]  # the file is mapped: only these rows are read
         tensor = torch.from_numpy(rows.copy())
         tensors.append(tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor)
         count += len(rows)

@@ -44,6 +44,7 @@ def print_note(message: str) -> None:
 def print_rich(*parts: "RenderableType") -> None:
     """Print tables and text to stdout, without the trailing blanks that rich adds to lines."""
     out = console()
+    # On a terminal, rich may use the cursor, so its output must not be changed.
     if out.is_terminal:
         return out.print(*parts, sep="\n")
     with out.capture() as captured:

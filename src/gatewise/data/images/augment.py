@@ -183,6 +183,7 @@ def _resized_crop(images: Tensor, random: Tensor, crop: ResizedCrop) -> Tensor:
     aspect = warp.log_uniform(random[ASPECT : ASPECT + TRIES], crop.ratio)
     tall = (area / aspect).sqrt().round().long()
     wide = (area * aspect).sqrt().round().long()
+    # (TRIES, n): which of the windows lie within the image.
     fits = (tall >= 1) & (tall <= height) & (wide >= 1) & (wide <= width)
     chosen = fits.int().argmax(0, keepdim=True)
     any_fits = fits.any(0)

@@ -70,6 +70,7 @@ def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
         most: the largest angle in degrees, in both directions.
     """
     n, channels, height, width = images.shape
+    # Each pixel of the result is read from the place that the rotation moves to it.
     cos, sin = _turns(most).to(images.device)[:, below(random, STEPS)].view(2, n, 1, 1)
     y = (torch.arange(height, device=images.device) - (height - 1) / 2).view(1, height, 1)
     x = (torch.arange(width, device=images.device) - (width - 1) / 2).view(1, 1, width)
@@ -88,7 +89,7 @@ def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
         left_of = padded.gather(2, at + step).view(images.shape)
         right_of = padded.gather(2, at + step + 1).view(images.shape)
         rows.append(_between(left_of, right_of, right))
-    return _between(*rows, down)
+    return _between(rows[0], rows[1], down)
 
 
 def log_uniform(random: Tensor, between: tuple[float, float]) -> Tensor:

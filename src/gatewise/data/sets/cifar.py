@@ -23,7 +23,7 @@ HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 LICENCE = "none declared by its authors; used for research with citation (Krizhevsky, 2009)"
 SIZES = (50_000, 10_000)
 SHAPE = (3, 32, 32)
-VALUES = 3 * 32 * 32
+VALUES = 3 * 32 * 32  # of one image
 FILES_10 = (
     Published(
         "cifar-10-batches-py/data_batch_1",

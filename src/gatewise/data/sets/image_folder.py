@@ -21,7 +21,9 @@ from gatewise.data.sets.decoded_files import decoded
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
 from gatewise.files import explained, show
 
+# Formats by the end of the file name.
 FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".ppm": "PPM", ".bmp": "BMP"}
+# Modes of pillow with 8 bits per channel or fewer.
 EIGHT_BIT = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")
 MOST_PIXELS = 100_000_000  # of one image: a small file can claim to have more than fit into memory
 MOST_BYTES = 1 << 35  # of all images decoded

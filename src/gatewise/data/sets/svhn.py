@@ -90,4 +90,5 @@ def parse_matlab(name: str, data: bytes) -> Split:
             f"{name} has not one label from 1 to 10 for each image",
             got=f"X {tuple(images.shape)}, y {tuple(labels.shape)}",
         )
+    # (height, width, channels, n) to (n, channels, height, width); class 10 is the digit 0.
     return Split(images.permute(3, 2, 0, 1).contiguous(), labels.long() % CLASSES)

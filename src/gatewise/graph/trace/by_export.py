@@ -38,6 +38,7 @@ def read_by_export(
         InputKind.BUFFER: "buffer",
         InputKind.USER_INPUT: "input",
     }
+    # Constants that export lifted out of the code, and anything else, count as constants.
     leaves: dict[str, Leaf] = {}
     for spec in program.graph_signature.input_specs:
         name = getattr(spec.arg, "name", "")

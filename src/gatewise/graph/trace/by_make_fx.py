@@ -41,6 +41,7 @@ def read_by_tracing(
         # The model may look at values of real tensors; the flag lets it.
         trace = make_fx(run, pre_dispatch=True, _error_on_data_dependent_ops=False)
         traced = trace(*(flat[place] for place in places))
+    # Nodes have the names they had when they were made, so the marks fit them.
     scopes = record.scopes_by_name()
     leaves = _leaves(model, traced)
     return convert(

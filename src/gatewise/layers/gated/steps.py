@@ -361,6 +361,7 @@ def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
     """Return what ``module`` multiplies each response in ``q`` by, or ``None`` if it does not."""
     if isinstance(module, nn.ReLU | ReLU):
         return hard_gate(q)
+    # Torch's and our leaky ReLU call their slope by different names.
     if isinstance(module, nn.LeakyReLU):
         return torch.where(q > 0, 1.0, torch.full_like(q, module.negative_slope))
     if isinstance(module, LeakyReLU):

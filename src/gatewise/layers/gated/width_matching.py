@@ -63,6 +63,7 @@ def matched_width(
         width = steps * multiple_of
         return width * per_unit + _gate_parameters(gate, width, gate_options) > budget
 
+    # The parameters grow with the width, so the largest width is found by bisection.
     steps = bisect_left(range(1, budget // per_unit // multiple_of + 1), True, key=is_too_wide)
     if steps == 0:
         raise ArgumentError(
@@ -74,6 +75,7 @@ def matched_width(
 
 
 def _gate_parameters(gate: str, width: int, options: dict[str, Any]) -> int:
+    # Counted on the meta device, which allocates nothing.
     with torch.device("meta"):
         module = inside_gate("matched_width", gate, width, 0, **options)
     return sum(parameter.numel() for parameter in module.parameters())

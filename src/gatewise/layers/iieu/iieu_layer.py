@@ -145,6 +145,7 @@ class IIEULayer(nn.Module):
                 got=type(layer).__name__,
                 fix="torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')",
             )
+        # In float64, so that the weights are rounded only once.
         with torch.no_grad():
             scale, offset = scale_and_offset(self.name, norm)
             weight = layer.weight.double()
@@ -160,6 +161,7 @@ class IIEULayer(nn.Module):
         return {f"unit.{name}" for name in self.unit.no_weight_decay()}
 
     def forward(self, x: Tensor) -> Tensor:
+        # A sample without a batch dimension.
         if check_input(self.name, x).dim() == self.layer.weight.dim() - 1:
             return self(x[None])[0]
         return self.unit(self.response(x), x, conv=self.layer).to(x.dtype)
@@ -292,6 +294,7 @@ class LinearIIEU(IIEULayer):
         )
 
     def _normed(self, norm: nn.Module, y: Tensor) -> Tensor:
+        # BatchNorm1d takes the channels in dimension 1.
         if isinstance(norm, nn.BatchNorm1d):
             return norm(y.flatten(0, -2)).reshape(y.shape)
         return norm(y)

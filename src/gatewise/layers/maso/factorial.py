@@ -8,7 +8,7 @@ from torch import Tensor
 from gatewise.errors import ArgumentError
 from gatewise.units import check_input
 
-LARGEST = 2**20  # combinations of regions
+LARGEST = 2**20  # the most combinations of regions
 
 
 def joint_log_posterior(slopes: Tensor, offsets: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,6 +87,7 @@ def largest_overlap(slopes: Tensor) -> float:
             "largest_overlap: slopes have a wrong shape", got=got, allowed="(K, R, D)"
         )
     gram = torch.einsum("krd,jsd->krjs", slopes, slopes).abs()
+    # Slopes of one unit may overlap.
     same = torch.eye(len(slopes), dtype=torch.bool, device=slopes.device)[:, None, :, None]
     return float(gram.masked_fill(same, 0.0).max())
 

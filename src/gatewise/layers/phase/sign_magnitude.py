@@ -53,6 +53,7 @@ def respond_to_signs(layer: PhaseSelective, sign: Tensor, magnitude: Tensor) -> 
     _check_signs(sign, check_input("respond_to_signs", magnitude))
     stored, stored_neg = layer.weight, -layer.weight_neg
     ready, weight, weight_neg = layer.prepare(magnitude, stored, stored_neg)
+    # Padding of the signs must follow that of the magnitudes.
     negative = layer.pad(sign.to(ready.dtype)).bool()
 
     def respond(size: Tensor, bias: Tensor | None) -> Tensor:

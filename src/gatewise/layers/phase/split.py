@@ -32,6 +32,7 @@ def segments(
     columns = inputs // groups
     below = boundary // rows * rows
     above = -(-boundary // rows) * rows
+    # Whole positive groups, the two parts of a cut group, and whole negative groups.
     cuts = (
         (True, 0, below),
         (True, below, boundary),

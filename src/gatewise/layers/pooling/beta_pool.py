@@ -92,6 +92,7 @@ class BetaPoolNd(BetaLayer):
 
     def _average(self, w: Tensor) -> Tensor:
         at = self.windows
+        # Torch's average pools have no dilation.
         if set(at.dilation) == {1}:
             return type(self).AVERAGE(
                 w, at.kernel, at.stride, at.padding, at.ceil_mode, count_include_pad=False

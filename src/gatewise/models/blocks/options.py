@@ -42,5 +42,6 @@ def divisible(width: float, by: int = 8) -> int:
 
     This is the rule of MobileNet.
     """
+    # Rounding down by more than a tenth would lose too many channels.
     nearest = max(by, int(width + by / 2) // by * by)
     return nearest + by if nearest < 0.9 * width else nearest

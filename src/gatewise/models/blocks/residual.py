@@ -66,6 +66,7 @@ def style_of(
     """
     inner = slot_of(unit, filters)
     out = inner if out_unit is None else slot_of(out_unit, filters)
+    # A sum has no single convolution before it, and its width cannot change.
     only_before = out.binds or out.ratio != 1
     if placement is None:
         placement = "before" if only_before else "after"
@@ -182,6 +183,7 @@ def stem(channels: int, width: int, kernel: int, stride: int, style: Style) -> B
 
     A unit that cannot stand before a sum is replaced by the unit at the end of the blocks.
     """
+    # The output of the stem is added to that of the first block, so its width is fixed.
     slot = style.inner if _fits(style.inner, width) else style.out
     stream_slot(slot, width, "in the stem")
     return conv_block(

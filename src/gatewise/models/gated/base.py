@@ -245,6 +245,7 @@ class DeepGated(nn.Module):
         """
         if not self.kind.soft:
             return [torch.zeros_like(gate) for gate in self.gates(x)]
+        # The derivative of (1 + eps) sigmoid(beta q), in terms of its value.
         soft = [self._gate(q) for q in self.gate_responses(x)]
         return [self.beta * gate * (1 - gate / (1 + self.eps)) for gate in soft]
 
@@ -302,6 +303,7 @@ class DeepGated(nn.Module):
         for i, layer in enumerate(self.gating):
             q = layer(self.enter(i, z))
             responses.append(q)
+            # The product of a response and its hard gate is a ReLU, which is faster.
             z = q * self._gate(q) if self.kind.soft else F.relu(q)
         return responses
 

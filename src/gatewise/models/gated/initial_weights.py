@@ -50,6 +50,7 @@ def sigmas(
     """
     if sigma is not None:
         return (check_number(network, "sigma", sigma, above=0.0),) * len(layers)
+    # numel / shape[1] counts the weights that leave an input; weight[0].numel() those of a unit.
     first, *others = map(weight_of, layers)
     meeting = [first.numel() // first.shape[1], *(weight[0].numel() for weight in others)]
     return tuple(math.sqrt(1 / (mu * count)) for count in meeting)

@@ -7,6 +7,7 @@ from torch import nn
 from gatewise.models.blocks import RELU, Chain, UnitChoice, check_scale, check_sizes, slots
 from gatewise.models.catalogue import network
 
+# Filters of the seven convolutions.
 WIDTHS = (96, 96, 192, 192, 192, 192, 192)
 
 
@@ -46,6 +47,7 @@ def convpool_cnn(
         chain.conv(
             f"conv{place}", width, 1 if place == 7 else 3, slot, padding=1, norm=norm, bias=True
         )
+        # Two pools, after the second and the fifth convolution.
         if place in (2, 5):
             chain.add(f"pool{place // 2}", nn.MaxPool2d(3, 2, ceil_mode=True))
             if dropout:

@@ -87,5 +87,6 @@ def _orthogonalise(model: nn.Sequential) -> None:
         if isinstance(block, Block):
             weight = block.layer.weight
             assert isinstance(weight, Tensor)  # noqa: S101 - every convolution has one
+            # More filters than inputs cannot all be orthogonal.
             if weight.shape[0] <= weight[0].numel():
                 orthogonal(block.layer)

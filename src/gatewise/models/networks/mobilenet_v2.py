@@ -30,7 +30,7 @@ STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-LAST = 1280
+LAST = 1280  # channels of the last convolution, at widths up to 1
 
 
 class Inverted(nn.Module):
@@ -59,6 +59,7 @@ class Inverted(nn.Module):
             self.expand = conv_block(channels, filters, 1, slot)
             read = slot.count_channels(filters)
             phases = slot.defers
+        # One filter per channel, unless the unit needs several responses for each output.
         filters = read if slot.ratio >= 1 else slot.count_filters(read)
         self.depthwise = conv_block(
             read, filters, 3, slot, phases=phases, stride=stride, padding=1, groups=read

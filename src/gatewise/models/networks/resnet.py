@@ -17,6 +17,7 @@ from gatewise.models.blocks import (
 )
 from gatewise.models.catalogue import network
 
+# By depth: the number of blocks of each stage.
 STAGES = {14: (1, 1, 1, 1), 26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 
 

@@ -18,14 +18,15 @@ from gatewise.models.blocks import (
 )
 from gatewise.models.catalogue import network
 
+# By the factor: channels of the three stages, and of the last convolution.
 WIDTHS = {
     0.5: (48, 96, 192, 1024),
     1.0: (116, 232, 464, 1024),
     1.5: (176, 352, 704, 1024),
     2.0: (244, 488, 976, 2048),
 }
-COUNTS = (4, 8, 4)
-STEM = 24
+COUNTS = (4, 8, 4)  # blocks of each stage
+STEM = 24  # channels of the stem at every width
 
 
 class Shuffle(nn.Module):
@@ -67,6 +68,7 @@ class Shuffle(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         left, right = x.chunk(2, 1) if self.splits else (x, x)
+        # Stacked behind the channels and flattened: the channels of both branches alternate.
         y = torch.stack((self.side(left), self.main(right)), 2)
         return y.flatten(1, 2)
 
@@ -106,6 +108,7 @@ def shufflenet_v2(
     check_sizes("shufflenet_v2", classes=classes, channels=channels)
     inner = slot_of(unit, filters)
     out = inner if out_unit is None else slot_of(out_unit, filters)
+    # A max-pool follows the stem, so the stem cannot leave its unit to the next layer.
     first = RELU if out.defers else out
     *stages, last = WIDTHS[width]
     stem_filters = stream_slot(first, STEM, "in the stem").count_filters(STEM)

@@ -9,6 +9,7 @@ from gatewise.models.catalogue import network
 from gatewise.units import check_flag
 
 WIDTHS = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)
+# Places of the max-pools, counted from 1.
 POOLS_AFTER = (2, 4, 7, 10, 13)
 # Dropout after these places: with ReLU everywhere, and where CReLU stands in an odd place up to the
 # fifth (S4 to S6).
@@ -61,6 +62,7 @@ def vgg_cifar(
             chain.add(f"pool{POOLS_AFTER.index(place) + 1}", nn.MaxPool2d(2))
     chain.average("pool6")  # 1x1 already for images of 32 pixels, so this changes nothing there
     chain.add("drop13", nn.Dropout(0.5))
+    # With CReLU in some slots only, the tables have ReLU in the hidden layer.
     hidden = RELU if at is not None or chosen[0].needs_maps else chosen[0]
     chain.linear("fc14", check_scale("vgg_cifar", scale, 512), hidden, norm=True)
     chain.add("drop14", nn.Dropout(0.5))

@@ -62,6 +62,7 @@ class WideBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.shortcut is None:
             return x + self.second(self.drop(self.first(x)))
+        # Both the shortcut and the first convolution read the output of the first unit.
         y = self.first.norm(x)
         y = y if self.first.unit is None else self.first.unit(y)
         return self.shortcut(y) + self.second(self.drop(self.first.layer(y)))

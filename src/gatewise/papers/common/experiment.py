@@ -136,8 +136,9 @@ class Experiment:
             seeds: how many, from 0 on; as many as the paper has if None.
             out: the folder of all experiments. If interrupted, the same call resumes.
             tell: called with the name of each cell before it runs.
-            options: where cells are run; in this process if not given. Experiments without
-                declared cells always run in this process.
+            options: where cells are run; in this process if not given. Workers use as many
+                threads as this process. Experiments without declared cells always run in this
+                process.
 
         Raises:
             KeyboardInterrupt: if stopped.
@@ -198,7 +199,10 @@ class Experiment:
             if event is not None and event.kind == "started":
                 tell(names[event.key])
 
-        options = options or RunOptions(on="here", retry_failed=True)
+        # Workers get the threads of this process, which the results name. Failed cells are run
+        # again, because an experiment without them has no findings.
+        changes = {"threads": int(versions()["threads"]), "retry_failed": True}
+        options = (options or RunOptions(on="here")).model_copy(update=changes)
         records = study.run(cells, options, watch=watch)
         if records is None:
             raise KeyboardInterrupt

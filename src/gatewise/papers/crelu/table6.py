@@ -151,7 +151,7 @@ def region_ratio(conv: nn.Conv2d, windows: Tensor) -> Reconstruction:
 
 def _mean_ratio(result: Reconstruction) -> dict[str, float]:
     """Return the mean ratio and closed form; inputs that are all zero are left out."""
-    nonzero = result.given.flatten(1).any(1)
+    nonzero = result.x.flatten(1).any(1)
     expected = []
     for equations in result.equations[nonzero]:
         known = min(int(equations), result.unknowns)

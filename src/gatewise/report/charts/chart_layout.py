@@ -117,13 +117,15 @@ def lay_out_chart(chart: Chart) -> ChartLayout:
 def _places(chart: Chart, x: Scale, y: Scale) -> list[Point]:
     """The points that can be drawn, in fractions of the field from the top left."""
     places = []
-    for px, py in _points(chart):
-        if x.has(px) and y.has(py):
-            places.append((x.part(px), 1 - y.part(py)))
+    for series in chart.series:
+        for px, py in series.points:
+            if x.has(px) and y.has(py):
+                places.append((x.part(px), 1 - y.part(py)))
     return places
 
 
 def _count_missing(chart: Chart, x: Scale, y: Scale) -> int:
+    """The number of points that cannot be drawn, of series whose points matter singly."""
     missing = 0
     for series in chart.series:
         if series.tooltips:
@@ -131,24 +133,23 @@ def _count_missing(chart: Chart, x: Scale, y: Scale) -> int:
     return missing
 
 
-def _points(chart: Chart) -> list[Point]:
-    points: list[Point] = []
-    for series in chart.series:
-        points += series.points
-    return points
-
-
 def _has(chart: Chart, *kinds: str) -> bool:
+    """Whether a series of one of these kinds is in the chart."""
     return any(series.kind in kinds for series in chart.series)
 
 
 def _x_scale(chart: Chart) -> Scale:
+    """The horizontal scale: as given, one place per name, or with room for all points.
+
+    Bars need room for half a bar at both ends, and dots for their radius.
+    """
     if chart.x_range:
         return Scale(*chart.x_range, FIELD, log=chart.x_log)
     if chart.x_names:
         return Scale(-0.6, len(chart.x_names) - 0.4, FIELD)
-    values = [x for x, _ in _points(chart)]
-    values += [mark.x for mark in chart.marks if mark.x is not None]
+    values = [mark.x for mark in chart.marks if mark.x is not None]
+    for series in chart.series:
+        values += series.xs
     margin = 0.06 if _has(chart, "dots", "rings") else 0.015
     if _has(chart, "bars") and len(set(values)) > 1:
         margin = max(margin, 0.6 * _spacing(values) / (max(values) - min(values)))
@@ -156,11 +157,15 @@ def _x_scale(chart: Chart) -> Scale:
 
 
 def _y_scale(chart: Chart) -> Scale:
+    """The vertical scale: as given, or with room for all points, bands and marks.
+
+    Bars without a negative value stand on the axis, so that lengths can be compared.
+    """
     if chart.y_range:
         return Scale(*chart.y_range, FIELD, down=True, log=chart.y_log)
-    values = [y for _, y in _points(chart)]
-    values += [mark.y for mark in chart.marks if mark.y is not None]
+    values = [mark.y for mark in chart.marks if mark.y is not None]
     for series in chart.series:
+        values += series.ys
         for low, high in series.band:
             values += [low, high]
     if not _has(chart, "bars"):
@@ -173,6 +178,7 @@ def _y_scale(chart: Chart) -> Scale:
 
 
 def _across(chart: Chart, x: Scale) -> tuple[Tick, ...]:
+    """The ticks of the horizontal axis: names, or round numbers."""
     if chart.x_names:
         return tuple(Tick(i, x(i), name) for i, name in enumerate(chart.x_names))
     return grid(x, 3 if chart.small else 5)
@@ -186,7 +192,7 @@ def _draw_all(chart: Chart, x: Scale, y: Scale) -> Iterator[Drawn]:
     for index, series in enumerate(chart.series, 1):
         dash = of_colour[series.colour] % DASHES if series.dash is None else series.dash
         of_colour[series.colour] += 1
-        whole = FILLED * _spacing([px for px, _ in series.points])
+        whole = FILLED * _spacing(series.xs)
         width = whole / max(bars, 1)
         start = whole / 2 - bars_before * width
         bars_before += series.kind == "bars"
@@ -203,6 +209,7 @@ def _draw_all(chart: Chart, x: Scale, y: Scale) -> Iterator[Drawn]:
 
 
 def _line(series: Series, x: Scale, y: Scale) -> str:
+    """The path of a line or of steps; empty for other kinds."""
     if series.kind == "line":
         return path(series.points, x, y)
     if series.kind == "steps":
@@ -234,6 +241,7 @@ def _shapes(
 
 
 def _spacing(values: Sequence[float]) -> float:
+    """The smallest distance between two different values; 1 if there is only one."""
     distinct = sorted(set(values))
     return min((b - a for a, b in pairwise(distinct)), default=1.0)
 
@@ -262,6 +270,7 @@ def _band(series: Series, x: Scale, y: Scale) -> str:
 
 
 def _rules(chart: Chart, x: Scale, y: Scale) -> Iterator[Shape]:
+    """Yield the marks with one coordinate: lines across the whole chart."""
     for mark in chart.marks:
         if mark.y is None and mark.x is not None and x.has(mark.x):
             yield Shape(f"M{x(mark.x):g} 0V{FIELD}", mark.text)
@@ -279,6 +288,7 @@ def _note(series: Series, chart: Chart, point: Point) -> str:
 
 
 def _in_full(value: float) -> str:
+    """A number for a tooltip: whole numbers in full, others with four digits."""
     whole = abs(value) < 1e6 and value == int(value)
     return tick_label(value) if whole else number(value, 4)
 

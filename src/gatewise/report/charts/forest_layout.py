@@ -48,12 +48,14 @@ def lay_out_forest(forest: Forest) -> ForestLayout:
 
 
 def _signed_ticks(x: Scale) -> Iterator[Tick]:
+    """Yield the ticks of the axis with a plus sign at positive numbers."""
     for tick in grid(x):
         sign = "" if tick.zero or tick.label.startswith(MINUS) else "+"
         yield Tick(tick.value, tick.at, f"{sign}{tick.label}")
 
 
 def _row(row: Interval, x: Scale, decimals: int) -> Row:
+    """One interval: the bar, the dots of single seeds, and the numbers in text."""
     figures = signed(row.value, decimals)
     bar = ""
     if math.isfinite(row.low) and math.isfinite(row.high):

@@ -75,6 +75,7 @@ def _places(text: str, x: float, y: float) -> Iterator[Label]:
 
 
 def _box(label: Label) -> Box:
+    """The area that a label covers, in pixels of the narrow field."""
     width = LETTER * len(label.text)
     before = {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
     left = label.x * WIDE + label.right - before

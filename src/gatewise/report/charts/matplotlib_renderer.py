@@ -35,8 +35,10 @@ def picture_file(panels: Panels, format: str = "png") -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    settings = {"font.size": 9, "svg.hashsalt": "gatewise", "text.parse_math": False}
-    with matplotlib.rc_context(settings):
+    # Dollar signs in names are text. The salt makes the ids in an svg the same every time.
+    with matplotlib.rc_context(
+        {"font.size": 9, "svg.hashsalt": "gatewise", "text.parse_math": False}
+    ):
         layouts = [lay_out(item) for item in panels.items]
         width = max(WIDTH * len(layouts), NARROWEST)
         figure = Figure(figsize=(width, HEIGHT + _legend_height(panels)), layout="constrained")
@@ -70,6 +72,7 @@ def _legend_height(panels: Panels) -> float:
 
 
 def _draw_chart(axes: Any, layout: ChartLayout) -> None:
+    """Draw one chart: series, axes, grid, marks and its legend."""
     chart = layout.chart
     for drawn in layout.drawn:
         _draw_series(axes, drawn)
@@ -103,9 +106,10 @@ def _draw_axis(axes: Any, name: str, layout: ChartLayout) -> None:
 
 
 def _draw_series(axes: Any, drawn: Drawn) -> None:
+    """Draw one series with its band, in the colour and line style of the layout."""
     series = drawn.series
-    x = [px for px, _ in series.points]
-    y = [py for _, py in series.points]
+    x = series.xs
+    y = series.ys
     colour = COLOURS[series.colour]
     # matplotlib leaves labels that start with an underscore out of the legend.
     behind = series.colour == "light"
@@ -122,8 +126,7 @@ def _draw_series(axes: Any, drawn: Drawn) -> None:
         steps = "steps-post" if series.kind == "steps" else "default"
         axes.plot(x, y, marker=marker, ms=3, drawstyle=steps, **style, **look)
     if series.band:
-        low = [lower for lower, _ in series.band]
-        high = [upper for _, upper in series.band]
+        low, high = zip(*series.band, strict=True)
         if drawn.line:
             axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
         else:
@@ -131,6 +134,7 @@ def _draw_series(axes: Any, drawn: Drawn) -> None:
 
 
 def _draw_marks(axes: Any, layout: ChartLayout) -> None:
+    """Draw lines across the chart, and names at the places that the layout chose."""
     for mark in layout.chart.marks:
         if mark.y is None and mark.x is not None:
             axes.axvline(mark.x, color=COLOURS["flat"], lw=1, ls="--")

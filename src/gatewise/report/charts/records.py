@@ -51,10 +51,20 @@ class Series:
     dash: int | None = None
     tooltips: bool = True
 
+    @property
+    def xs(self) -> list[float]:
+        """The x of every point."""
+        return [x for x, _ in self.points]
+
+    @property
+    def ys(self) -> list[float]:
+        """The y of every point."""
+        return [y for _, y in self.points]
+
     def __post_init__(self) -> None:
         """Check the values that a renderer relies on."""
         _check("kind", self.kind, KINDS)
-        _check("colour", self.colour, COLOURS)
+        _check("colour", self.colour, tuple(COLOURS))
         _check("dash", self.dash, (None, *range(DASHES)))
         for what in ("band", "notes"):
             length = len(getattr(self, what))
@@ -301,6 +311,7 @@ class Film:
 
 
 def _check(what: str, got: object, allowed: Sequence[object]) -> None:
+    """Refuse a value of a series that is not one of the allowed ones."""
     if got not in allowed:
         names = ", ".join(map(str, allowed))
         raise ArgumentError(f"series: no such {what}", got=got, allowed=names)

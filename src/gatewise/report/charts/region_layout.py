@@ -51,4 +51,5 @@ def lay_out_regions(regions: Regions) -> RegionsLayout:
 
 
 def _corners(points: Sequence[Point], x: Scale, y: Scale) -> str:
+    """The middle of an SVG path through ``points``."""
     return "L".join(f"{x(u):.1f} {y(v):.1f}" for u, v in points)

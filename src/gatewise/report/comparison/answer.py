@@ -45,14 +45,14 @@ def _block_line(findings: Findings, block: Block) -> Words:
     if not block.compared:
         return [*parts, f"nothing to compare with {findings.baseline} yet."]
     for verdict, look in LOOK_OF.items():
-        units = [difference for difference in block.compared if difference.verdict == verdict]
+        units = block.with_verdict(verdict)
         if units:
             units.sort(key=lambda difference: -abs(difference.difference))
             verb = "is" if len(units) == 1 else "are"
             parts += _list_differences(findings, units, look)
             parts.append(f" {verb} {verdict} than {findings.baseline}. ")
     for verdict in UNDECIDED:
-        names = [difference.name for difference in block.compared if difference.verdict == verdict]
+        names = [difference.name for difference in block.with_verdict(verdict)]
         if names:
             parts.append(f"{verdict.capitalize()}: {', '.join(names)}. ")
     return parts
@@ -61,6 +61,7 @@ def _block_line(findings: Findings, block: Block) -> Words:
 def _list_differences(
     findings: Findings, differences: Sequence[Difference], look: Look
 ) -> Iterator[str | Cell]:
+    """Yield each unit with its difference, separated by commas."""
     for place, difference in enumerate(differences):
         yield ", " if place else ""
         size = signed(difference.difference, decimals(findings))
@@ -92,6 +93,7 @@ def _cost_lines(findings: Findings) -> Iterator[Words]:
 
 
 def _is_notable(ratios: Sequence[float]) -> bool:
+    """Whether a ratio of costs is far enough from 1 to be mentioned."""
     return any(ratio > NOTABLE or ratio < 1 / NOTABLE for ratio in ratios)
 
 
@@ -120,6 +122,7 @@ def _reversal_lines(findings: Findings) -> Iterator[Words]:
 
 
 def _sides(findings: Findings, unit: str) -> str:
+    """On which blocks a reversed unit is better, and on which it is worse."""
     places: dict[str, str] = {}
     for verdict in LOOK_OF:
         names = [block.name for block in findings.blocks if block.verdict(unit) == verdict]
@@ -166,6 +169,7 @@ def _order(block: Block, a: str, b: str) -> str:
 
 
 def _interval(block: Block, unit: str) -> tuple[float, float] | None:
+    """The interval of a unit's difference in a block; None if there is none."""
     for difference in block.compared:
         if difference.name == unit and math.isfinite(difference.interval[0]):
             return difference.interval

@@ -52,6 +52,7 @@ def diagnosis_items(
 
 
 def _advice(record: Mapping[str, Any]) -> list[str]:
+    """The advice of a diagnosis, one line each."""
     advice = record.get("advice")
     texts = []
     for entry in advice if isinstance(advice, list) else ():
@@ -61,6 +62,7 @@ def _advice(record: Mapping[str, Any]) -> list[str]:
 
 
 def _link(run: Run, folder: str | None) -> list[Text]:
+    """A link to the page of a diagnosis; nothing if the path is not safe."""
     if folder is None:
         return []
     link = f"{folder.rstrip('/')}/cells/{run.key}/{PAGE}".lstrip("/")

@@ -46,6 +46,7 @@ def fairness_lines(findings: Findings) -> list[Words]:
 
 
 def _named(name: str, words: str) -> Words:
+    """A line that begins with a name in bold."""
     return [Cell(f"{name[0].upper()}{name[1:]}: ", look="name"), f"{words}."]
 
 
@@ -67,6 +68,7 @@ def _costs(findings: Findings, cost: str) -> str:
 
 
 def _unequal_costs(findings: Findings, block: Block, cost: str) -> str:
+    """The units of one block whose cost is not the baseline’s, the largest first."""
     known: dict[str, float] = {}
     for unit in block.runs:
         ratio = block.ratio(unit, cost)
@@ -100,6 +102,7 @@ def _networks(findings: Findings) -> Iterator[tuple[str, str]]:
 
 
 def _options(options: Mapping[str, Any]) -> str:
+    """Options of a network in words."""
     shown = [f"{key} {_short(value)}" for key, value in options.items() if key not in IDENTITY]
     return ", ".join(shown)
 
@@ -138,5 +141,6 @@ def config_of(block: Block, unit: str) -> Mapping[str, Any]:
 
 
 def _short(value: Any) -> str:
+    """A value of a configuration in at most 60 letters."""
     text = "-".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -59,6 +59,7 @@ def difference_label(findings: Findings) -> str:
 
 
 def _seed_words(block: Block) -> str:
+    """How many seeds the units of a block have."""
     counts = sorted({difference.n for difference in block.compared})
     if len(counts) == 1:
         return f"{counts[0]} seeds per unit"
@@ -107,6 +108,7 @@ def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
 
 
 def _cost_chart(findings: Findings, block: Block, cost: str, ratios: Mapping[str, float]) -> Chart:
+    """The difference of each unit against its cost, coloured by its verdict."""
     baseline = findings.baseline
     placed = [difference for difference in block.compared if difference.name in ratios]
     note = f"{baseline}: the baseline"
@@ -134,6 +136,7 @@ def _cost_series(
     members: Sequence[Difference],
     ratios: Mapping[str, float],
 ) -> Series:
+    """The units with one verdict: difference and interval at their cost."""
     points = []
     notes = []
     for member in members:
@@ -162,6 +165,7 @@ def front(block: Block, ratios: Mapping[str, float]) -> list[str]:
             spans[difference.name] = (ratios[difference.name], low, high)
 
     def is_beaten(cost: float, high: float) -> bool:
+        """Whether a unit of at most this cost is better with its whole interval."""
         return any(other <= cost and low > high for other, low, _ in spans.values())
 
     return [unit for unit, (cost, _, high) in spans.items() if not is_beaten(cost, high)]
@@ -225,6 +229,7 @@ def mean_curve(runs: Sequence[Run], metric: Metric) -> list[CurvePoint]:
 
 
 def _curve_series(name: str, points: Sequence[CurvePoint], colour: str) -> Series:
+    """A mean curve with one standard deviation to each side."""
     line = [(epoch, mean) for epoch, mean, _ in points]
     band = [(mean - spread, mean + spread) for _, mean, spread in points]
     return Series(name, line, band, colour=colour)

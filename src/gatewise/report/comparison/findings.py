@@ -138,6 +138,10 @@ class Block:
                 return difference.verdict
         return ""
 
+    def with_verdict(self, verdict: str) -> list[Difference]:
+        """Return the units with this verdict."""
+        return [difference for difference in self.compared if difference.verdict == verdict]
+
     def differences(self, unit: str) -> dict[int, float]:
         """Return the unit's value minus the baseline's, as shown, by seed."""
         base = self.values[self.baseline]
@@ -199,7 +203,9 @@ class Findings:
 
         None for fewer than two blocks or two units.
         """
-        common = [unit for unit in self.units if all(unit in block.means for block in self.blocks)]
+        common = self.units
+        for block in self.blocks:
+            common = [unit for unit in common if unit in block.means]
         if len(self.blocks) < 2 or len(common) < 2:
             return None
         means = []
@@ -249,6 +255,7 @@ def read_findings(result: Mapping[str, Any]) -> Findings:
 
 
 def _read(result: Mapping[str, Any]) -> Findings:
+    """Read the result of a study without catching errors of its form."""
     study = result["study"]
     cells = result["cells"]
     records = {record["key"]: record for record in result["records"]}
@@ -290,10 +297,12 @@ def _block_names(cells: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], st
 
 
 def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """The network, the data set and the recipe of a planned run."""
     return str(cell["backbone"]), str(cell["data"]), str(cell["recipe"])
 
 
 def _run(cell: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
+    """A planned run together with its record."""
     return Run(
         key=str(cell["key"]),
         unit=str(cell["unit"]),
@@ -305,6 +314,7 @@ def _run(cell: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
 
 
 def _block(name: str, runs: Sequence[Run], baseline: str, metric: Metric) -> Block:
+    """Group the runs of one block by unit, the baseline first."""
     by_unit: dict[str, list[Run]] = {baseline: []}
     for run in runs:
         by_unit.setdefault(run.unit, []).append(run)

@@ -115,6 +115,7 @@ def _about(findings: Findings) -> str:
 
 
 def _pairs(findings: Findings) -> Iterator[Any]:
+    """Yield one forest plot per block, after a paragraph on how to read them."""
     forests = list(figures.forests(findings))
     if forests:
         yield Text([figures.how_to_read(findings)])
@@ -124,6 +125,7 @@ def _pairs(findings: Findings) -> Iterator[Any]:
 
 
 def _costs(findings: Findings) -> Iterator[Any]:
+    """Yield charts and a table of costs for each block."""
     for block in findings.blocks:
         items = list(figures.cost_charts(findings, block))
         charts = [item for item in items if isinstance(item, Chart)]
@@ -137,6 +139,7 @@ def _costs(findings: Findings) -> Iterator[Any]:
 
 
 def _curves(findings: Findings) -> Iterator[Any]:
+    """Yield learning curves of the metric, and those of the training loss folded."""
     yield from _curve_panels(findings, findings.metric, findings.metric.label)
     losses = _curve_panels(findings, Metric("train_loss", 1.0, False), "training loss")
     if losses:
@@ -144,11 +147,13 @@ def _curves(findings: Findings) -> Iterator[Any]:
 
 
 def _curve_panels(findings: Findings, metric: Metric, words: str) -> list[Panels]:
+    """The curves of one metric for each block that has curves."""
     panels = [figures.curve_panels(block, metric, words) for block in findings.blocks]
     return [panel for panel in panels if panel]
 
 
 def _fairness(findings: Findings) -> Iterator[Any]:
+    """Yield what was equal for all units and what was not."""
     yield Text(fairness_lines(findings), points=True)
     tuned = tables.tuned_table(findings)
     if tuned:
@@ -156,6 +161,7 @@ def _fairness(findings: Findings) -> Iterator[Any]:
 
 
 def _numbers(findings: Findings) -> Iterator[Any]:
+    """Yield paired differences, ranks over blocks, and the seeds needed."""
     yield from _tables(findings, tables.paired_table)
     ranks = tables.rank_table(findings)
     if ranks:
@@ -173,6 +179,7 @@ def _tables(findings: Findings, make: Callable[[Findings, Block], Table | None])
 
 
 def _runs(findings: Findings, folder: str | None) -> Iterator[Any]:
+    """Yield the failed runs, all runs, and the environment they ran in."""
     failed = runs.failed_table(findings)
     if failed:
         yield failed
@@ -183,6 +190,7 @@ def _runs(findings: Findings, folder: str | None) -> Iterator[Any]:
 
 
 def _again(findings: Findings) -> Iterator[Any]:
+    """Yield how to repeat the study."""
     if findings.origin:
         yield Text([AGAIN_WITHOUT_FILE[findings.origin]])
         return

@@ -76,6 +76,7 @@ def environments(findings: Findings) -> dict[str, Counter[str]]:
 
 
 def _values(values: Counter[str]) -> str | Cell:
+    """The values of one property of the environment, with counts if they differ."""
     if len(values) == 1:
         return next(iter(values))
     shown = ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
@@ -83,10 +84,12 @@ def _values(values: Counter[str]) -> str | Cell:
 
 
 def _status(run: Run) -> Cell:
+    """The status of a run, coloured if it did not finish."""
     return Cell(run.status, look="" if run.status == "finished" else "down")
 
 
 def _link(run: Run, folder: str | None) -> str | Cell:
+    """The key of a run, with a link to its folder if the page knows the path."""
     if folder is None or not run.record:
         return run.key
     link = f"{folder.rstrip('/')}/cells/{run.key}/".lstrip("/")

@@ -42,6 +42,7 @@ def paired_table(findings: Findings, block: Block) -> Table | None:
 
 
 def _paired_row(difference: Difference, digits: int) -> Cells:
+    """One unit: its mean and spread, its difference, the tests and the verdict."""
     look = LOOK_OF.get(difference.verdict, "")
     low, high = (signed(edge, digits) for edge in difference.interval)
     return [
@@ -141,6 +142,7 @@ def seeds_table(findings: Findings, block: Block) -> Table | None:
 
 
 def _seeds_cell(effect: float, spread: float, comparisons: int) -> Cell:
+    """The seeds that show an effect; empty if the spread is not known."""
     if not effect or not math.isfinite(spread):
         return Cell("")
     seeds = needed(effect, spread, comparisons)
@@ -168,6 +170,7 @@ def tuned_table(findings: Findings) -> Table | None:
 
 
 def _tried(choice: Mapping[str, Any]) -> str:
+    """The learning rates that were tried, each with its loss."""
     parts = []
     for trial in choice["tried"]:
         parts.append(f"{number(trial['lr'])}: {number(trial['held_loss']) or 'diverged'}")

@@ -20,14 +20,17 @@ def toml_text(table: Mapping[str, Any]) -> str:
 
 
 def _pairs(table: Mapping[str, Any]) -> list[str]:
+    """Each key with its value, in the order of the table."""
     return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if value is not None]
 
 
 def _key(key: str) -> str:
+    """A key, in quotes if TOML needs them."""
     return key if _BARE.fullmatch(key) else _text(key)
 
 
 def _value(value: Any) -> str:
+    """A value of any type that TOML has."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

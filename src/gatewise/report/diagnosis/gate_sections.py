@@ -90,6 +90,7 @@ def show_gates(facts: Facts) -> list[Any]:
 
 
 def _rates_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
+    """How often the channels of each activation fire, and the entropy of its gates."""
     quantiles = column(sites, "quantiles")  # 0, 10, 50, 90 and 100 %
     medians = [values[2] for values in quantiles]
     band = [(values[1], values[3]) for values in quantiles]
@@ -102,6 +103,7 @@ def _rates_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
 
 
 def _idle_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
+    """The percentage of dead, always-on and duplicate channels by activation."""
     shares: dict[str, list[float]] = {"dead": [], "always on": [], "duplicates": []}
     for site in sites:
         per_channel = 100 / site["channels"]
@@ -115,10 +117,12 @@ def _idle_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
 
 
 def _count_duplicates(site: Facts) -> int:
+    """How many channels could be removed without losing a gate."""
     return sum(len(group) - 1 for group in site["duplicates"])
 
 
 def _histogram(site: Facts) -> Chart:
+    """The number of channels by how often they fire, for one activation."""
     step = 1 / len(site["histogram"])
     points = [((place + 0.5) * step, value) for place, value in enumerate(site["histogram"])]
     return Chart(
@@ -133,6 +137,7 @@ def _histogram(site: Facts) -> Chart:
 
 
 def _gates_table(sites: Sequence[Facts]) -> Table:
+    """All numbers of all activations."""
     columns = [
         "activation",
         "unit",
@@ -163,6 +168,7 @@ def _gates_table(sites: Sequence[Facts]) -> Table:
 
 
 def _parameters_table(sites: Sequence[Facts]) -> Table:
+    """The range of the trained parameters of each activation."""
     rows = []
     for site in sites:
         for name, values in site["parameters"].items():

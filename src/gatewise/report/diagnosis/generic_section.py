@@ -49,6 +49,7 @@ def _is_entries(value: Any) -> bool:
 
 
 def _table(entries: Entries) -> Table:
+    """A list of entries as a table with one column per key."""
     flat = [dict(_flat(entry)) for entry in entries[:MOST_ROWS]]
     columns: dict[str, None] = {}
     for entry in flat:
@@ -63,6 +64,7 @@ def _table(entries: Entries) -> Table:
 
 
 def _cell(value: Any) -> Cell:
+    """Any plain value as a cell; a long or nested list is only counted."""
     if value is None:
         return Cell("")
     if isinstance(value, bool):

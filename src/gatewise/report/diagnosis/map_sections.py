@@ -93,6 +93,7 @@ def show_reconstruction(facts: Facts) -> list[Any]:
 
 
 def _equations(facts: Facts) -> str:
+    """How many responses are known for how many pixels."""
     known = count(round(facts["equations"]))
     pooled = " after pooling" if facts["pooled"] else ""
     words = f"{known} responses{pooled} are known for {count(facts['unknowns'])} pixel values."
@@ -133,6 +134,7 @@ def _bound(facts: Facts) -> list[Any]:
 
 
 def _picture(title: str, packed: Facts, about: str = "") -> Picture:
+    """A packed picture at about the usual width on the page."""
     pixels = pixels_of(packed)
     scale = max(1, round(PICTURE_WIDTH / pixels.shape[1]))
     return Picture(title, pixels, scale=scale, about=about)

@@ -82,6 +82,7 @@ def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
 
 
 def _sheet(diagnosis: Mapping[str, Any]) -> Sheet:
+    """The page as a record: summary, advice, answers, one section per question."""
     questions = diagnosis["questions"]
     advice = diagnosis["advice"]
     sections = []
@@ -97,7 +98,7 @@ def _sheet(diagnosis: Mapping[str, Any]) -> Sheet:
         sections.append(Section(question["title"], items))
     sections.append(Section("How this was made", _how(diagnosis)))
     parameters = diagnosis["model"]["parameters"]
-    about = f"{parameters:,} parameters. Inputs: {diagnosis['data']['about']}."
+    about = f"{parameters:,} parameters, measured on {diagnosis['data']['about']}."
     title = f"{diagnosis['name']}: what its activation functions do"
     summary = _summary(diagnosis, len(answered))
     return Sheet(title, about, summary, sections, "diagnosis", contents=False)

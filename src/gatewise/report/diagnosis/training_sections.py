@@ -52,6 +52,7 @@ def show_flips(facts: Facts) -> list[Any]:
 
 
 def _flips_chart(title: str, about: str, names: list[str], rows: list[Facts], x_label: str) -> Any:
+    """The percentage of gates that changed, next to that of independent gates."""
     changed = [100 * row["flipped"] for row in rows]
     expected = [100 * row["chance"] for row in rows]
     series: list[Series] = [

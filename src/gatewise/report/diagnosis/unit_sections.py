@@ -50,6 +50,7 @@ def show_cost(facts: Facts) -> list[Any]:
 
 
 def _totals(facts: Facts) -> list[list[str | Cell]]:
+    """Parameters, operations, throughput and memory of the whole model."""
     operations = facts["operations"] / facts["inputs"]
     rows: list[list[str | Cell]] = [
         ["parameters", Cell(count(facts["parameters"]), value=facts["parameters"])],
@@ -64,6 +65,7 @@ def _totals(facts: Facts) -> list[list[str | Cell]]:
 
 
 def _cost_table(sites: Sequence[Facts]) -> Table:
+    """Operations, time and memory of each activation."""
     rows = []
     for site in sites:
         saved = site["saved_bytes"]
@@ -100,6 +102,7 @@ def show_properties(facts: Facts) -> list[Any]:
 
 
 def _property(entry: Facts) -> Cell:
+    """Whether a property holds, with its constants or a counterexample."""
     holds = entry["holds"]
     numbers = []
     for name, value in (entry["constants"] if holds else entry["witness"]).items():
@@ -112,6 +115,7 @@ def _property(entry: Facts) -> Cell:
 
 
 def _similarities(entries: Sequence[Facts]) -> Table:
+    """The range of Term-S in each IIEU unit."""
     rows = []
     for entry in entries:
         rows.append(

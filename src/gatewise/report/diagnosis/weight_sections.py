@@ -71,6 +71,7 @@ def show_pairing(facts: Facts) -> list[Any]:
 
 
 def _pairing_chart(rows: Sequence[Facts], draws: int) -> Chart:
+    """The mean correlation with the most opposite and the most similar filter by layer."""
     names = column(rows, "layer")
     random = column(rows, "chance_mean")
     # Random filters have no preferred sign: the most similar one mirrors the most opposite one.
@@ -100,6 +101,7 @@ def _pairing_chart(rows: Sequence[Facts], draws: int) -> Chart:
 
 
 def _pairing_histogram(row: Facts, bins: Sequence[float]) -> Chart:
+    """The correlations of the filters of one layer with their partners."""
     trained = []
     random = []
     for place, (low, high) in enumerate(itertools.pairwise(bins)):
@@ -126,6 +128,7 @@ def _pairing_histogram(row: Facts, bins: Sequence[float]) -> Chart:
 
 
 def _pair(pair: Facts) -> Picture:
+    """A filter of the first layer next to its partner."""
     pixels = pixels_of(pair["pixels"])
     partner = pixels_of(pair["partner_pixels"])
     shown = beside([pixels, partner], scale=max(1, PAIR_WIDTH // (2 * pixels.shape[1])))
@@ -134,6 +137,7 @@ def _pair(pair: Facts) -> Picture:
 
 
 def _pairing_table(rows: Sequence[Facts]) -> Table:
+    """All numbers on opposite filters, one row per layer."""
     columns = [
         "layer",
         "filters",
@@ -208,11 +212,13 @@ def show_orthogonality(facts: Facts) -> list[Any]:
 
 
 def _stretch(row: Facts) -> float | None:
+    """The largest over the smallest factor; None if some direction is lost."""
     low, high = row["frame_bounds"]
     return (high / low) ** 0.5 if low > 0 else None
 
 
 def _spectrum(row: Facts) -> Chart:
+    """The squared singular values of the filters of one layer."""
     values = row["spectrum"]
     last = max(1, len(values) - 1)
     points = [(100 * place / last, value) for place, value in enumerate(values)]
@@ -228,6 +234,7 @@ def _spectrum(row: Facts) -> Chart:
 
 
 def _orthogonality_table(rows: Sequence[Facts], stretches: Sequence[float | None]) -> Table:
+    """All numbers on orthogonality, one row per layer."""
     columns = [
         "layer",
         "filters",

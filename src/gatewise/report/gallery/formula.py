@@ -94,6 +94,7 @@ def respell(latex: str) -> str:
 
 
 def _stack(rows: str) -> str:
+    """The rows of a case distinction as a stack behind one brace."""
     lines = [row.strip().replace("&", r"\quad ") for row in rows.split(r"\\") if row.strip()]
     return r"\left\{ \substack{" + r" \\ ".join(lines) + r"} \right."
 

@@ -31,9 +31,10 @@ class _View:
     @property
     def has_torch(self) -> bool:
         """Whether PyTorch has the same function."""
-        return any(
-            row.torch_ulps is not None or row.torch_hidden is not None for row in self.card.errors
-        )
+        for row in self.card.errors:
+            if row.torch_ulps is not None or row.torch_hidden is not None:
+                return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,20 @@ def undrawn(gallery: Gallery) -> list[str]:
 
 
 def _summary(cards: Sequence[Card]) -> _Summary:
+    """How many units were measured, and which exceed their bound."""
+    measured = 0
     inputs = 0
+    broken: dict[str, None] = {}  # names in order, each once
+    torch_hidden: dict[str, None] = {}
     for card in cards:
-        inputs += sum(row.inputs for row in card.errors)
-    return _Summary(
-        measured=sum(bool(card.errors) for card in cards),
-        broken=[card.name for card in cards if not all(row.kept for row in card.errors)],
-        inputs=inputs,
-        torch_hidden=[card.name for card in cards if any(row.torch_hidden for row in card.errors)],
-    )
+        measured += bool(card.errors)
+        for row in card.errors:
+            inputs += row.inputs
+            if not row.kept:
+                broken[card.name] = None
+            if row.torch_hidden:
+                torch_hidden[card.name] = None
+    return _Summary(measured, list(broken), inputs, list(torch_hidden))
 
 
 def _anchors(names: Sequence[str]) -> list[str]:

@@ -114,6 +114,7 @@ def plain(latex: str) -> str:
 
 
 def _cases(match: re.Match[str]) -> str:
+    """The rows of a case distinction, separated by semicolons."""
     rows = [row.strip().replace("&", " ") for row in match[1].split(r"\\") if row.strip()]
     return "; ".join(rows)
 
@@ -137,6 +138,7 @@ def _wrap(text: str) -> str:
 
 
 def _script_group(match: re.Match[str]) -> str:
+    """A raised or lowered group: in small letters if they exist, else in brackets."""
     table = _RAISED if match[1] == "^" else _LOWERED
     body = re.sub(r"\\([A-Za-z]+)", _symbol, match[2])
     if body and all(c in table for c in body):
@@ -151,5 +153,6 @@ def _scripts(text: str) -> str:
 
 
 def _symbol(match: re.Match[str]) -> str:
+    """A command as a symbol; its name if there is no symbol."""
     name = match[1]
     return "" if name in _QUIET else _SYMBOLS.get(name, name)

@@ -1,16 +1,15 @@
 """The curves of a unit as records of the chart model."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
-from gatewise.report.charts import DASHES, Chart, Panels, Point, Series, picture_file
+from gatewise.report.charts import DASHES, Chart, Panels, Series, picture_file
 from gatewise.report.gallery.records import Kink, Plot
 from gatewise.words import number
 
 PARTS = ("base", "two")  # colours of the parts of the output with default options
 LIGHT_STYLES = DASHES  # how many other sets of options can be distinguished
-Lines = Sequence[Sequence[Point]]
 
 
 def unit_panels(plot: Plot, name: str = "") -> Panels:
@@ -44,17 +43,27 @@ def figure(title: str, plot: Plot, format: str) -> bytes:
 
 
 def _chart(title: str, series: list[Series], description: str) -> Chart:
-    main = [each.points for each in series if each.colour != "light" and each.kind == "line"]
-    light = [each.points for each in series if each.colour == "light"]
-    xs = [x for points in main for x, _ in points] or [0.0]
-    right = max(xs) if max(xs) > min(xs) else min(xs) + 1
+    """A chart without legend, whose range is chosen for the main lines."""
+    main = []
+    light = []
+    xs = []
+    for curve in series:
+        if curve.colour == "light":
+            light.append(curve)
+        elif curve.kind == "line":
+            main.append(curve)
+            xs += curve.xs
+    left = min(xs, default=0.0)
+    right = max(xs, default=0.0)
+    if right == left:
+        right += 1
     return Chart(
         title,
         "",
         "",
         "",
         series,
-        x_range=(min(xs), right),
+        x_range=(left, right),
         y_range=_y_range(main, light),
         legend=False,
         description=description,
@@ -94,10 +103,11 @@ def _rings(plot: Plot, attribute: str) -> Iterator[Series]:
 
 
 def _kink_note(kink: Kink) -> str:
+    """The tooltip of a kink."""
     return f"kink at {number(kink.x)}; the derivative there is {number(kink.slope)}"
 
 
-def _y_range(main: Lines, light: Lines) -> tuple[float, float]:
+def _y_range(main: list[Series], light: list[Series]) -> tuple[float, float]:
     """Room for the main lines, and for grey ones until the main ones fill only half."""
     low, high = _ends(main)
     spread = (high - low) / 2
@@ -109,11 +119,13 @@ def _y_range(main: Lines, light: Lines) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _ends(lines: Lines) -> tuple[float, float]:
+def _ends(curves: list[Series]) -> tuple[float, float]:
     """The lowest and the highest value, at least 1 apart if they are within 0.5."""
-    ys = [y for points in lines for _, y in points if math.isfinite(y)] or [0.0]
-    low = min(ys)
-    high = max(ys)
+    ys = []
+    for curve in curves:
+        ys += filter(math.isfinite, curve.ys)
+    low = min(ys, default=0.0)
+    high = max(ys, default=0.0)
     if high - low > 0.5:
         return low, high
     middle = (low + high) / 2

@@ -2,26 +2,26 @@
 "use strict";
 (() => {
   const make = (parent, tag, text, attributes) => {
-    const made = document.createElement(tag);
-    made.textContent = text;
-    Object.entries(attributes || {}).forEach(([name, value]) => made.setAttribute(name, value));
-    parent.append(made);
-    return made;
+    const element = document.createElement(tag);
+    element.textContent = text;
+    Object.entries(attributes || {}).forEach(([name, value]) => element.setAttribute(name, value));
+    parent.append(element);
+    return element;
   };
   const button = (parent, text, label, act) => {
-    const made = make(parent, "button", text, { type: "button", "aria-label": label, title: label });
-    made.addEventListener("click", act);
-    return made;
+    const element = make(parent, "button", text, { type: "button", "aria-label": label, title: label });
+    element.addEventListener("click", act);
+    return element;
   };
   const toolbar = (name) => {
-    const made = document.createElement("div");
-    made.className = "tools";
-    made.setAttribute("role", "group");
-    made.setAttribute("aria-label", name);
-    return made;
+    const element = document.createElement("div");
+    element.className = "tools";
+    element.setAttribute("role", "group");
+    element.setAttribute("aria-label", name);
+    return element;
   };
 
-  // ---- charts: the view is a part of the field, in fractions from its low ends
+  // ---- charts: the view is the visible part of the field, in fractions of it
 
   const FULL = { x: [0, 1], y: [0, 1] };
   const CLOSEST = 1 / 400;
@@ -31,9 +31,9 @@
     const power = 10 ** Math.floor(Math.log10(raw));
     const misses = (step) => Math.abs((high - low) / step - about);
     const step = [1, 2, 5, 10].map((m) => m * power).reduce((a, b) => (misses(b) < misses(a) ? b : a));
-    const found = [];
-    for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i++) found.push(i * step);
-    return found;
+    const numbers = [];
+    for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i++) numbers.push(i * step);
+    return numbers;
   }
 
   function label(value, signed) {
@@ -60,7 +60,7 @@
     const axes = { x: axisOf(plot.querySelector("svg.across")), y: axisOf(plot.querySelector("svg.up")) };
     const named = axes.x ? [] : [...plot.querySelectorAll("svg.across text")];
     const marks = [...plot.querySelectorAll("svg.mark")].map((node) => ({ node, x: parseFloat(node.getAttribute("x")) / 100, y: 1 - parseFloat(node.getAttribute("y")) / 100 }));
-    const kept = [...plot.querySelectorAll("line.v, line.h, text.tick")].map((node) => [node, node.parentNode, node.nextSibling]);
+    const original = [...plot.querySelectorAll("line.v, line.h, text.tick")].map((node) => [node, node.parentNode, node.nextSibling]);
     let view = structuredClone(FULL);
 
     function tick(axis, name) {
@@ -99,11 +99,11 @@
       fields.forEach((field) => field.querySelectorAll(":scope > line.v, :scope > line.h").forEach((line) => line.remove()));
       plot.querySelectorAll("svg.across[data-low] text.tick, svg.up text.tick").forEach((text) => text.remove());
       if (full) {
-        fields.forEach((field) => field.prepend(...kept.filter(([node, home]) => home === field && node.tagName === "line").map(([node]) => node)));
-        Object.values(axes).forEach((axis) => axis && axis.svg.replaceChildren(...kept.filter(([, home]) => home === axis.svg).map(([node]) => node)));
+        fields.forEach((field) => field.prepend(...original.filter(([node, home]) => home === field && node.tagName === "line").map(([node]) => node)));
+        Object.values(axes).forEach((axis) => axis && axis.svg.replaceChildren(...original.filter(([, home]) => home === axis.svg).map(([node]) => node)));
       } else {
         Object.entries(axes).forEach(([name, axis]) => axis && tick(axis, name));
-        if (named.length) fields.forEach((field) => field.prepend(...kept.filter(([node, home]) => home === field && node.classList.contains("v")).map(([node]) => node)));
+        if (named.length) fields.forEach((field) => field.prepend(...original.filter(([node, home]) => home === field && node.classList.contains("v")).map(([node]) => node)));
       }
     }
 
@@ -139,15 +139,15 @@
     plot.querySelector(":scope > figcaption") ? plot.querySelector(":scope > figcaption").after(tools) : plot.prepend(tools);
 
     for (const field of fields) {
-      let held = null;
+      let grabbed = null;
       field.addEventListener("wheel", (event) => {
         if (!(event.ctrlKey || event.metaKey)) return;
         event.preventDefault();
         zoom(event.deltaY < 0 ? 1 / 1.25 : 1.25, place(field, event));
       }, { passive: false });
-      field.addEventListener("pointerdown", (event) => { if (plot.classList.contains("zoomed")) { held = place(field, event); field.setPointerCapture(event.pointerId); } });
-      field.addEventListener("pointermove", (event) => { if (held) { const now = place(field, event); move(held.x - now.x, held.y - now.y); held = now; } });
-      ["pointerup", "pointercancel"].forEach((name) => field.addEventListener(name, () => { held = null; }));
+      field.addEventListener("pointerdown", (event) => { if (plot.classList.contains("zoomed")) { grabbed = place(field, event); field.setPointerCapture(event.pointerId); } });
+      field.addEventListener("pointermove", (event) => { if (grabbed) { const now = place(field, event); move(grabbed.x - now.x, grabbed.y - now.y); grabbed = now; } });
+      ["pointerup", "pointercancel"].forEach((name) => field.addEventListener(name, () => { grabbed = null; }));
       field.addEventListener("dblclick", reset);
     }
     const keys = { "+": () => zoom(1 / 1.6), "=": () => zoom(1 / 1.6), "-": () => zoom(1.6), 0: reset, ArrowLeft: () => move(-0.2, 0), ArrowRight: () => move(0.2, 0), ArrowUp: () => move(0, 0.2), ArrowDown: () => move(0, -0.2) };
@@ -161,21 +161,21 @@
   function togglable(plot) {
     for (const item of plot.querySelectorAll(".legend > li[data-series]")) {
       const drawn = plot.querySelector(`svg.data > g[data-series="${Number(item.dataset.series)}"]`);
-      const made = document.createElement("button");
-      made.type = "button";
-      made.setAttribute("aria-pressed", "true");
-      made.title = "hide or show";
-      made.append(...item.childNodes);
-      item.append(made);
-      made.addEventListener("click", () => {
-        const shown = made.getAttribute("aria-pressed") !== "true";
-        made.setAttribute("aria-pressed", String(shown));
+      const element = document.createElement("button");
+      element.type = "button";
+      element.setAttribute("aria-pressed", "true");
+      element.title = "hide or show";
+      element.append(...item.childNodes);
+      item.append(element);
+      element.addEventListener("click", () => {
+        const shown = element.getAttribute("aria-pressed") !== "true";
+        element.setAttribute("aria-pressed", String(shown));
         drawn.style.display = shown ? "" : "none";
       });
     }
   }
 
-  // ---- films: frames stand side by side; played, one is shown at a time
+  // ---- films: frames are side by side; while a film plays, one frame is visible
 
   function playable(film) {
     const frames = [...film.querySelectorAll(":scope > .many > *")];
@@ -187,7 +187,7 @@
       film.classList.add("single");
       frames.forEach((frame, i) => frame.classList.toggle("shown", i === now));
       slider.value = String(now);
-      said.textContent = `${now + 1} of ${frames.length}`;
+      status.textContent = `${now + 1} of ${frames.length}`;
     };
     const stop = () => { clearInterval(timer); timer = null; play.textContent = "play"; };
     const play = button(tools, "play", "play or pause the film", () => {
@@ -199,8 +199,8 @@
     const slider = make(tools, "input", "", { type: "range", min: "0", max: String(now), step: "1", "aria-label": "picture of the film" });
     slider.value = String(now);
     slider.addEventListener("input", () => { stop(); show(Number(slider.value)); });
-    button(tools, "side by side", "show all pictures side by side", () => { stop(); film.classList.remove("single"); said.textContent = ""; });
-    const said = make(tools, "span", "", { role: "status" });
+    button(tools, "side by side", "show all pictures side by side", () => { stop(); film.classList.remove("single"); status.textContent = ""; });
+    const status = make(tools, "span", "", { role: "status" });
     film.querySelector(":scope > .many").before(tools);
   }
 
@@ -214,7 +214,7 @@
   function csv(table) {
     const field = (cell) => {
       let text = cell.dataset.value === undefined ? ascii(textOf(cell)) : cell.dataset.value;
-      if (/^[=@+\-\t]/.test(text) && !isNumber(text)) text = "'" + text; // no spreadsheet takes a name for a formula
+      if (/^[=@+\-\t]/.test(text) && !isNumber(text)) text = "'" + text; // so that no spreadsheet reads a name as a formula
       return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     return rowsOf(table).map((row) => row.map(field).join(",")).join("\n") + "\n";
@@ -229,22 +229,22 @@
 
   const TEX = { "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", $: "\\$", "&": "\\&", "#": "\\#", "%": "\\%", _: "\\_", "^": "\\^{}", "~": "\\~{}", "<": "\\textless{}", ">": "\\textgreater{}", "\u2212": "$-$", "\u00d7": "$\\times$", "\u00b1": "$\\pm$" };
   function latex(table) {
-    const cell = (each) => textOf(each).replace(/[\\{}$&#%_^~<>\u2212\u00d7\u00b1]/g, (found) => TEX[found]);
+    const cell = (each) => textOf(each).replace(/[\\{}$&#%_^~<>\u2212\u00d7\u00b1]/g, (letter) => TEX[letter]);
     const lines = rowsOf(table).map((row) => `  ${row.map(cell).join(" & ")} \\\\`);
     const columns = rowsOf(table)[0].map((each) => (each.classList.contains("n") ? "r" : "l")).join("");
     return ["% needs \\usepackage{booktabs}", `\\begin{tabular}{${columns}}`, "  \\toprule", lines[0], "  \\midrule", ...lines.slice(1), "  \\bottomrule", "\\end{tabular}", ""].join("\n");
   }
 
-  async function copy(text, tools, said) {
+  async function copy(text, tools, status) {
     tools.querySelectorAll("textarea").forEach((old) => old.remove());
     try {
       await navigator.clipboard.writeText(text);
-      said.textContent = "copied";
+      status.textContent = "copied";
     } catch {
       const area = make(tools, "textarea", text, { readonly: "", "aria-label": "the table as text" });
       area.select();
-      said.textContent = document.execCommand("copy") ? "copied" : "copy the text below";
-      if (said.textContent === "copied") area.remove();
+      status.textContent = document.execCommand("copy") ? "copied" : "copy the text below";
+      if (status.textContent === "copied") area.remove();
     }
   }
 
@@ -259,10 +259,10 @@
       });
     }
     make(tools, "span", "copy as");
-    const said = document.createElement("span");
-    said.setAttribute("role", "status");
-    [["CSV", csv], ["Markdown", markdown], ["LaTeX", latex]].forEach(([name, write]) => button(tools, name, `copy as ${name}`, () => copy(write(table), tools, said)));
-    tools.append(said);
+    const status = document.createElement("span");
+    status.setAttribute("role", "status");
+    [["CSV", csv], ["Markdown", markdown], ["LaTeX", latex]].forEach(([name, write]) => button(tools, name, `copy as ${name}`, () => copy(write(table), tools, status)));
+    tools.append(status);
     box.append(tools);
   }
 

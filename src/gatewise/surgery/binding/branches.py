@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, LAST_NORMS, LEAVES, Found, Node
+from gatewise.graph import (
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    LAST_NORMS,
+    LEAVES,
+    Found,
+    Kind,
+    Node,
+    operators_of,
+)
 from gatewise.surgery.reasons import Reason, Refusal
 
 # Operators that may stand between a layer and its unit. After each of them, an element is still the
@@ -13,7 +22,8 @@ from gatewise.surgery.reasons import Reason, Refusal
 BETWEEN = (
     CHANNEL_NORMS
     | LAST_NORMS
-    | {"dropout", "feature_dropout", "clone", "contiguous", "to", "_to_copy", "alias"}
+    | operators_of(Kind.IDENTITY, Kind.COPY)
+    | {"dropout", "feature_dropout"}
 )
 LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 

@@ -4,16 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Site, SiteGraph
+from gatewise.graph import Site, SiteGraph, get_operator
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.units import create_unit
-
-# For each activation: the argument of torch, and the option of the unit.
-OPTIONS = {
-    "leaky_relu": {"negative_slope": "slope"},
-    "elu": {"alpha": "alpha"},
-    "softplus": {"beta": "beta"},
-}
 
 
 def options_as_called(graph: SiteGraph, site: Site, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,14 +22,15 @@ def options_as_called(graph: SiteGraph, site: Site, given: Mapping[str, Any]) ->
             passed another value.
     """
     options = dict(given)
+    unit_options = get_operator(site.op).unit_options
     for name, called, default in _numbers(graph, site):
-        option = OPTIONS.get(site.op, {}).get(name)
+        option = unit_options.get(name)
         if option is None and called != default:
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} with {name}={called!r}")
         if option is not None and options.setdefault(option, called) != called:
             detail = f"{site.op} with {name}={called!r} by {option}={options[option]!r}"
             raise Refusal(Reason.NOT_PRESERVED, detail)
-    if site.op in OPTIONS:
+    if unit_options:
         try:
             create_unit(site.op, **options)
         except ArgumentError as problem:

@@ -7,34 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gatewise.graph import OPERATORS
 from gatewise.units import UnitModule
 
-# Names of the arguments after the input, in torch's order. GLU and softmax are no pointwise
-# functions: not here.
+# By the name of the function: the names of the arguments after the input, in torch's order.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "celu": ("alpha", "inplace"),
-    "elu": ("alpha", "inplace"),
-    "gelu": ("approximate",),
-    "hardshrink": ("lambd",),
-    "hardsigmoid": ("inplace",),
-    "hardswish": ("inplace",),
-    "hardtanh": ("min_val", "max_val", "inplace"),
-    "leaky_relu": ("negative_slope", "inplace"),
-    "logsigmoid": (),
-    "mish": ("inplace",),
-    "prelu": ("weight",),
-    "relu": ("inplace",),
-    "relu6": ("inplace",),
-    "rrelu": ("lower", "upper", "training", "inplace"),
-    "selu": ("inplace",),
-    "sigmoid": (),
-    "silu": ("inplace",),
-    "softplus": ("beta", "threshold"),
-    "softshrink": ("lambd",),
-    "softsign": (),
-    "tanh": (),
-    "tanhshrink": (),
-    "threshold": ("threshold", "value", "inplace"),
+    operator.functions[0]: operator.parameters
+    for operator in OPERATORS.values()
+    if operator.functions
 }
 
 
@@ -46,14 +26,16 @@ class Activation(NamedTuple):
 
 
 def _every_name() -> dict[Callable[..., Any], Activation]:
-    homes = (F, torch, Tensor, torch.special)
-    spelled = [
-        (name + tail, Activation(name, bool(tail))) for name in PARAMETERS for tail in ("", "_")
-    ]
-    table = {
-        getattr(home, name): what for home in homes for name, what in spelled if hasattr(home, name)
-    }
-    return table | {torch.special.expit: Activation("sigmoid", False)}
+    """Return the functions of torch that are activations, under all their names."""
+    table: dict[Callable[..., Any], Activation] = {}
+    for operator in OPERATORS.values():
+        for name in operator.functions:
+            for home in (F, torch, Tensor, torch.special):
+                for suffix in ("", "_"):
+                    function = getattr(home, name + suffix, None)
+                    if function is not None:
+                        table[function] = Activation(operator.functions[0], bool(suffix))
+    return table
 
 
 FUNCTIONS: Mapping[Callable[..., Any], Activation] = _every_name()

@@ -60,6 +60,7 @@ def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSi
         paths = {site.path for site in sites.values()}
         calls = [call for call in calls if call.module is None or call.module in paths]
     names = sorted(sites, key=lambda name: sites[name].order)
+    # The calls carry no node of the graph, so they are matched by the order of execution.
     if len(calls) != len(names):
         return {}
     matched = dict(zip(names, calls, strict=True))
@@ -79,6 +80,7 @@ def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
         Refusal: The call cannot be rewritten.
     """
     call = calls.get(site.name)
+    # Even a module that is replaced by path must not write into a tensor that is read again.
     if call is not None and call.refused == "aliased":
         raise Refusal(Reason.SOURCE, call.reason or "")
     if site.kind not in REWRITTEN:

@@ -196,6 +196,7 @@ class _Recorder(TorchFunctionMode):
         self._current_events().append(event)
         if not inplace:
             return func(*args, **kwargs)
+        # The copy has other memory, so later reads of the old memory use another name.
         written = args[0] if args else kwargs["input"]
         event.watched = self.watch.start(written, frame)
         return func(*args, **kwargs).clone()  # Note [Watching a tensor]

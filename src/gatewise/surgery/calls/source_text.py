@@ -91,7 +91,7 @@ def source_of(function: FunctionType) -> Source:
 
 def text_of(file: str, names: dict[str, object]) -> Text:
     """Return the text that Python has for ``file``: on disk, in an archive or in a notebook."""
-    linecache.checkcache(file)
+    linecache.checkcache(file)  # drops cached lines of a file that has changed since
     lines = linecache.getlines(file, names)
     if not lines:
         raise Unreadable("no_source")

@@ -30,22 +30,19 @@ from gatewise.graph import (
     SPLITS,
     SUMS,
     Graph,
+    Kind,
     Node,
     Reading,
     SiteGraph,
+    get_operator,
     is_never_negative,
+    operators_of,
 )
 from gatewise.surgery.reasons import Reason, Refusal
 
-UNCHANGED = {
-    "dropout",
-    "feature_dropout",
-    "clone",
-    "contiguous",
-    "to",
-    "alias",
-    "detach",
-    "type_as",
+UNCHANGED = operators_of(Kind.IDENTITY, Kind.COPY, Kind.DROPOUT) - {
+    "alpha_dropout",  # shifts the values
+    "native_dropout",
 }
 SHAPED = MOVES | RESHAPES | CUTS | SPLITS | {"expand", "cat"}
 # The layers that have a phase selective form.
@@ -66,10 +63,9 @@ def slope_of_site(op: str, node: Node) -> float:
     Raises:
         Refusal: The activation is neither ReLU nor leaky ReLU.
     """
-    if op == "relu":
-        return 0.0
-    if op == "leaky_relu":
-        return float(node.arguments["negative_slope"])
+    pieces = get_operator(op).pieces
+    if op in ("relu", "leaky_relu") and pieces is not None:
+        return pieces.resolve(node.arguments).slopes[0]
     raise Refusal(Reason.NOT_HOMOGENEOUS, op)
 
 

@@ -8,11 +8,16 @@ from gatewise.graph import (
     BROADCAST,
     CHANNEL_NORMS,
     CONVOLUTIONS,
+    CUTS,
     ELEMENTWISE,
     LAST_NORMS,
+    MOVES,
     POOLS,
     RESHAPES,
     SPATIAL,
+    SPLITS,
+    Kind,
+    operators_of,
 )
 from gatewise.graph import TRANSPOSED as TRANSPOSED_CONVOLUTIONS
 from gatewise.surgery.propagate import backward_rules as backward
@@ -21,31 +26,10 @@ from gatewise.surgery.propagate import rules_meet as meet
 from gatewise.surgery.propagate import rules_shapes as shapes
 from gatewise.surgery.propagate.sweep import BackwardRule, ForwardRule
 
-PADS = {name for name in SPATIAL if "pad" in name}
-MOVES = (
-    "permute",
-    "transpose",
-    "t",
-    "squeeze",
-    "unsqueeze",
-    "swapaxes",
-    "numpy_T",
-    "mT",
-    "adjoint",
-)
-REDUCTIONS = (
-    "mean",
-    "sum",
-    "amax",
-    "amin",
-    "var",
-    "std",
-    "linalg_vector_norm",
-    "norm",
-)
+PADS = operators_of(Kind.PAD)
+REDUCTIONS = operators_of(Kind.REDUCTION)
 NORMALISATIONS = ("softmax", "_softmax", "log_softmax", "cumsum")
-CUTS = ("slice", "select", "narrow", "roll", "flip", "index_select")
-SPLITS = ("split", "split_with_sizes", "unbind", "unsafe_split", "tensor_split")
+CHUNKS = ("chunk", "unsafe_chunk")
 
 FORWARD_RULES: dict[str, ForwardRule] = {
     **dict.fromkeys(ELEMENTWISE | (SPATIAL - PADS), shapes.passes),
@@ -58,10 +42,10 @@ FORWARD_RULES: dict[str, ForwardRule] = {
     **dict.fromkeys(RESHAPES, shapes.reshapes),
     **dict.fromkeys(REDUCTIONS, shapes.reduces),
     **dict.fromkeys(NORMALISATIONS, shapes.normalises),
-    **dict.fromkeys(CUTS, shapes.cuts),
+    **dict.fromkeys(CUTS - {"index", "gather"}, shapes.cuts),
     **dict.fromkeys(("expand", "expand_as"), shapes.expands),
-    **dict.fromkeys(("chunk", "unsafe_chunk"), shapes.chunks),
     **dict.fromkeys(SPLITS, shapes.splits),
+    **dict.fromkeys(CHUNKS, shapes.chunks),
     **dict.fromkeys(("matmul", "mm"), layers.product),
     **dict.fromkeys(("bmm", "baddbmm", "scaled_dot_product_attention"), shapes.attends),
     **dict.fromkeys(("parameter", "buffer"), meet.leaf),

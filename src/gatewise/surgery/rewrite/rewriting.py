@@ -28,6 +28,7 @@ class OwnerChange:
 
     def make(self) -> None:
         """Give the owner its new class and submodules."""
+        # Not `owner.__class__ = ...`, because the user's module may define `__setattr__`.
         object.__setattr__(self.owner, "__class__", self.new_class)
         self.owner._modules.update(self.new_children)
 
@@ -217,6 +218,7 @@ def _edits(pairs: Pairs, old: Recipe) -> tuple[Recipe, dict[str, nn.Module]]:
     taken = {(edit.defined_in, edit.method, edit.position) for edit in old}
     edits = []
     units = {}
+    # Slots are numbered on, so that names of an earlier rewrite stay.
     for number, slots in enumerate(places.values(), start=len(old)):
         edit = _edit(f"s{number}", slots)
         if (edit.defined_in, edit.method, edit.position) in taken:

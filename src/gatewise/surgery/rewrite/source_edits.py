@@ -269,6 +269,7 @@ class _Rewriter(ast.NodeTransformer):
         """Return the call of a method's second form. See Note [Two methods]."""
         position = edit.through.position if edit.through else edit.position
         self.visited[position] += 1
+        # The variable must exist even if a branch skips the call.
         nothing = ast.Tuple([ast.Constant(None), ast.Constant(None)], ast.Load())
         self.starts.setdefault(home, []).append(_assign(_kept_input(edit), nothing))
         method = ast.Attribute(_load(self.own_name), second_form(edit), ast.Load())

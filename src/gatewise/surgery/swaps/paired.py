@@ -3,13 +3,12 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Site, SiteGraph, is_never_negative
+from gatewise.graph import REQUIRED, Site, SiteGraph, get_operator, is_never_negative
 from gatewise.surgery.calls import check_call, check_plain_call
 from gatewise.surgery.planning import (
     Draft,
@@ -22,23 +21,6 @@ from gatewise.surgery.planning import (
 from gatewise.surgery.propagate import widen
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.units import create_unit
-
-PLAIN: dict[str, Any] = {  # the module form of a functional call
-    "relu": nn.ReLU,
-    "relu6": nn.ReLU6,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "mish": nn.Mish,
-    "tanh": nn.Tanh,
-    "hardswish": nn.Hardswish,
-    "selu": nn.SELU,
-    "hardtanh": nn.Hardtanh,
-    "sigmoid": nn.Sigmoid,
-    "hardsigmoid": nn.Hardsigmoid,
-    "softplus": nn.Softplus,
-    "elu": nn.ELU,
-    "celu": nn.CELU,
-}
 
 
 class InterleavedCReLU(nn.Module):
@@ -175,14 +157,18 @@ def _check_activation(graph: SiteGraph, site: Site, request: Request) -> None:
 
 def check_plain_activation(graph: SiteGraph, site: Site) -> None:
     """Refuse a functional call that no module with torch's defaults can stand in for."""
-    if site.kind == "functional" and site.op not in PLAIN:
+    operator = get_operator(site.op)
+    # An argument without a default, or one that makes the output random, has no plain form.
+    plain = operator.module is not None and REQUIRED not in operator.options.values()
+    if site.kind == "functional" and (not plain or "training" in operator.options):
         raise Refusal(Reason.NO_RULE, site.op)
     check_plain_call(graph, site)
 
 
 def plain_activation(op: str, old: nn.Module | None) -> nn.Module:
     """The activation itself, not in place, since its input is needed further."""
-    activation = copy.deepcopy(old) if old is not None else PLAIN[op]()
+    module = get_operator(op).module or nn.Identity
+    activation = copy.deepcopy(old) if old is not None else module()
     if hasattr(activation, "inplace"):
         vars(activation)["inplace"] = False
     return activation

@@ -131,6 +131,7 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
         )
     check_readable(model)
     arguments = split_example(example)
+    # Norms are folded last: the graph must be that of the model without parametrisations.
     work = _simplified(model, harden)
     graph = find_sites(work.model, example, modes=("eval",))
     foldable, left = find_foldable(work.model, graph)

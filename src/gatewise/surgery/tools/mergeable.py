@@ -58,6 +58,7 @@ def find_mergeable(
             labels = readers(graph, site.name, modules)
             mergeable.append(Mergeable(site, layer, call, labels))
         except Refusal as refusal:
+            # Filters can still be merged: order and scales then stay in the unit.
             mergeable.append(Mergeable(site, layer, call, None, str(refusal)))
     return mergeable, refused
 

@@ -148,6 +148,7 @@ def _merge_one(
     changed[f"{mergeable.layer}.weight"] = torch.cat((weight[kept], directions))
     if bias is not None:
         changed[f"{mergeable.layer}.bias"] = torch.cat((bias[kept], bias.new_zeros(len(pairs))))
+    # ReLU is positively homogeneous, so the scales can move behind it.
     scale = weight.new_ones(len(weight))
     scale[first] = positive
     scale[second] = negative
@@ -164,6 +165,7 @@ def _absorbed(
     """Put order and scales into the columns of all layers after the site, or into none."""
     if mergeable.readers is None:
         return False
+    # All or none: a layer that cannot absorb the order would read permuted channels.
     weights: dict[str, Tensor] = {}
     for path, labels in mergeable.readers.items():
         weight = changed[f"{path}.weight"]

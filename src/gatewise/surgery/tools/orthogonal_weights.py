@@ -184,6 +184,7 @@ def _parametrize(work: Transaction, paths: Sequence[str], method: str, gain: boo
     moved = 0.0
     for path in paths:
         old = work.model.get_submodule(path)
+        # Parametrising changes the class of a module, which must not happen to the user's layer.
         new = orthogonal(shallow_copy(old), method=method, gain=gain)
         with torch.no_grad():
             before = getattr(old, "weight").flatten(1).double()  # noqa: B009  any layer has one

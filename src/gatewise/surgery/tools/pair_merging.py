@@ -160,6 +160,7 @@ def merge_curve(
     points = []
     for tolerance in checked:
         fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)
+        # The fit computes the same as the merged model, so merging itself is not needed.
         plain = fit.model.to(dtype).train(model.training)
         points.append(_point(task, fit, plain, tolerance, measure))
     return MergeCurve(tuple(points))
@@ -203,6 +204,7 @@ def _read(model: nn.Module, example: Example, where: Where) -> _MergeTask:
             f"merge_pairs: filters can be merged at none of the {len(chosen)} sites",
             got="; ".join(f"{name}: {reason}" for name, reason in list(refused.items())[:3]),
         )
+    # Measured now, because an in-place merge changes the model.
     outputs = outputs_of(model, arguments)
     return _MergeTask(model, graph, sites, refused, arguments, sample, outputs)
 

@@ -80,6 +80,7 @@ def _solve(layer: nn.Module, inputs: Tensor, wanted: Tensor) -> None:
         seen = patches(layer, x[None]).double()
         if bias is not None:
             seen = F.pad(seen, (0, 1), value=1.0)
+        # The fit is of the change, so that the ridge pulls towards the present weights.
         rest = target[None].double() - layer(x[None]).double()
         rest = rest.movedim(-1 if isinstance(layer, nn.Linear) else 1, -1).flatten(0, -2)
         gram += seen.mT @ seen

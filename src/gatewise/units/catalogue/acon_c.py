@@ -90,6 +90,7 @@ def _init_gain(p1: float | None = None, p2: float | None = None, beta: float = 1
     """Return the gain, averaged over the input and over slopes that start at random."""
     a, weights_a = _slope_nodes(p1)
     b, weights_b = _slope_nodes(p2)
+    # The trapezoid rule over the input, for all pairs of slopes at once.
     z = torch.linspace(-12.0, 12.0, 2401, dtype=torch.float64)
     density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     y = smooth_maximum(z.expand(len(a), len(b), -1), a.view(-1, 1, 1), b.view(1, -1, 1), beta)

@@ -148,8 +148,9 @@ def _broadcasting(
     axis = resolve_dim("iieu_b", x, dim)
     if value.dim() == 2 and tuple(value.shape) == (x.shape[0], x.shape[axis]):
         return per_sample_and_channel(wide, x, axis)
-    same_rank = value.dim() == x.dim()
-    if same_rank and all(n in (1, m) for n, m in zip(value.shape, x.shape, strict=True)):
+    # Compared one by one: the compiler's symbolic sizes are not found in a tuple.
+    pairs = zip(value.shape, x.shape, strict=False)
+    if value.dim() == x.dim() and all(n == 1 or n == m for n, m in pairs):
         return wide
     raise ArgumentError(
         f"iieu_b: {name} does not fit the input",

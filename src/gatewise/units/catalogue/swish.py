@@ -50,6 +50,7 @@ def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:
 
 
 def _limits(beta: float = 1.0) -> Limits:
+    # By the sign of beta. With beta = 0 the unit is the line x / 2.
     ends = {
         1: (0.0, math.inf),
         0: (-math.inf, math.inf),

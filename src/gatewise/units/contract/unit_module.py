@@ -84,6 +84,7 @@ class TrainableUnit(UnitModule):
         )
         self.starts = {name: check_number(unit, name, value) for name, value in starts.items()}
         self.dim = dim
+        # One number for the whole layer is a channel count of 1.
         count = check_channels(unit, channels) or 1
         with allocating(unit, device, dtype):
             for name in starts:

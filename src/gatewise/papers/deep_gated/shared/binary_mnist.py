@@ -204,7 +204,7 @@ def fit_and_track(
     _, curves = fit(networks, settings, seeds, track)
     nu: dict[str, list[list[Any]]] = {}
     for name in kernels:
-        nu[name] = [[state.nu[name] for state in tracker.seen] for tracker in trackers]
+        nu[name] = [[state.nu[name] for state in tracker.records] for tracker in trackers]
     return {**curves, "nu": nu, "share": sum(tracker.share for tracker in trackers)}
 
 
