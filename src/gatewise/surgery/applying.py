@@ -72,7 +72,7 @@ def apply_plan(
 def execute_plan(plan: Plan, work: Transaction) -> None:
     """Make every edit, and install every layer and unit of ``plan``."""
     model = work.model
-    like = next((each for each in model.parameters() if each.is_floating_point()), None)
+    like = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), None)
     groups = plan.by_swap()
     prepared = [swap.prepare(model, entries, like) for swap, entries in groups]
     apply_edits(work, plan.edits, plan.settings)
@@ -133,9 +133,9 @@ def _keep_record(
     names = names_of_tensors(model)
     tensors = model.state_dict(keep_vars=True)
     edits = {}
-    for name, mine in by_name(plan.edits).items():
+    for name, changes in by_name(plan.edits).items():
         for alias in names.get(id(tensors.get(name)), [name]):
-            edits[alias] = mine
+            edits[alias] = changes
     step = LoadStep(shapes, state_shapes(model), edits, plan.layers)
     hook = LoadOriginal.of(model)
     steps = hook.steps if hook else ()

@@ -78,7 +78,7 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as plain values."""
-        value = {each.name: getattr(self, each.name) for each in fields(self)}
+        value = {item.name: getattr(self, item.name) for item in fields(self)}
         value["call"] = self.call.to_dict() if self.call else None
         value["bindings"] = [binding.to_dict() for binding in self.bindings]
         return value
@@ -93,7 +93,7 @@ class Entry:
         call = CallSite.from_dict(value["call"]) if value["call"] else None
         objects = {
             "call": call,
-            "bindings": tuple(Binding.from_dict(each) for each in value["bindings"]),
+            "bindings": tuple(Binding.from_dict(item) for item in value["bindings"]),
             "producers": tuple(value["producers"]),
             "consumers": tuple(value["consumers"]),
         }
@@ -187,7 +187,7 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as text that :meth:`from_json` reads."""
-        value = {each.name: getattr(self, each.name) for each in fields(self)}
+        value = {item.name: getattr(self, item.name) for item in fields(self)}
         for name in NOT_WRITTEN:
             del value[name]
         value["entries"] = [entry.to_dict() for entry in self.entries]
@@ -205,10 +205,10 @@ class Plan:
             written = value.pop("gatewise_plan")
             if written != FORMAT:
                 raise ValueError(f"it has format {written!r}, this version reads {FORMAT}")
-            value["entries"] = tuple(Entry.from_dict(each) for each in value["entries"])
-            value["edits"] = tuple(Edit.from_dict(each) for each in value["edits"])
-            value["settings"] = tuple(Setting(**each) for each in value["settings"])
-            value["put_back"] = tuple(PutBack.from_dict(each) for each in value["put_back"])
+            value["entries"] = tuple(Entry.from_dict(item) for item in value["entries"])
+            value["edits"] = tuple(Edit.from_dict(item) for item in value["edits"])
+            value["settings"] = tuple(Setting(**item) for item in value["settings"])
+            value["put_back"] = tuple(PutBack.from_dict(item) for item in value["put_back"])
             value["layers"] = {path: _slopes(runs) for path, runs in value["layers"].items()}
             value["signature"] = {name: tuple(shape) for name, shape in value["signature"].items()}
             for name in ("parameters", "operations", "notes"):

@@ -112,7 +112,7 @@ class Draft:
         """What calls that share one unit must have in common; empty for a site that stays."""
         if site not in self.units:
             return ""
-        options = {key: each for key, each in self.options[site].items() if key != "site"}
+        options = {key: value for key, value in self.options[site].items() if key != "site"}
         layers = [binding.layer for binding in self.bindings.get(site, ())]
         return f"{self.units[site]} {sorted(options.items(), key=str)} {layers}"
 

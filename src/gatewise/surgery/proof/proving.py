@@ -83,7 +83,7 @@ def prove(
     Raises:
         SwapFailed: the changed model cannot be run or trained.
     """
-    if any(each.is_meta for each in changed.parameters()):
+    if any(module.is_meta for module in changed.parameters()):
         return Proof(notes=("the model has no values (device meta)",))
     state = single_precision(changed)
     after = _run_with_sizes(plan, changed, example, state)
@@ -136,9 +136,9 @@ def _against_graph(
         replace.update(part)
     args, kwargs = example
     with torch.no_grad(), ExitStack() as stack:
-        for each in (original, *units.values()):  # a unit may have a norm of its own
-            stack.enter_context(untouched(each))
-            each.eval()
+        for module in (original, *units.values()):  # a unit may have a norm of its own
+            stack.enter_context(untouched(module))
+            module.eval()
         try:
             outputs, _ = run_graph(reading.graph, original, args, kwargs, replace=replace)
         except ArgumentError:

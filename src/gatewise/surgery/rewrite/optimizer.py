@@ -45,7 +45,7 @@ def check_optimizer(optimizer: Any, model: nn.Module, inplace: bool) -> None:
         raise ArgumentError(
             "optimizer: is not a torch.optim.Optimizer", got=type(optimizer).__name__
         )
-    if not inplace or not _held(optimizer) & {id(each) for each in model.parameters()}:
+    if not inplace or not _held(optimizer) & {id(parameter) for parameter in model.parameters()}:
         raise ArgumentError(
             "optimizer: does not hold the parameters of the model that is changed",
             got=f"inplace={inplace}",
@@ -109,7 +109,7 @@ def _new_group(
         elif id(parameter) in present:
             params.append(parameter)
     ids = {id(parameter) for parameter in held}
-    layers = {name.rpartition(".")[0] for name, each in before.items() if id(each) in ids}
+    layers = {name.rpartition(".")[0] for name, parameter in before.items() if id(parameter) in ids}
     for name, parameter in after.items():
         if name not in before and name.rpartition(".")[0] in layers:
             params.append(parameter)
@@ -119,7 +119,7 @@ def _new_group(
 def check_carried(optimizer: Any, model: nn.Module) -> None:
     """An error, if ``optimizer`` was not carried over by the swap of ``model``."""
     carried = vars(optimizer).get(CARRIED) if isinstance(optimizer, Optimizer) else None
-    if carried is None or not carried.now & {id(each) for each in model.parameters()}:
+    if carried is None or not carried.now & {id(parameter) for parameter in model.parameters()}:
         raise ArgumentError(
             "optimizer: was not carried over when units were put into this model",
             got=type(optimizer).__name__,
@@ -143,7 +143,7 @@ def give_back(optimizer: Optimizer) -> None:
 
 
 def _held(optimizer: Optimizer) -> set[int]:
-    return {id(each) for group in optimizer.param_groups for each in group["params"]}
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
 
 
 def _add_homeless(optimizer: Optimizer, after: Parameters) -> None:

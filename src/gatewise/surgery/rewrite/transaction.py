@@ -149,9 +149,9 @@ def _table(home: nn.Module, kind: str) -> dict[str, Any]:
 def apply_edits(work: Transaction, edits: Iterable[Edit], settings: Iterable[Setting]) -> None:
     """Edit parameters and buffers, each under every name it has, then sizes that modules keep."""
     names = names_of_tensors(work.model)
-    for name, mine in by_name(edits).items():
+    for name, changes in by_name(edits).items():
         kind, old = _tensor(work.model, name)
-        value = edited(old, mine)
+        value = edited(old, changes)
         if kind == "parameter":
             value = nn.Parameter(value, requires_grad=old.requires_grad)
         for alias in names[id(old)]:

@@ -124,7 +124,7 @@ def _edges(taken: Takeover, calls: Calls, alone: Mapping[str, Takeover]) -> tupl
     """
     places: dict[Any, PutBack] = {}
     for node, reads in taken.put_back.items():
-        sites = tuple(name for name, each in alone.items() if node in each.put_back)
+        sites = tuple(name for name, takeover in alone.items() if node in takeover.put_back)
         edge = _edge(node, reads, calls[node], sites)
         known = places.setdefault(calls[node].slot, edge)
         if (known.slopes, known.shape, known.call.form) != (
