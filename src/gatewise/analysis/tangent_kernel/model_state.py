@@ -24,7 +24,7 @@ class Subject:
     modules: list[nn.Module]  # all modules of the model
     owners: Owners
     chosen: dict[str, Tensor]
-    parameters: list[Tensor]  # all parameters of the model
+    parameters: Sequence[Tensor]  # all parameters of the model
     buffers: list[Tensor]
     random: RandomState
 
