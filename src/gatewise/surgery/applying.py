@@ -1,16 +1,16 @@
-"""Carry out a plan, prove it, and keep what is needed to undo it. All of it, or nothing."""
+"""Plan a swap, apply it, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import parameter_count, split_example
+from gatewise.graph import Example, parameter_count, split_example
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
-from gatewise.surgery.planning import Entry, Plan, find_swap
+from gatewise.surgery.planning import Entry, Plan, Where, find_swap, make_plan, read_requests
 from gatewise.surgery.proof import Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.rewrite import (
     DEPLOYED,
@@ -41,12 +41,125 @@ PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
 NO_MODULE = ("functional", "addition")  # kinds of sites without a module that is replaced
 
 
+def plan(
+    model: nn.Module,
+    unit: str | Mapping[Any, Any],
+    example: Example,
+    *,
+    where: Where = None,
+    width: str | None = None,
+    preserve: bool = False,
+    policy: str = "gates",
+    gates: bool = False,
+    match: str | None = None,
+    **options: Any,
+) -> Plan:
+    """Find out what putting ``unit`` into ``model`` takes, site by site. Nothing is changed.
+
+    The names of ``unit`` besides the catalogue's: ``"crelu"``; ``"concat_act"``, which is
+    ``[act(x), act(-x)]`` for any activation; ``"psc"``, phase selective layers in place of an
+    activation and the next layers (with ``put_back=True`` other readers get the activation again,
+    instead of a refusal); ``"iieu_b"``, bound to the layer before it, where ``placement="before"``
+    puts units into the branches of a residual addition; ``"iieu_dc"``, which does so and puts a
+    :class:`~gatewise.nn.Coupler` in place of each addition; ``"beta"``, beta forms of rectifiers,
+    maxout and max pooling (options ``within``, ``learn_beta``, ``per_channel``); ``"galu"``, gates
+    from a second network (options ``gate``, ``twin``).
+
+    Args:
+        model: the model, which may have been swapped before.
+        unit: a unit's name; or, for several units at once, a mapping from ``where`` to a name, to
+            ``(name, options)`` or to a :class:`Request`, such as
+            ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The first match counts.
+        example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the
+            model on.
+        where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``,
+            ``"depth:0-0.5"``, a compiled pattern, a class, a function of a site, or several of
+            these.
+        width: for units with two outputs per channel, ``"half"`` (the layer in front is halved,
+            those behind stay) or ``"same"`` (those behind are widened). Default: ``"same"`` if
+            ``preserve``, else ``"half"``.
+        preserve: the changed model computes the same function as before, and sites at which it
+            cannot are refused. A unit of an activation's own name gets its numbers (``slope``,
+            ``alpha``, ``beta``).
+        policy: what may be widened besides the layers that read a widened tensor: ``"consumers"``
+            nothing, ``"gates"`` the factors it is multiplied with, ``"streams"`` also what it is
+            added to.
+        gates: include sigmoid gates.
+        match: ``"parameters"`` or ``"flops"``: scale widths so that the swapped model costs as much
+            as ``model`` does, within 1 %. Layers lose their last filters; where they grow, new
+            filters are copies and the weights that read them are drawn anew. A network with a width
+            option is better built anew: :func:`match` finds it.
+        **options: the unit's own.
+
+    Returns:
+        The plan. A site that cannot change is in it with its reason.
+
+    Raises:
+        ArgumentError: nothing would change, or an argument is not allowed.
+    """
+    requests = read_requests(
+        unit,
+        where=where,
+        width=width,
+        preserve=preserve,
+        policy=policy,
+        gates=gates,
+        options=options,
+    )
+    if match is None:
+        return make_plan(model, requests, example)
+    for request in requests:
+        if not request.swap.can_match:
+            raise ArgumentError(
+                f"{request.unit}: widths cannot be matched",
+                got=f"match={match!r}",
+                fix="leave match out",
+            )
+    from gatewise.surgery.tools import match_plan  # here: it makes and applies plans itself
+
+    return match_plan(lambda scaled: make_plan(scaled, requests, example), model, match)
+
+
+def swap(
+    model: nn.Module,
+    unit: str | Mapping[Any, Any],
+    example: Example,
+    *,
+    inplace: bool = False,
+    optimizer: Any = None,
+    **choices: Any,
+) -> nn.Module:
+    """Plan a swap and apply it; :func:`receipt` tells what was done.
+
+    A model can be swapped again. Each :func:`undo` takes back one swap.
+
+    Args:
+        model: the model.
+        unit: what to put in, and where; see :func:`plan`.
+        example: what to run the model on.
+        inplace: change ``model`` itself, not a copy.
+        optimizer: an optimizer of the model, whose groups and state follow the change. It needs
+            ``inplace``.
+        **choices: those of :func:`plan`.
+
+    Returns:
+        The changed model.
+
+    Raises:
+        SwapFailed: the changed model is not what the plan promises. ``model`` is as it was before.
+    """
+    if optimizer is not None:
+        check_optimizer(optimizer, model, inplace)
+    return plan(model, unit, example, **choices).apply(model, inplace=inplace, optimizer=optimizer)
+
+
 def apply_plan(
     plan: Plan, model: nn.Module, *, inplace: bool, example: Any, optimizer: Any = None
 ) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     plan.check_fits(model)
-    check_optimizer(optimizer, model, inplace)
+    if optimizer is not None:
+        check_optimizer(optimizer, model, inplace)
     before = dict(model.named_parameters())
     shapes = state_shapes(model)
     original = copy.deepcopy(model) if inplace and example is not None else model

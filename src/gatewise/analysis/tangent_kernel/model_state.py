@@ -1,6 +1,6 @@
 """Prepare a model for its tangent kernel, and leave the model as it was afterwards."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
