@@ -1,4 +1,4 @@
-"""Blocks with a convolution before their activations, and the same written by hand with units that see it."""
+"""Blocks with a convolution before their activations, and the same blocks with bound units."""
 
 from collections.abc import Callable
 

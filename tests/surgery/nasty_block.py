@@ -1,4 +1,4 @@
-"""The block on which the ways of replacing calls were compared, and the same block written by hand."""
+"""A block with many ways to call an activation, and the same block written by hand."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Nasty(nn.Module):
-    """A training branch, a conditional call, a helper, a loop, a module twice on one line, a method, a checkpoint."""
+    """A training branch, a condition, a helper, a loop, a reused module, a method, a checkpoint."""
 
     def __init__(self, width: int = 6) -> None:
         super().__init__()

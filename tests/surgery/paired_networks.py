@@ -1,4 +1,4 @@
-"""Networks with pairs of filters that are opposite, exactly or nearly, in every place where merging has to see them."""
+"""Networks with opposite filters, exact or nearly so, wherever merging must find them."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 @torch.no_grad()
 def plant(layer: nn.Module, pairs: list[tuple[int, int, float]], noise: float = 0.0) -> nn.Module:
-    """Make filter ``j`` the negative of filter ``i`` times a length, but for ``noise`` relative to it."""
+    """Make filter ``j`` a negative multiple of filter ``i``, plus relative ``noise``."""
     weight = layer.get_parameter("weight")
     for i, j, length in pairs:
         weight[j] = -length * weight[i]
@@ -41,7 +41,7 @@ class Chain(nn.Module):
 
 
 class Branches(nn.Module):
-    """Functional calls, a concatenation read by two layers, a residual that cannot take order and scales over."""
+    """Functional calls, a concatenation with two readers, a residual that cannot be reordered."""
 
     def __init__(self, noise: float = 0.0) -> None:
         super().__init__()

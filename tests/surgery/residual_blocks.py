@@ -61,7 +61,7 @@ def basic_by_hand(
 
 
 class Functional(nn.Module):
-    """Functional activations, an addition by operator in one expression, the shortcut first and without a layer."""
+    """Functional activations, an addition by operator, a shortcut first and without a layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def functional_by_hand(
 
 
 class Own(nn.Module):
-    """Shortcut and branch in modules of their own, with methods of their own, joined by ``torch.add``."""
+    """Shortcut and branch in separate modules with separate methods, joined by ``torch.add``."""
 
     class Shortcut(nn.Module):
         """A layer and its norm, called one after the other."""

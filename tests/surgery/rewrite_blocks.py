@@ -1,7 +1,7 @@
-"""Small modules that call activations in every way python allows, each with the same thing written out by hand.
+"""Small modules that call activations in every way python allows, each with an oracle.
 
-``FORMS`` maps a class to its oracle: a function of the original module, the units in the order of their slots, and the
-input. It says what the rewritten module must compute, bit for bit.
+``FORMS`` maps a class to its oracle: a function of the original module, the units in the order of
+their slots, and the input. It says what the rewritten module must compute, bit for bit.
 """
 
 import functools
@@ -276,7 +276,7 @@ class OddColumns(Block):
     def forward(self, x):
         é = "ñ"
         y = F.relu(x)
-        z = F.relu(self.lin(x)) if é else 0  # noqa: E702
+        z = F.relu(self.lin(x)) if é else 0
         return y + z
 
 

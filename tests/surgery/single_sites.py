@@ -203,7 +203,7 @@ def gradients(before: Run, after: Run, plan: Plan) -> Iterator[tuple[Tensor, Ten
 
 
 def relative(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
-    """The largest difference relative to the largest entry of its tensor, or to a thousandth of the largest of all."""
+    """The largest difference, relative to the tensor's largest entry or 1/1000 of all."""
     sizes = [
         (float((a - b).abs().nan_to_num(torch.inf).max()), float(a.abs().max()))
         for a, b in pairs

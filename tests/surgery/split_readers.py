@@ -1,4 +1,4 @@
-"""Networks in which an activation is read by a layer and by something that is none, one way of writing it each."""
+"""Networks in which a layer and something that is no layer read the same activation."""
 
 from collections.abc import Callable
 
@@ -169,7 +169,7 @@ class Block(nn.Module):
 
 
 class Chain(nn.Module):
-    """Two residual blocks, the first of which has two activations at the end of one another's branches."""
+    """Two residual blocks; in the first, each activation ends the other's branch."""
 
     def __init__(self):
         super().__init__()

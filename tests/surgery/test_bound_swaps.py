@@ -1,4 +1,4 @@
-"""IIEU-B and IIEU-DC put into models by ``swap``, against the same networks written by hand with ``ConvIIEU``."""
+"""IIEU-B and IIEU-DC by ``swap``, compared with the same networks written with ``ConvIIEU``."""
 
 import copy
 import operator

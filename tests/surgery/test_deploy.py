@@ -1,4 +1,4 @@
-"""A deployed model computes what the trained one did, and has nothing left that only training needs."""
+"""A deployed model computes what the trained one did, without what only training needs."""
 
 import copy
 import math
@@ -16,7 +16,7 @@ from gatewise.surgery.tools import deployment
 
 
 class Everything(nn.Module):
-    """Each kind of thing that deploying does something about, and one of each kind that must stay."""
+    """Every kind of module that deploying changes, and one of each kind that must stay."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Gates from a twin: equal to the network with a copy as its twin, and to the formula with any other."""
+"""Gates from a second network: a copy gives the same function, any other gives the formula."""
 
 import copy
 import pickle

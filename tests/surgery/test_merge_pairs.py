@@ -92,7 +92,7 @@ def layer_of(kind, site: str) -> str:
 
 
 def project_by_hand(weight, i: int, j: int) -> None:
-    """The eigenvector of the 2 x 2 Gram matrix gives the combination of both that is nearest to both."""
+    """The eigenvector of the 2 x 2 Gram matrix is the combination nearest to both filters."""
     both = torch.stack((weight[i].flatten(), -weight[j].flatten()))
     combination = torch.linalg.eigh(both @ both.T).eigenvectors[:, -1] @ both
     direction = combination / combination.norm()

@@ -1,4 +1,4 @@
-"""Pairs in a network trained on ImageNet, merged without retraining, and what becomes of its predictions."""
+"""Opposite filters of an ImageNet network are merged without retraining; predictions after it."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def case(data_folder):
     return load(data_folder), pictures[::3], pictures[1::3]
 
 
-def test_sixteen_pairs_of_the_first_layer_go_nine_in_ten_predictions_stay_and_correction_halves_the_error(
+def test_merging_sixteen_pairs_keeps_nine_in_ten_predictions_and_correction_halves_the_error(
     case,
 ):
     model, example, held_out = case

@@ -1,4 +1,4 @@
-"""A long proof is carried out on a part of the example that the model takes and that settles it, and says on which."""
+"""A long proof runs on a part of the example that decides it, and the receipt names the part."""
 
 import pytest
 import torch
@@ -56,7 +56,7 @@ class BySize(nn.Module):
 
 
 class SummedWhenSmall(nn.Module):
-    """Small pictures have the channels of its activation summed, so that twice as many give something else."""
+    """Sums the channels of its activation for small images, so that widening changes the result."""
 
     def __init__(self, *, fewest: int = 1):
         super().__init__()

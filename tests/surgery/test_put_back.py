@@ -1,4 +1,4 @@
-"""An activation that phase selective layers take over is put back before what cannot, and there alone."""
+"""Where a reader cannot take over an activation, the activation is put back before that reader."""
 
 import copy
 import dataclasses

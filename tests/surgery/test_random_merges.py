@@ -1,4 +1,4 @@
-"""Random networks: deployed, merged and given twins, they compute what they did, and can be given back."""
+"""Random networks compute the same after deploying, merging and galu, and can be restored."""
 
 from collections import Counter
 

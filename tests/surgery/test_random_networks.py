@@ -72,7 +72,7 @@ def try_one(seed: int, count: Counter, choice: tuple[str, dict] | None = None) -
 
 
 def assert_idempotent(changed: nn.Module, plan: Plan, before: dict[str, torch.Tensor]) -> None:
-    """A swap is done once; undone it is as before, and done again, from text, it is the same swap."""
+    """Undoing a swap restores the model, and the plan read from text gives the same swap."""
     with pytest.raises(ArgumentError, match="already"):
         plan.apply(changed)
     after = {name: value.clone() for name, value in changed.state_dict().items()}

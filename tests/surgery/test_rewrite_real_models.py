@@ -1,4 +1,4 @@
-"""Functional and reused calls of real networks, rewritten, against a mode that replaces the same calls in order."""
+"""Rewritten calls of real networks, compared with a mode that replaces the same calls."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""A rewrite happens as a whole or not at all, can be repeated and undone, and never trusts a text that has changed."""
+"""A rewrite is done completely or not at all, can be undone, and notices changed source text."""
 
 import gc
 import importlib.util

@@ -1,4 +1,4 @@
-"""The nineteen trials in which ways of replacing calls were compared, on one block with everything in it."""
+"""Nineteen requirements for replacing calls, on one block that combines them."""
 
 import copy
 import os
@@ -103,7 +103,8 @@ def test_a_deep_copy_is_independent(pair):
 def test_pickle_in_a_fresh_process(pair, tmp_path):
     model, _ = pair
     (tmp_path / "model.pickle").write_bytes(pickle.dumps((model, example())))
-    code = "import pickle, sys, torch; m, x = pickle.load(open(sys.argv[1], 'rb')); torch.save(m(x), sys.argv[2])"
+    code = "import pickle, sys, torch; m, x = pickle.load(open(sys.argv[1], 'rb'))"
+    code += "; torch.save(m(x), sys.argv[2])"
     tests, source = Path(nasty_block.__file__).parent.parent, Path(gatewise.__file__).parent.parent
     environment = os.environ | {"PYTHONPATH": f"{tests}{os.pathsep}{source}"}
     files = [str(tmp_path / "model.pickle"), str(tmp_path / "out.pt")]

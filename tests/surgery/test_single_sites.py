@@ -1,4 +1,4 @@
-"""Sites one at a time: each is doubled by the real installer, computes the same in float64, and is undone."""
+"""Each site by itself: widened by the real installer, equal in float64, and undone."""
 
 import copy
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Swaps: the function is kept where promised, checkpoints load, undo gives everything back, nothing is half done."""
+"""Swaps keep the function where promised, load checkpoints, can be undone, and are atomic."""
 
 import copy
 import pickle

@@ -22,19 +22,20 @@ from gatewise.surgery.reasons import Refusal
 
 HEAD = """# What surgery does to 34 networks
 
-Written by `make surgery-table`. Every network is built from its configuration, without trained weights, and read from a
-batch of two.
+Written by `make surgery-table`. Every network is built from its configuration, without trained
+weights, and read from a batch of two.
 
 - *sites*: ReLU / other activations / sigmoid gates.
-- *alone*: sites that can be made `[act(x), act(-x)]` (CReLU where the activation is ReLU) one at a time with the
-  function kept, under the policies `consumers`, `gates` and `streams`. These are counts of plans;
-  `python -m surgery.single_sites` (in `tests`) carries out each of them by itself, compares the networks in float64 and
-  undoes it: last time all 2,871 kept their functions, had new weights that matter, and none of 300 refusals was silent.
-- *together*: all at once under `gates`, with the factor of parameters and the largest relative differences: of outputs
-  in float64 and float32, and of the old weights' gradients in float64.
+- *alone*: sites that can be made `[act(x), act(-x)]` (CReLU where the activation is ReLU) one at
+  a time with the function kept, under the policies `consumers`, `gates` and `streams`. These are
+  counts of plans; `python -m surgery.single_sites` (in `tests`) carries out each of them by
+  itself, compares the networks in float64 and undoes it: last time all 2,871 kept their
+  functions, had new weights that matter, and none of 300 refusals was silent.
+- *together*: all at once under `gates`, with the factor of parameters and the largest relative
+  differences: of outputs in float64 and float32, and of the old weights' gradients in float64.
 - *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
-- *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the graph run with the unit
-  in place.
+- *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the
+  graph run with the unit in place.
 
 How long it takes: `python benchmarks/surgery.py` measures it, network by network.
 
