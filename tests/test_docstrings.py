@@ -16,8 +16,6 @@ import gatewise as gw
 
 # Parts in which every public function or class with arguments has an `Args:` section.
 COMPLETE = {"functional", "layers", "testing", "units"}
-# Parts whose `Args:` sections are not exact yet.
-UNFINISHED = {"analysis", "studies", "train"}
 # Loading these imports a library that is not ours.
 OPTIONAL = {"LightningRecorder", "TransformersRecorder"}
 
@@ -122,9 +120,7 @@ def names_of(thing: Any) -> list[str]:
 
 def test_args_sections_fit_their_signatures():
     wrong = []
-    for part, path, thing in all_signatures():
-        if part in UNFINISHED:
-            continue
+    for _, path, thing in all_signatures():
         wrong += [f"{path}: {fault}" for fault in faults(thing.__doc__ or "", names_of(thing))]
     assert not wrong, "\n" + "\n".join(wrong)
 
@@ -137,11 +133,6 @@ def test_public_functions_and_classes_document_their_arguments():
             if arguments_section(thing.__doc__ or "") is None:
                 missing.append(path)
     assert not missing, "no Args section:\n" + "\n".join(missing)
-
-
-def test_the_unfinished_parts_are_parts():
-    assert UNFINISHED <= set(gw.__all__)
-    assert not UNFINISHED & COMPLETE
 
 
 def planted(x: int, *rest: int, scale: float = 1.0, **options: int) -> int:

@@ -96,7 +96,7 @@ def film(
         extent: the size of the window, as for :func:`partition`.
         seconds: how long each picture is shown, 0.02 to 60.
         progress: called after each checkpoint with its number and, if known, their total number.
-        options: other options of :func:`partition`.
+        **options: other options of :func:`partition`.
     """
     seconds = check_seconds(seconds)
     total: int | None = len(checkpoints) if isinstance(checkpoints, Sequence) else None

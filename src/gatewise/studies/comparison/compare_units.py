@@ -90,7 +90,7 @@ def compare(
         pace: how often checkpoints are written.
         retry_failed: whether to run failed runs of the folder again.
         progress: whether to print a line for each run that has ended.
-        surgery: options of :func:`gatewise.plan` for all units: ``where``, ``width``,
+        **surgery: options of :func:`gatewise.plan` for all units: ``where``, ``width``,
             ``preserve``, ``match``.
     """
     if metric not in METRICS:

@@ -91,7 +91,7 @@ class CellCall:
         Args:
             config: the run.
             name: a name for each run of the cell.
-            options: passed to :func:`gatewise.train.train`.
+            **options: passed to :func:`gatewise.train.train`.
 
         Raises:
             Halted: if a stop was asked for. The next attempt at the cell resumes.

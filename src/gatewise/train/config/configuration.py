@@ -93,7 +93,7 @@ def run_config(**values: Any) -> RunConfig:
     """Return a configuration, with the names of model and data set checked.
 
     Args:
-        values: the fields of :class:`RunConfig`.
+        **values: the fields of :class:`RunConfig`.
 
     Raises:
         ArgumentError: naming the first value that is wrong.

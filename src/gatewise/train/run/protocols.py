@@ -68,7 +68,7 @@ def single(
         out: the folder of the protocol.
         examples: how many are held out.
         data: the data set, if it is already loaded.
-        options: of :func:`train`.
+        **options: of :func:`train`.
     """
     data = data or load_data(config)
     run = _runner(data, options)
@@ -104,7 +104,7 @@ def ten_folds(
         out: the folder of the protocol.
         folds: how many.
         data: the data set, if it is already loaded.
-        options: of :func:`train`.
+        **options: of :func:`train`.
     """
     data = data or load_data(config)
     run = _runner(data, options)
