@@ -71,7 +71,7 @@ class Page:
         """Click in the middle of the element, as a person would."""
         found = self.evaluate(
             f"(() => {{const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+            "e.scrollIntoView({block: 'center'}); const b = e.getClientRects()[0];"
             "return [b.x + b.width / 2, b.y + b.height / 2];})()"
         )
         self.mouse("mouseMoved", *found)

@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from zoo import declare_missing_torchvision_operators
 
 import gatewise
+
+declare_missing_torchvision_operators()  # the recorders import torchvision where it is installed
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -76,6 +79,7 @@ SHELL = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", PYTHON)
 def test_python_block_runs(example: Example, tmp_path: Path):
     script = tmp_path / "example.py"
@@ -86,6 +90,7 @@ def test_python_block_runs(example: Example, tmp_path: Path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", SHELL)
 def test_command_lines_end_as_shown(example: Example, tmp_path: Path):
     for line, code in commands(example):
@@ -101,6 +106,7 @@ MODULES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", MODULES)
 def test_docstring_examples_give_what_they_show(module: str):
     assert (

@@ -108,6 +108,7 @@ def test_a_foreign_file_is_refused(reader, name, tmp_path):
     attack(reader, hostile.foreign_files(tmp_path / "marker")[name], tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("reader", "name"), CASES)
 def test_a_hostile_file_with_a_right_seal_is_refused(reader, name, tmp_path):
     attack(reader, READERS[reader][1]()[name], tmp_path)

@@ -150,6 +150,7 @@ def test_our_errors_end_with_the_right_code(run, monkeypatch, error, code):
     assert result.exit_code == code and result.stderr == "error: odd; got: 1\n"
 
 
+@pytest.mark.thorough
 def test_as_a_process_errors_are_plain_and_output_is_clean():
     wrong = gatewise("units", "show", "rellu")
     assert (wrong.returncode, wrong.stdout) == (2, "") and wrong.stderr.count("\n") == 1
@@ -157,6 +158,7 @@ def test_as_a_process_errors_are_plain_and_output_is_clean():
     assert listed.returncode == 0 and listed.stderr == "" and json.loads(listed.stdout)
 
 
+@pytest.mark.thorough
 def test_as_a_process_colour_can_be_forced_and_forbidden():
     assert "\x1b" in gatewise("units", "show", "rellu", FORCE_COLOR="1").stderr
     assert (
@@ -164,11 +166,13 @@ def test_as_a_process_colour_can_be_forced_and_forbidden():
     )
 
 
+@pytest.mark.thorough
 def test_a_terminal_without_our_symbols_gets_others_instead_of_an_error():
     result = gatewise("units", "show", "crelu", PYTHONIOENCODING="ascii")
     assert result.returncode == 0 and "crelu" in result.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not FULL_DEVICE.exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("arguments", [["units"], ["units", "--json"], ["--version"], ["doctor"]])
 def test_a_full_disc_is_one_line_and_exit_2(arguments):

@@ -163,6 +163,7 @@ def test_a_failed_cell_is_exit_1_and_named(run, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.thorough
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     """T7: once, while workers are at work; then the same command comes to the end."""
     (tmp_path / "a.toml").write_text(

@@ -327,9 +327,7 @@ def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
     ended = run("sites", f"hf:{tmp_path / 'config.json'}", "--input", "int:2x5")
     said = " ".join(ended.stderr.split())
     assert ended.exit_code == 2 and "transformers's BertModel cannot be imported" in said
-    assert (
-        "torchvision::nms does not exist" in said and "that fit the installed torch" in said
-    )
+    assert "torchvision::nms does not exist" in said and "that fit the installed torch" in said
 
 
 def test_a_file_that_was_named_as_a_module_is_found(run, factory, monkeypatch):

@@ -113,7 +113,7 @@ def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
     assert result.exit_code == 0 and result.stdout == ""
     page = target.read_text(encoding="utf-8")
     assert all(f'id="unit-{name}"' in page for name in NAMES)
-    assert f"All {len(NAMES)} units keep" in page
+    assert f"All {len(NAMES)} units stay within their error bound" in page
     assert len(page.encode()) < 3_000_000
     run("units", "gallery", "--out", target)
     assert target.read_text(encoding="utf-8") == page, "the same measurements give the same page"

@@ -14,6 +14,7 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_example_runs_and_answers(path, tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -28,4 +29,4 @@ def test_example_runs_and_answers(path, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(done.stdout.splitlines()) >= 3 and any(c.isdigit() for c in done.stdout)
     assert list(tmp_path.iterdir()) == []  # leaves nothing behind
-    assert len(path.read_text().splitlines()) <= 80
+    assert len(path.read_text().splitlines()) <= 100

@@ -56,6 +56,7 @@ def assert_noticed(kind, path, data):
     assert str(path) in str(caught.value) and caught.value.fix and "\n" not in str(caught.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_change_of_every_byte_is_noticed(kind, tmp_path):
     path = tmp_path / "file"

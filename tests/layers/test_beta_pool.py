@@ -184,6 +184,7 @@ PARTLY = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", FULL, ids=str)
 def test_pool_keeps_the_contract_of_layers(options):
     check_layer(
@@ -193,16 +194,19 @@ def test_pool_keeps_the_contract_of_layers(options):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", PARTLY, ids=str)
 def test_pool_at_the_ends_keeps_the_contract_of_layers(options):
     check_layer(lambda: BetaPool2d(**options), (2, 2, 3, 4), only=NUMERIC)
 
 
+@pytest.mark.thorough
 def test_pool_of_one_dimension_keeps_the_contract_of_layers():
     build = lambda: BetaPool1d(3, 2, padding=1, learn_beta=True, channels=2)  # noqa: E731
     check_layer(build, (2, 2, 6), leave_out=ONNX)
 
 
+@pytest.mark.thorough
 @pytest.mark.onnx
 def test_pool_exports_to_onnx():
     check_layer(

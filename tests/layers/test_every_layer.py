@@ -71,6 +71,7 @@ def test_an_exception_is_one_still(name: str, check: str):
         check_layer(EXAMPLES[name].make, EXAMPLES[name].shape, only=[check])
 
 
+@pytest.mark.thorough
 def test_every_layer_trains_in_two_processes():
     names = tuple(EXAMPLES)
     width = SideBySide(names).inputs

@@ -185,6 +185,7 @@ def test_a_copy_of_a_block_reads_the_copys_convolution():
     assert torch.equal(twin(x), block(x)) and not torch.equal(twin(x), want)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("build", [Block, Handed])
 def test_units_in_their_own_slot_work_in_every_mode(build):
     check_layer(
@@ -264,6 +265,7 @@ def test_lengths_are_not_detached():
     assert all(g.abs().max() > 1e-3 for g in gradients)
 
 
+@pytest.mark.thorough
 def test_iieu_b_keeps_the_contract_of_units():
     check_unit("iieu_b", channels=6)
 

@@ -135,6 +135,7 @@ CONTRACT = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(
     "ignore::gatewise.errors.RectifiedInputWarning"
 )  # the contract also feeds ones and zeros

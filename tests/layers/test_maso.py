@@ -287,6 +287,7 @@ def test_trained_beta_moves_towards_the_maximum_when_the_target_is_one():
 # Contract
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
@@ -311,6 +312,7 @@ def test_maso_exports_to_onnx():
     )
 
 
+@pytest.mark.thorough
 def test_maso_trains_in_two_processes():
     only = ["trains_in_two_processes"]
     check_layer(

@@ -214,6 +214,7 @@ def test_the_length_of_a_row_does_not_matter(method: str):
     assert (maps.METHODS[method](w * lengths) - maps.METHODS[method](w)).abs().max() < 1e-5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "shape"),
     [*itertools.product(SAME_Q, [(4, 7), (3, 3), (2, 3, 5)]), ("newton_schulz", (2, 3))],
@@ -455,6 +456,7 @@ def test_an_orthogonal_layer_keeps_the_contract():
     )
 
 
+@pytest.mark.thorough
 def test_an_orthogonal_layer_trains_in_two_processes():
     check_layer(SentOrthogonal, (2, 6), only=["trains_in_two_processes"], ddp=True)
 

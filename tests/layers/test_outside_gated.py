@@ -241,6 +241,7 @@ DIFFERENCES = dict.fromkeys(
 )
 
 
+@pytest.mark.thorough
 def test_a_softly_gated_convolution_keeps_the_contract_of_layers():
     check_layer(lambda: Twin(OutsideGatedConv2d, 2, 3, 3, gate="soft"), (2, 2, 5, 4))
 

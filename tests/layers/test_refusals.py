@@ -16,7 +16,6 @@ from gatewise.layers.iieu import Coupler
 from gatewise.layers.maso import MASO, SoftConv2d
 from gatewise.layers.phase import PSConv2d, StaticPSLinear
 from gatewise.layers.pooling import BetaChannelPool, BetaPool1d, BetaPool2d
-from gatewise.units.catalogue import beta_vq
 from gatewise.units.contract import allocating
 
 BETAS = (
@@ -138,9 +137,6 @@ def test_a_unit_that_cannot_gate_is_told_why(gate):
 
 
 def test_beta_is_checked_by_one_function():
-    from gatewise.layers import beta
-
-    assert beta.check_beta is beta_vq.check_beta
     for build in (
         lambda: gw.nn.BetaVQ(beta=1.0, learn_beta=True),
         lambda: BetaPool2d(2, beta=1.0, learn_beta=True),

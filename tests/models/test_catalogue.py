@@ -121,6 +121,7 @@ def test_crelu_in_vgg_leaves_every_later_convolution_as_wide_as_it_was(
         assert other.shape[1] == weight.shape[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", [*gw.list_units(), "psc"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
@@ -138,6 +139,7 @@ def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
         assert unit in unit_places(net).values()
 
 
+@pytest.mark.thorough
 def test_few_units_are_refused_and_it_is_known_which() -> None:
     refused = set()
     for name in NETWORKS:

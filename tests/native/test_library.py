@@ -66,6 +66,7 @@ def test_a_compiler_that_fails_is_said_and_leaves_nothing(
     assert list(fresh.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_it_can_be_switched_off_and_the_doctor_says_so():
     code = (
         "import torch, gatewise as gw; corners = torch.tensor([[0., 0], [1, 0], [0, 1]]);"

@@ -31,11 +31,13 @@ def check_run(name: str, folder: Path) -> None:
     assert all(row.ours is None or math.isfinite(row.ours) for row in done.findings.rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_an_experiment_that_needs_no_data_runs(name: str, tmp_path: Path):
     check_run(name, tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.data
 @pytest.mark.parametrize("name", WITH_DATA)
 def test_an_experiment_on_published_data_runs(name: str, tmp_path: Path):

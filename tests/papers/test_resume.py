@@ -29,6 +29,7 @@ def rows(folder: Path, name: str) -> list[dict]:
     return read_json(folder / name / "results.json")["findings"]["rows"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", DECLARED)
 def test_an_interrupted_experiment_resumes_with_the_missing_cells(name: str, tmp_path: Path):
     experiment = experiments()[name]
@@ -101,6 +102,7 @@ def small_experiment(cells: list[FunctionCell], settings: object) -> Experiment:
     )
 
 
+@pytest.mark.thorough
 def test_cells_may_run_in_worker_processes(tmp_path: Path):
     settings = experiments()["crelu/table5"].scales["cpu"]
     experiment = experiments()["crelu/table5"]

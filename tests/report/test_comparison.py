@@ -334,6 +334,7 @@ def each_field(result: dict[str, Any]) -> list[tuple]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", each_field(few()), ids=lambda path: ".".join(map(str, path)))
 def test_hostile_text_in_each_single_field_adds_nothing(path):
     """Some fields then make no sense, and are refused in words."""

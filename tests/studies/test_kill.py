@@ -213,6 +213,7 @@ def check_whole(
     assert status(folder).waiting == 0
 
 
+@pytest.mark.thorough
 def test_a_study_whose_drivers_are_killed_loses_and_repeats_nothing(server, place):
     size = {"on": "here", "seeds": 3, "epochs": 60}
     batter(server, place / "s", **size, kills=12, pause=0.5, drivers=1.0)

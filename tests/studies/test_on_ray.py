@@ -55,6 +55,7 @@ def check(found: dict, whole, least_lost: int) -> None:
     assert without_times(found["records"]) == without_times(whole.records)
 
 
+@pytest.mark.thorough
 @needs_ray
 def test_on_one_machine_it_keeps_to_itself_and_a_killed_worker_is_made_up_for(tmp_path, whole):
     found = answer_of("alone", tmp_path)

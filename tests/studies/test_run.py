@@ -102,6 +102,7 @@ class StopAfter:
         self.stop.asked = self.stop.asked or self.begun <= 0
 
 
+@pytest.mark.thorough
 def test_a_study_resumed_half_way_has_the_records_of_one_never_interrupted(tmp_path):
     """3 units, 2 backbones, 5 seeds; stopped within its 15th cell, and once more."""
     study = small_study(seeds=5)
@@ -147,6 +148,7 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp
     assert not any(Path(f"/proc/{event.worker}").exists() for event in events)  # and none is left
 
 
+@pytest.mark.thorough
 def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatch):
     give, chosen = Worker.give, []
 

@@ -123,6 +123,7 @@ def outcome(path, out) -> tuple[int, str, int]:
     return result.exit_code, result.stderr, calls
 
 
+@pytest.mark.thorough
 def test_mutated_studies_end_in_one_line_and_exit_2(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr("gatewise.data.catalogue.choose", None)  # data are not read

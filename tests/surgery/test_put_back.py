@@ -31,6 +31,7 @@ def results(model: nn.Module, training: bool, names: list[str]) -> list[torch.Te
     return [output.detach(), *(grad for grad in found if grad is not None)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", [name for name in SPLIT if name != "leaky"])
 def test_the_function_and_the_old_gradients_are_kept(name: str, training: bool):

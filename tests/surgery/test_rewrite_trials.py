@@ -100,6 +100,7 @@ def test_a_deep_copy_is_independent(pair):
     assert torch.equal(copied(example()), hand(example()))
 
 
+@pytest.mark.thorough
 def test_pickle_in_a_fresh_process(pair, tmp_path):
     model, _ = pair
     (tmp_path / "model.pickle").write_bytes(pickle.dumps((model, example())))

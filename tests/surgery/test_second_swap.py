@@ -96,6 +96,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_each_undo_takes_back_one_swap_of_a_copy_too(first: str, second: str, copied):

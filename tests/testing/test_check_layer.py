@@ -164,6 +164,7 @@ def test_a_good_convolution_keeps_the_whole_contract():
     assert not check_layer(lambda: Filter(2, 3, 3, padding=1, stride=2), (2, 2, 5, 4)).failures
 
 
+@pytest.mark.thorough
 def test_a_good_layer_trains_in_two_processes():
     receipt = check_layer(
         lambda: PReLU(channels=4), SHAPE, only=["trains_in_two_processes"], ddp=True

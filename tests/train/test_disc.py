@@ -93,6 +93,7 @@ def chosen(disc, count):
     return [*states[::step], states[-1]]
 
 
+@pytest.mark.thorough
 def test_a_power_cut_at_any_call_loses_no_more_than_the_work_since_the_last_checkpoint(
     program, whole, full
 ):

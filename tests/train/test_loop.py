@@ -221,6 +221,7 @@ class StopAt(Watcher):
         self.signal.asked = step.step == self.at
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", [1, 6, 7, 13, 18])  # within an epoch, and at the ends of the three
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_stopped_and_gone_on_with_ends_in_the_same_bits(tmp_path, kind, at):

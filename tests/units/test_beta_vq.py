@@ -108,6 +108,7 @@ def test_tsallis_gates_solve_the_penalised_problem(u, eta, alpha):
     assert loss(got) <= loss(free.x) + 1e-6  # ours is at least as good as the solver's
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("alpha", [1.01, 1.1, 1.5, 1.9, 2.0])
 @pytest.mark.parametrize("regions", [2, 3, 17, 300])
 def test_tsallis_gates_of_many_regions_add_up_to_one(regions, alpha):

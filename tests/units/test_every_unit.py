@@ -12,11 +12,12 @@ from gatewise.testing import CHECKS
 from gatewise.units.contract import registered_units
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
-CASES = [
-    pytest.param(unit, options, id=f"{unit.name}-{i}")
-    for unit in registered_units().values()
-    for i, options in enumerate(unit.samples)
-]
+CASES = []
+for unit in registered_units().values():
+    for number, options in enumerate(unit.samples):
+        # The first sample has the default options. The others repeat the checks with other options.
+        marks = [pytest.mark.thorough] if number else []
+        CASES.append(pytest.param(unit, options, id=f"{unit.name}-{number}", marks=marks))
 MARKS = {"exports_to_onnx": pytest.mark.onnx}
 
 

@@ -36,12 +36,17 @@ def write_result(result: Result, folder: Path) -> Result:
     ``results.json`` is written last: if it is there, the other files are complete.
     """
     make_folder(folder)
-    result = replace(result, files=(PICTURE, CURVES, ROWS, RESULT))
+    panels = result.findings.panels
+    files = (CURVES, ROWS, RESULT)
+    if panels:
+        files = (PICTURE, *files)
+    result = replace(result, files=files)
     content = result.to_dict()
     rows = []
     for record in content["findings"]["rows"]:
         rows.append([record[name] for name in ROW_COLUMNS])
-    write_bytes(folder / PICTURE, png(_title(result), result.findings.panels))
+    if panels:
+        write_bytes(folder / PICTURE, png(_title(result), panels))
     write_text(folder / CURVES, _csv(CURVE_COLUMNS, _points(result)))
     write_text(folder / ROWS, _csv(ROW_COLUMNS, rows))
     write_json(folder / RESULT, content)
