@@ -62,6 +62,7 @@ def gate_matrix(layer: nn.Module, x: Tensor, y: Tensor) -> Tensor | None:
     return None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["relu", "leaky", "abs", "prelu", "maxout", "crelu", "batch norm", "pools"]
 )

@@ -57,6 +57,7 @@ def by_hand(
     return least, largest, math.sqrt(max(largest - least, 0) / least)
 
 
+@pytest.mark.thorough
 def test_eigenvalues_are_those_of_matrices_and_no_ratio_exceeds_the_bound() -> None:
     generator = torch.Generator().manual_seed(0)
     held = skipped = 0

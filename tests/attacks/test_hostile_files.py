@@ -103,6 +103,7 @@ def attack(reader, data, tmp_path):
     assert sorted(found.name for found in tmp_path.iterdir()) == ["hostile"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("reader", "name"), FOREIGN)
 def test_a_foreign_file_is_refused(reader, name, tmp_path):
     attack(reader, hostile.foreign_files(tmp_path / "marker")[name], tmp_path)

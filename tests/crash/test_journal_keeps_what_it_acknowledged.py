@@ -109,6 +109,7 @@ def test_a_record_appended_after_a_killed_writer_is_durable(start, new):
             ) + len(acknowledged)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("lasting", [False, True])
 @pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)

@@ -59,6 +59,7 @@ def tell(process: subprocess.Popen) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.thorough
 @FORKS
 @pytest.mark.parametrize("kind", ["bytes", "json", "tensors", "journal"])
 def test_a_killed_writer_leaves_the_last_acknowledged_write_or_the_next(kind, tmp_path):
@@ -115,6 +116,7 @@ def append_from_many(path, doomed=()) -> list[int]:
     return acknowledged
 
 
+@pytest.mark.thorough
 @FORKS
 def test_many_processes_append_to_one_journal(tmp_path):
     assert append_from_many(tmp_path / "journal") == [APPENDS] * PROCESSES
@@ -124,6 +126,7 @@ def test_many_processes_append_to_one_journal(tmp_path):
         assert [record["n"] for record in records if record["who"] == who] == list(range(APPENDS))
 
 
+@pytest.mark.thorough
 @FORKS
 def test_processes_killed_among_others_lose_only_what_was_not_acknowledged(tmp_path):
     doomed = range(0, PROCESSES, 2)

@@ -295,6 +295,7 @@ def test_channel_pool_has_a_trained_beta_per_output_channel():
     torch.testing.assert_close(pool(x), torch.cat(halves, 1), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_channel_pool_keeps_the_contract_of_layers():
     check_layer(
         lambda: BetaChannelPool(3, learn_beta=True, channels=2), (2, 6, 1, 2), leave_out=ONNX

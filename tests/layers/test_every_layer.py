@@ -78,6 +78,7 @@ def test_every_layer_trains_in_two_processes():
     check_layer(lambda: SideBySide(names), (4, width), only=["trains_in_two_processes"], ddp=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.onnx
 def test_every_layer_exports_to_onnx():
     import onnxruntime
@@ -111,6 +112,7 @@ class Listed(nn.Module):
         return self.parts.outputs(x)
 
 
+@pytest.mark.thorough
 @pytest.mark.onnx
 def test_orthogonal_filters_export_to_onnx_once_the_parametrisation_is_removed():
     layer = layers.orthogonal(nn.Linear(6, 4))

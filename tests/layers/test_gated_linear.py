@@ -244,6 +244,7 @@ def test_glu_keeps_the_contract_of_layers_in_two_processes_too():
 QUICK = {"exports_to_onnx": "GLU is exported", "compiles_whole_and_once": "GLU is compiled"}
 
 
+@pytest.mark.thorough
 def test_a_gated_convolution_keeps_the_contract_of_layers():
     check_layer(lambda: GatedConv2d(2, 3, 3, padding=1, gate="silu"), (2, 2, 5, 4), leave_out=QUICK)
 

@@ -270,6 +270,7 @@ def test_iieu_b_keeps_the_contract_of_units():
     check_unit("iieu_b", channels=6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", gw.get_unit("iieu_b").samples[1:], ids=str)
 def test_iieu_b_with_other_options_keeps_the_part_of_it_that_depends_on_them(options):
     names = (

@@ -305,6 +305,7 @@ def test_maso_keeps_the_contract_of_layers(options):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.onnx
 def test_maso_exports_to_onnx():
     check_layer(

@@ -274,6 +274,7 @@ def test_an_ensemble_of_orthogonal_layers_runs_under_vmap():
     torch.testing.assert_close(got, torch.stack([layer(x) for layer in layers]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_compiles_whole_with_the_same_values_and_gradients(method: str):
     torch._dynamo.reset()
@@ -288,6 +289,7 @@ def test_compiles_whole_with_the_same_values_and_gradients(method: str):
     torch._dynamo.reset()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_exports_and_traces_without_operators_of_our_own(method: str):
     layer, x = orthogonal(nn.Linear(9, 4), method=method), torch.randn(2, 9)
@@ -448,6 +450,7 @@ NOT_FOR_PARAMETRISED = {
 }
 
 
+@pytest.mark.thorough
 def test_an_orthogonal_layer_keeps_the_contract():
     check_layer(
         lambda: orthogonal(ApodizedConv2d(2, 3, 3, padding=1), gain=True),

@@ -246,6 +246,7 @@ def test_a_softly_gated_convolution_keeps_the_contract_of_layers():
     check_layer(lambda: Twin(OutsideGatedConv2d, 2, 3, 3, gate="soft"), (2, 2, 5, 4))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("gate", "leave_out"), [("hard", SLOW), ("straight_through", {**SLOW, **DIFFERENCES})]
 )

@@ -129,11 +129,13 @@ def test_soft_convolution_keeps_the_contract_of_layers():
     )
 
 
+@pytest.mark.thorough
 def test_soft_convolution_of_one_dimension_keeps_the_contract_of_layers():
     build = lambda: SoftConv1d(2, 3, 3, padding=1, padding_mode="circular", gate="softmax")  # noqa: E731
     check_layer(build, (2, 2, 5), leave_out=ONNX)
 
 
+@pytest.mark.thorough
 @pytest.mark.onnx
 def test_soft_layer_exports_to_onnx():
     check_layer(lambda: SoftConv2d(2, 3, 3, gate="softmax"), (2, 2, 4, 4), only=["exports_to_onnx"])

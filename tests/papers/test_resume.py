@@ -53,6 +53,7 @@ def test_an_interrupted_experiment_resumes_with_the_missing_cells(name: str, tmp
     assert rows(tmp_path / "a", name) == rows(tmp_path / "b", name)
 
 
+@pytest.mark.thorough
 def test_an_experiment_that_is_killed_resumes(tmp_path: Path):
     name = "psc/lower_bound"
     options = ["--scale", "tiny", "--seeds", str(SEEDS), "--out", str(tmp_path), "--json"]

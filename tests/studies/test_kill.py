@@ -228,6 +228,7 @@ def test_a_study_whose_drivers_and_workers_are_killed_loses_and_repeats_nothing(
     check_whole(server, place / "s", place / "whole", **size)
 
 
+@pytest.mark.thorough
 def test_of_two_drivers_one_works_and_the_other_says_who_does(server, place):
     for pair in range(PAIRS):
         folder = place / str(pair)

@@ -273,6 +273,7 @@ def test_an_exception_while_binding_leaves_the_model_as_it_was(monkeypatch):
         assert list(model.state_dict()) == list(Basic().state_dict())
 
 
+@pytest.mark.thorough
 def test_compile_in_one_graph_and_export():
     _, new, _ = changed(TwoMethods)
     want = new.eval()(example())
@@ -290,6 +291,7 @@ def test_a_sequential_shows_its_own_children_first():
     assert len(row) == 9
 
 
+@pytest.mark.thorough
 @pytest.mark.networks
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"

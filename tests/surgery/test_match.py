@@ -273,6 +273,7 @@ def test_a_matched_swap_costs_what_the_original_does_within_one_per_cent(unit, b
     assert torch.equal(undo(new).eval()(x), model.eval()(x))
 
 
+@pytest.mark.thorough
 def test_operations_of_bound_units_are_counted_on_the_changed_model():
     x = torch.randn(2, 3, 12, 12)
     model = nn.Sequential(
@@ -295,6 +296,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("unit", "by", "options"), CASES)
 def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, unit, by, options):
     model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)

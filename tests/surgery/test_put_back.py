@@ -59,6 +59,7 @@ def test_a_leaky_activation_is_put_back_with_its_slope():
     ).abs().max() <= 2**-23 * other.abs().max()  # slope times weight, rounded to float32
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SPLIT)
 def test_it_is_put_back_where_it_must_and_nowhere_else(name: str):
     _, sites, edges = SPLIT[name]

@@ -160,6 +160,7 @@ def test_a_good_linear_layer_keeps_the_whole_contract():
     )
 
 
+@pytest.mark.thorough
 def test_a_good_convolution_keeps_the_whole_contract():
     assert not check_layer(lambda: Filter(2, 3, 3, padding=1, stride=2), (2, 2, 5, 4)).failures
 
@@ -179,6 +180,7 @@ EAGER = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("layer", "names"),
     [

@@ -120,6 +120,7 @@ def test_a_killed_process_leaves_files_that_the_next_one_goes_on_with(program, w
         finish(disc.visible(), program, whole)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "error", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT], ids=errno.errorcode.get
 )

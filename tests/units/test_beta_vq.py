@@ -183,6 +183,7 @@ def test_the_derivative_to_eta_is_the_variance_of_the_scores_under_the_gate():
     )
 
 
+@pytest.mark.thorough
 def test_pieces_of_the_users_own_are_in_the_contract():
     checks = [c for c in gw.testing.CHECKS if "onnx" not in c]
     receipt = gw.testing.check_unit(

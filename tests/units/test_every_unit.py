@@ -18,7 +18,8 @@ for unit in registered_units().values():
         # The first sample has the default options. The others repeat the checks with other options.
         marks = [pytest.mark.thorough] if number else []
         CASES.append(pytest.param(unit, options, id=f"{unit.name}-{number}", marks=marks))
-MARKS = {"exports_to_onnx": pytest.mark.onnx}
+# ONNX takes half of the time, and a unit that torch.export takes almost always exports.
+MARKS = {"exports_to_onnx": (pytest.mark.onnx, pytest.mark.thorough)}
 
 
 @pytest.mark.parametrize("check", [pytest.param(c, id=c, marks=MARKS.get(c, ())) for c in CHECKS])
