@@ -16,6 +16,7 @@ from gatewise.layers.iieu import Coupler
 from gatewise.layers.maso import MASO, SoftConv2d
 from gatewise.layers.phase import PSConv2d, StaticPSLinear
 from gatewise.layers.pooling import BetaChannelPool, BetaPool1d, BetaPool2d
+from gatewise.units.catalogue.beta_vq import BetaModule
 from gatewise.units.contract import allocating
 
 BETAS = (
@@ -137,6 +138,9 @@ def test_a_unit_that_cannot_gate_is_told_why(gate):
 
 
 def test_beta_is_checked_by_one_function():
+    # Only `BetaModule.add_beta` checks a beta: the unit and the layers inherit it.
+    for kind in (gw.nn.BetaVQ, BetaPool1d, BetaPool2d, BetaChannelPool, MASO):
+        assert kind.add_beta is BetaModule.add_beta
     for build in (
         lambda: gw.nn.BetaVQ(beta=1.0, learn_beta=True),
         lambda: BetaPool2d(2, beta=1.0, learn_beta=True),

@@ -148,8 +148,7 @@ def swap(
     Raises:
         SwapFailed: the changed model is not what the plan promises. ``model`` is as it was before.
     """
-    if optimizer is not None:
-        check_optimizer(optimizer, model, inplace)
+    check_optimizer(optimizer, model, inplace)
     return plan(model, unit, example, **choices).apply(model, inplace=inplace, optimizer=optimizer)
 
 
@@ -158,8 +157,7 @@ def apply_plan(
 ) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     plan.check_fits(model)
-    if optimizer is not None:
-        check_optimizer(optimizer, model, inplace)
+    check_optimizer(optimizer, model, inplace)
     before = dict(model.named_parameters())
     shapes = state_shapes(model)
     original = copy.deepcopy(model) if inplace and example is not None else model

@@ -81,9 +81,7 @@ def _assign(
     for request in requests:
         extra = {site.name for site in request.swap.extra_sites(context)}
         offered = [site for site in sites if site.name in activations | extra]
-        matching = offered
-        if request.where is not None or not offered:  # an error if there is nothing to select
-            matching = select(offered, request.where, context.modules)
+        matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
         taken |= {site.name for site in chosen}
         assigned.append((request, chosen))

@@ -61,8 +61,7 @@ def create_unit(
         options["norm"] = norm
     # Units without parameters take no device and dtype, but these are checked for all.
     factory = {k: options.pop(k) for k in ("device", "dtype") if k in options}
-    if factory:
-        check_factory(name, **factory)
+    check_factory(name, **factory)
     _check_options(spec, options)
     if "channels" in spec.needs and channels is None:
         raise ArgumentError(
