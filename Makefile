@@ -30,32 +30,32 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: $(CORE) ## compare eight units on digits (3 minutes) and write demo/report.html; the catalogue, and demo/units.html
+demo: $(CORE) ## compare eight units on digits (4 minutes); write demo/report.html and demo/units.html
 	$(BIN)/gatewise units
 	@mkdir -p demo
 	$(BIN)/gatewise compare demo --out demo/study
 	$(BIN)/gatewise report demo/study --out demo/report.html
 	$(BIN)/gatewise units gallery --out demo/units.html
-	@echo "Wrote demo/report.html: which of eight units differ from ReLU, by how much, at what cost and how surely."
-	@echo "Wrote demo/units.html: every unit with its formula, curve, derivative, facts and measured error."
-	@echo "Open them in a browser; they need no network."
+	@echo "Wrote demo/report.html: which of eight activations differ from ReLU, by how much, with confidence intervals and cost."
+	@echo "Wrote demo/units.html: formula, curve, derivative, facts and measured error of every unit."
+	@echo "Open both files in a browser. They work offline."
 
-test: $(DEV) $(DATA) ## run the tests that a change needs: every part, a few minutes
+test: $(DEV) $(DATA) ## run the tests that a change needs: every part, 6 to 8 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 test-all: export GATEWISE_THOROUGH = 1
 test-all: test ## run all tests but the full counts (20 minutes)
 
 test-full: export GATEWISE_FULL = 1
-test-full: test ## run all tests with the full counts (hours)
+test-full: test ## run all tests with the full counts (long)
 
 check: $(DEV) $(DATA) ## formatting, lint, types, architecture, form, docstrings, public names, examples in the docs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) $(CHECKS)
+	GATEWISE_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) $(CHECKS)
 
-format: $(DEV) ## format the sources, and mend what ruff can mend
+format: $(DEV) ## format the sources, and fix what ruff can fix
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
