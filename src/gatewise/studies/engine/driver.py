@@ -83,11 +83,13 @@ class Driver:
         before = self.folder.check(table.name) or {}
         self.groups = make_groups(self.study, data_folder=self.options.data_folder)
         cells_of(self.groups, table.seeds)  # refuses two places that are the same run
-        with self.folder.claimed(), self.stop.listening():
+        with self.folder.claimed(shard=self.options.shard), self.stop.listening(), self.runner:
             # Another driver may have written the study since the first look.
             before = self.folder.check(table.name) or before
             share = thread_share(self.options)
-            self.threads = self.options.threads or before.get("threads") or share
+            self.threads = self.folder.agree(
+                "threads", self.options.threads or before.get("threads") or share
+            )
             costs = _known_costs(before.get("groups", []))
             examples = self._load_data()
             tuned = self._tune(examples, before)
