@@ -135,20 +135,18 @@ def _count_events(events: Sequence[Fields]) -> _Counts:
     for event in events:
         kind = event["event"]
         if kind in SUMMARIES:
-            counts.total = event["total"]
-            # Another driver may know of more.
-            counts.finished = max(counts.finished, event["done"] - counts.diverged)
-            counts.failed_count = max(counts.failed_count, event["failed"])
+            counts = _Counts(event["total"], event["done"], failed_count=event["failed"])
+            for key in event.get("running", ()):
+                counts.waiting[key] = {"key": key}
+        elif kind == "started":
+            counts.waiting[event["key"]] = {"key": event["key"]}
         elif kind in ENDS:
+            counts.waiting.pop(event["key"], None)
             counts.finished += kind == "finished"
             counts.diverged += kind == "diverged"
             counts.failed_count += kind == "failed"
-            if kind == "failed" and len(counts.failed) < MOST_NAMED:
+            if kind == "failed":
                 counts.failed.append({"key": event["key"], "reason": event["reason"]})
-        elif kind == "started":
-            counts.waiting[event["key"]] = {"key": event["key"]}
-        if kind in ENDS:
-            counts.waiting.pop(event["key"], None)
     return counts
 
 
