@@ -28,9 +28,12 @@ from gatewise.graph.trace import Graph, Node
 
 Dims = dict[Node, int]
 
-CHANNELS_LAST = LINEAR | LAST_NORMS | operators_of(Kind.EMBEDDING, Kind.ATTENTION)
+CHANNELS_LAST = LINEAR | LAST_NORMS | operators_of(Kind.EMBEDDING, Kind.ATTENTION, Kind.BILINEAR)
 # The channels stay at the same place, counted from the last dimension.
-CHANNELS_KEPT = ELEMENTWISE | BROADCAST | SPATIAL | {"cat", "getitem", "expand", "expand_as"}
+SHUFFLES = operators_of(Kind.SHUFFLE)
+CHANNELS_KEPT = (
+    ELEMENTWISE | BROADCAST | SPATIAL | SHUFFLES | {"cat", "getitem", "expand", "expand_as"}
+)
 
 
 def channel_dims(graph: Graph) -> Dims:

@@ -145,7 +145,7 @@ class _Roots:
 
 
 def _is_binary(node: Node) -> bool:
-    """Whether ``node`` is ``torch.max(x, y)`` or ``torch.min(x, y)``, elementwise in two tensors."""
+    """Whether ``node`` is ``torch.max(x, y)`` or ``torch.min(x, y)``, elementwise in both."""
     return node.op in ("max", "min") and node.tensor("other") is not None
 
 
