@@ -75,6 +75,8 @@ def _inherited(node: Node, dims: Dims) -> int | None:
         return None
     dim = dims[source]
     if node.op in SPLITS:
+        return _after_unbinding(node, source.rank, dim) if node.op == "unbind" else dim
+    if node.op == "getitem" and source.op in SPLITS:
         return dim
     if node.shape is None or source.shape is None:
         return None
@@ -89,6 +91,12 @@ def _inherited(node: Node, dims: Dims) -> int | None:
     if node.op in CHANNELS_KEPT:
         return dim + node.rank - source.rank
     return None
+
+
+def _after_unbinding(node: Node, rank: int, dim: int) -> int | None:
+    """Return where dimension ``dim`` is in each part; ``None`` if the call takes it apart."""
+    removed = int(node.arguments.get("dim") or 0) % rank
+    return None if dim == removed else dim - (removed < dim)
 
 
 def _after_reduction(node: Node, rank: int, dim: int) -> int | None:

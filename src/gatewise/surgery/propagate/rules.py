@@ -83,5 +83,6 @@ BACKWARD_RULES: dict[str, BackwardRule] = {
     "linear": backward.by_linear,
     "bilinear": backward.by_weight,
     "einsum": rules_einsum.by_einsum,
+    "getitem": backward.by_split,
     "cat": backward.by_parts,
 }
