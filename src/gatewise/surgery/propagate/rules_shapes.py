@@ -291,7 +291,9 @@ def _only(sweep: Sweep, node: Node) -> ChannelMap:
     No rule here handles a change of another input, or a change that the node itself must make.
     """
     change = sweep.map_of(node.inputs[0])
-    others_changed = any(source in sweep.maps for source in node.inputs[1:])
+    # reshape_as and its relatives read only the shape of another tensor.
+    values = node.inputs[:1] if node.op.endswith("_as") else node.inputs
+    others_changed = any(source in sweep.maps for source in values[1:])
     if change is None or others_changed or node in sweep.sources:
         raise Refusal(Reason.NO_RULE, node.op)
     return change
