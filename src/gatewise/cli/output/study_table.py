@@ -18,7 +18,7 @@ def print_study(result: "StudyResult") -> None:
     whole = COLUMNS[1:5] + COLUMNS[6:]
     print(result.content.get("title") or result.content["name"])
     print()
-    for line in result.answer:
+    for line in (*result.answer, *result.further):
         print(plain_text(line))
     for block in result.blocks[:MOST_TABLES]:
         print(f"\n{title_of(result, block)}")

@@ -17,6 +17,15 @@ def answer_words(findings: Findings) -> list[Words]:
     return [_words(line, findings) for line in findings.result.answer]
 
 
+def further_words(findings: Findings) -> list[Words]:
+    """Return the lines that stand after the charts.
+
+    Args:
+        findings: The comparison.
+    """
+    return [_words(line, findings) for line in findings.result.further]
+
+
 def look_of(interval: tuple[float, float], findings: Findings) -> Look:
     """Return the colour of a difference, by the ends of its interval.
 

@@ -15,7 +15,7 @@ from gatewise.report.comparison.limits import (
     shown_words,
     spread_out,
 )
-from gatewise.stats import Difference, Pooled
+from gatewise.stats import Difference, PooledDifference
 from gatewise.studies import (
     COST_WORDS,
     PlannedRun,
@@ -30,8 +30,8 @@ from gatewise.words import signed
 HOW_TO_READ = (
     "Each dot is one seed: the unit minus the baseline{alike}. "
     "Each bar is the confidence interval of the mean, corrected for the number of comparisons. "
-    "A bar that does not touch zero is coloured: the difference is significant. "
-    "Green is better than the baseline, red is worse."
+    "A bar that does not touch zero is coloured: green is better than the baseline, red is worse. "
+    "p-values are corrected in the same way."
 )
 TUNED = (
     " The bars include the learning rates next to the chosen ones, so they are not centred on the "
@@ -80,7 +80,6 @@ def forests(findings: Findings) -> Iterator[Forest]:
             _forest_words(block, len(rows)),
             difference_label(findings),
             rows,
-            p_label="p (corrected)",
             decimals=findings.display.digits,
             range=(min(edges) - room, max(edges) + room),
             level=_percent(block.compared[0].confidence),
@@ -97,52 +96,41 @@ def pooled_forests(findings: Findings) -> Iterator[Forest]:
     rows = pooled_rows(findings.result)
     if not rows:
         return
-    count = len(findings.blocks)
-    these = [(row.unit, row.these) for row in rows]
-    yield _pooled_forest(
-        findings,
-        f"Mean over these {count} blocks",
-        "It says nothing about other networks or data sets.",
-        these,
-    )
-    new = [(row.unit, row.like_these) for row in rows if row.like_these]
+    count = max(row.blocks for row in rows)
+    these = []
+    new = []
+    for row in rows:
+        these.append((row, row.interval, row.verdict, row.p_corrected))
+        if row.new_blocks is not None:
+            new.append((row, row.new_blocks, row.verdict_new_blocks or "", None))
+    about = "All blocks count the same. It says nothing about other networks or data sets."
+    yield _pooled_forest(findings, f"Mean over these {count} blocks", about, these)
     if new:
-        yield _pooled_forest(
-            findings,
-            "Mean over blocks like these",
-            f"The {count} blocks count as a sample of networks and data sets.",
-            new,
-        )
+        about = f"The {count} blocks count as a sample of networks and data sets."
+        yield _pooled_forest(findings, "Mean over blocks like these", about, new)
 
 
-def _pooled_forest(
-    findings: Findings, title: str, about: str, rows: Sequence[tuple[str, Pooled]]
-) -> Forest:
+PooledRow = tuple[PooledDifference, tuple[float, float], str, float | None]
+
+
+def _pooled_forest(findings: Findings, title: str, about: str, rows: Sequence[PooledRow]) -> Forest:
     """A forest plot of means over blocks."""
-    factor = findings.display.factor
     sign = -1 if findings.display.higher_is_better else 1
+    ordered = sorted(rows, key=lambda row: sign * row[0].difference)
+    shown = both_ends(ordered, MOST_UNITS)
     intervals = []
-    for unit, pooled in sorted(rows, key=lambda row: sign * row[1].difference):
-        low, high = pooled.interval
-        intervals.append(
-            Interval(
-                unit,
-                factor * pooled.difference,
-                factor * low,
-                factor * high,
-                verdict=pooled.verdict,
-                p=pooled.p_corrected,
-            )
-        )
-    shown = both_ends(intervals, MOST_UNITS)
+    for row, ends, verdict, p in shown:
+        low, high = _shown(findings, ends)
+        value = findings.display.factor * row.difference
+        known = p if math.isfinite(low) else None
+        intervals.append(Interval(row.name, value, low, high, verdict=verdict, p=known))
     return Forest(
         title,
-        about + shown_words(len(shown), len(intervals), "units"),
+        about + shown_words(len(shown), len(rows), "units"),
         difference_label(findings),
-        shown,
-        p_label="p (corrected)",
+        intervals,
         decimals=findings.display.digits,
-        level=_percent(rows[0][1].confidence),
+        level=_percent(rows[0][0].confidence),
         higher_is_better=findings.display.higher_is_better,
     )
 

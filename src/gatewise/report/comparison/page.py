@@ -7,7 +7,7 @@ from typing import Any
 from gatewise.files import write_text
 from gatewise.report.charts import Chart, Panels, Table
 from gatewise.report.comparison import figures, runs, tables
-from gatewise.report.comparison.answer import answer_words
+from gatewise.report.comparison.answer import answer_words, further_words
 from gatewise.report.comparison.diagnoses import diagnosis_items, read_diagnoses
 from gatewise.report.comparison.fairness import fairness_lines
 from gatewise.report.comparison.findings import Block, Findings, read_findings
@@ -32,12 +32,6 @@ AGAIN_WITHOUT_FILE = {
         "To repeat them, run those loops again into another folder."
     ),
 }
-
-
-NOT_POOLED = (
-    "There is no mean over blocks: in a tuned study a difference must also hold at the "
-    "neighbouring learning rates, which were not all run."
-)
 
 
 def comparison_page(
@@ -137,8 +131,7 @@ def _pairs(findings: Findings) -> Iterator[Any]:
     if pooled:
         yield Text(["Means over blocks hide what holds on one of them only."])
         yield from pooled
-    elif len(findings.blocks) > 2 and findings.result.tuned:
-        yield Text([NOT_POOLED])
+    yield Text(further_words(findings))
 
 
 def _costs(findings: Findings) -> Iterator[Any]:

@@ -207,11 +207,11 @@ def undecided_table(findings: Findings, block: Block) -> Table | None:
         if difference.verdict == "undecided" and difference.detectable is not None:
             wanted = findings.result.margin
             if wanted is None:
-                wanted = display.factor * difference.detectable / 2
+                wanted = difference.detectable / 2
             row: Cells = [
                 difference.name,
                 Cell(display.size(difference.detectable), display.factor * difference.detectable),
-                Cell(display.size(wanted / display.factor), wanted),
+                Cell(display.size(wanted), display.factor * wanted),
                 seeds_words(difference) or "not known",
             ]
             rows.append(row)

@@ -6,9 +6,10 @@ and they can overlap although the two units differ. All pairs of a block share t
 block. A statement about several blocks shares it among all of them.
 """
 
-from collections.abc import Mapping
-from itertools import combinations
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gatewise.stats import PairComparison, compare_pairs
 
 if TYPE_CHECKING:
     from gatewise.studies.engine.result import Block, StudyResult
@@ -47,18 +48,16 @@ def reversed_pairs(result: "StudyResult") -> list[tuple[str, str, "Block", "Bloc
     Args:
         result: Of the study.
     """
-    units = [unit for unit in result.units if unit != result.baseline]
-    if not 2 <= len(units) < MOST_UNITS or not 2 <= len(result.blocks) <= MOST_BLOCKS:
+    if len(result.units) > MOST_UNITS or not 2 <= len(result.blocks) <= MOST_BLOCKS:
         return []
-    total = len(result.blocks) * _pairs(len(result.units))
-    orders = {block: ahead_of(result, block, total) for block in result.blocks}
-    pairs = []
-    for a, b in combinations(units, 2):
-        ahead = [block for block in result.blocks if b in orders[block].get(a, ())]
-        behind = [block for block in result.blocks if a in orders[block].get(b, ())]
-        if ahead and behind:
-            pairs.append((a, b, ahead[0], behind[0]))
-    return pairs
+    pairs: dict[tuple[str, str], tuple[str, str, Block, Block]] = {}
+    for one, other in _pair_tests(result).reversals():
+        names = one.first, one.second
+        if result.baseline in names:
+            continue
+        ahead, behind = (one, other) if one.better == one.first else (other, one)
+        pairs.setdefault(names, (*names, _as_block(ahead.block), _as_block(behind.block)))
+    return list(pairs.values())
 
 
 def beaten_by(
@@ -76,36 +75,27 @@ def beaten_by(
     """
     if len(costs) > MOST_UNITS:
         return None
-    orders = ahead_of(result, block, _pairs(len(result.by_block[block])))
     beaten: dict[str, list[str]] = {unit: [] for unit in costs}
-    for unit, behind in orders.items():
-        for other in behind:
-            if unit in costs and other in costs and costs[unit] <= costs[other]:
-                beaten[other].append(unit)
+    for pair in _pair_tests(result, [block]).pairs:
+        winner = pair.better
+        loser = pair.second if winner == pair.first else pair.first
+        if winner in costs and loser in costs and costs[winner] <= costs[loser]:
+            beaten[loser].append(winner)
     return beaten
 
 
-def ahead_of(result: "StudyResult", block: "Block", comparisons: int) -> dict[str, set[str]]:
-    """Return for each unit the units that it is shown to be better than.
-
-    Args:
-        result: Of the study.
-        block: Backbone, data set and recipe.
-        comparisons: How many comparisons share the level.
-    """
-    units = list(result.values(block))
-    ahead: dict[str, set[str]] = {unit: set() for unit in units}
-    for place, unit in enumerate(units[:-1]):
-        others = units[place + 1 :]
-        comparison = result.compare_units(block, unit, comparisons=comparisons, units=others)
-        for difference in comparison.differences if comparison else ():
-            if difference.verdict == "better":
-                ahead[difference.name].add(unit)
-            elif difference.verdict == "worse":
-                ahead[unit].add(difference.name)
-    return ahead
+def _pair_tests(result: "StudyResult", blocks: Sequence["Block"] | None = None) -> PairComparison:
+    """Test every pair of units in some blocks, at one level for all of these tests."""
+    results, chosen, grid = result.all_results(blocks)
+    return compare_pairs(
+        results,
+        chosen=chosen,
+        grid=grid,
+        higher_is_better=result.higher_is_better,
+        resolution=max((result.resolution(block) for block in results), default=0.0),
+    )
 
 
-def _pairs(units: int) -> int:
-    """Return how many pairs there are."""
-    return units * (units - 1) // 2
+def _as_block(block: Any) -> "Block":
+    """Return a block of a pair test."""
+    return block

@@ -32,7 +32,7 @@ SEED_STATES = ("not run", "failed", "damaged")
 
 
 def answer_lines(result: "StudyResult") -> list[Line]:
-    """Return the answer: the headline, a line per block, then everything that limits it.
+    """Return the answer: the headline, a line per block, and the runs that it lacks.
 
     Args:
         result: Of the study.
@@ -44,12 +44,23 @@ def answer_lines(result: "StudyResult") -> list[Line]:
     hidden = len(result.blocks) - MOST_BLOCKS
     if hidden > 0:
         lines.append(named("And", f"{plural(hidden, 'more block')}, in the tables."))
-    lines += _cost_lines(result)
-    lines += _reversal_lines(result, names)
     lines += _diverged_lines(result)
     lines += _missing_lines(result)
     lines += _left_out_lines(result)
-    lines += _certainty_lines(result)
+    return lines
+
+
+def further_lines(result: "StudyResult") -> list[Line]:
+    """Return what belongs to the answer and can stand after the charts.
+
+    These are costs, statements about several blocks, and how certain all of it is.
+
+    Args:
+        result: Of the study.
+    """
+    lines: list[Line] = list(_certainty_lines(result))
+    lines += _reversal_lines(result, block_names(result))
+    lines += _cost_lines(result)
     return lines
 
 

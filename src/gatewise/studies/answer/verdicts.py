@@ -3,8 +3,6 @@
 import math
 from typing import TYPE_CHECKING
 
-from gatewise.words import plural
-
 if TYPE_CHECKING:
     from gatewise.stats import Difference
     from gatewise.studies.engine.result import StudyResult
@@ -23,12 +21,10 @@ def verdict_words(result: "StudyResult", difference: "Difference") -> str:
     margin = result.margin
     verdict = difference.verdict
     if verdict == "equivalent" and margin is not None:
-        return f"equivalent within {result.display.size(margin / result.display.factor)}"
+        return f"equivalent within {result.display.size(margin)}"
     if verdict in ("better", "worse") and _within(result, difference):
-        return f"{verdict}, by less than the margin"
-    if verdict == "undecided" and difference.reason:
-        return f"undecided: {difference.reason}"
-    return verdict
+        verdict = f"{verdict}, by less than the margin"
+    return f"{verdict}: {difference.reason}" if difference.reason else verdict
 
 
 def difference_words(result: "StudyResult", difference: "Difference") -> str:
@@ -98,14 +94,7 @@ def example_noun(result: "StudyResult") -> str:
     return FOREIGN_NOUN if result.content.get("origin") else NOUN
 
 
-def diverged_words(count: int) -> str:
-    """Return how many runs diverged."""
-    return f"{plural(count, 'run')} diverged"
-
-
 def _within(result: "StudyResult", difference: "Difference") -> bool:
     """Whether a whole interval is within the margin."""
-    if result.margin is None:
-        return False
-    margin = result.margin / result.display.factor
-    return all(abs(end) < margin for end in difference.interval)
+    margin = result.margin
+    return margin is not None and all(abs(end) < margin for end in difference.interval)

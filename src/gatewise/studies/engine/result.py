@@ -19,17 +19,19 @@ from gatewise.studies.answer import (
     answer_lines,
     difference_words,
     display_of,
+    further_lines,
     headline,
     plain_text,
 )
 from gatewise.studies.engine.cell_work import plain
 from gatewise.studies.engine.folder import StudyFolder
 from gatewise.studies.engine.table import as_text
-from gatewise.train import metric_mode
+from gatewise.train import bare_metric, metric_mode
 
 Block = tuple[str, str, str]  # backbone, data set, recipe
 Results = dict[str, dict[int, float]]  # unit to {seed: value}; NaN for a run that diverged
 COSTS = ("parameters", "flops", "saved_bytes", "seconds")
+ACCURACIES = ("accuracy", "acc", "top1", "top5")  # the share of right test examples
 RANKED_FROM = 10  # data sets: with fewer, a test of ranks has no power
 # Relative differences of costs that count as equal. Times are never equal, and 5 % is noise.
 EQUAL = 1e-9
@@ -152,7 +154,7 @@ class StudyResult:
 
     @property
     def margin(self) -> float | None:
-        """The margin of equivalence that was stated, as results are shown; None if none was."""
+        """The margin of equivalence that was stated, in the unit of the records; None if none."""
         margin = self.content.get("margin")
         return float(margin) if isinstance(margin, int | float) else None
 
@@ -315,7 +317,7 @@ class StudyResult:
         judged = metric == self.metric
         options: dict[str, Any] = {
             "higher_is_better": self.higher_is_better if judged else _higher(metric),
-            "margin": self._margin if judged else None,
+            "margin": self.margin if judged else None,
             "comparisons": max(comparisons, 1),
             "resolution": self.resolution(block) if judged else 0.0,
         }
@@ -332,6 +334,35 @@ class StudyResult:
             )
         final = {unit: rates.get(chosen.get(unit), {}) for unit, rates in correct.items()}
         return compare_runs(kept, baseline, correct=final, **options)
+
+    def all_results(
+        self, blocks: Sequence[Block] | None = None
+    ) -> tuple[dict[Block, Any], dict[Block, dict[str, float]] | None, list[float] | None]:
+        """Return what the statistics of several blocks take.
+
+        Args:
+            blocks: which ones; all that have a result of the baseline if not given.
+
+        Returns:
+            The results by block and unit (and by learning rate if rates were chosen), the chosen
+            rates, and all rates. The last two are None for a study that is not tuned.
+        """
+        results: dict[Block, Any] = {}
+        chosen: dict[Block, dict[str, float]] = {}
+        rates: set[float] = set()
+        for block in blocks or self.blocks:
+            values, by_rate = self._results(block, self.metric)
+            if self.baseline not in values:
+                continue
+            chosen[block] = {}
+            for unit, rate in self.chosen_rates(block).items():
+                if unit in values:
+                    chosen[block][unit] = rate
+            rates |= set(self._grid(block, by_rate))
+            results[block] = values
+            if self.tuned:
+                results[block] = {unit: by_rate[unit] for unit in chosen[block]}
+        return (results, chosen, sorted(rates)) if self.tuned else (results, None, None)
 
     def ranking(self, metric: str | None = None) -> Ranking | None:
         """Return mean ranks over data sets; None for fewer than ten data sets or two units.
@@ -395,6 +426,11 @@ class StudyResult:
         """The answer in a few sentences, as the terminal and the page show it."""
         return answer_lines(self)
 
+    @cached_property
+    def further(self) -> list[Line]:
+        """How certain the answer is, what differs between blocks, and at what cost."""
+        return further_lines(self)
+
     def __str__(self) -> str:
         return as_text(self)
 
@@ -406,7 +442,7 @@ class StudyResult:
                 brief.append({name: record.get(name) for name in BRIEF})
         return {
             "headline": self.headline,
-            "answer": [plain_text(line) for line in self.answer],
+            "answer": [plain_text(line) for line in (*self.answer, *self.further)],
             "folder": self.folder,
             **self.content,
             "records": list(self.records),
@@ -483,14 +519,9 @@ class StudyResult:
         self._read[block, metric] = final, by_rate
         return final, by_rate
 
-    @property
-    def _margin(self) -> float | None:
-        """The margin in the unit of the records."""
-        return None if self.margin is None else self.margin / self.display.factor
-
     def resolution(self, block: Block) -> float:
-        """Return the weight of one test example in the metric; 0 if it is not known."""
-        if not self.display.in_points:
+        """Return the weight of one test example in an accuracy; 0 if it is not known."""
+        if not self.display.in_points or bare_metric(self.metric) not in ACCURACIES:
             return 0.0
         counts = []
         for runs in self.by_block[block].values():
@@ -498,8 +529,11 @@ class StudyResult:
         return 1.0 / max(counts) if counts else 0.0
 
     def _grid(self, block: Block, by_rate: Mapping[str, Mapping[float, Any]]) -> list[float]:
-        """Return the learning rates that could be chosen, together with those that were run."""
+        """Return all learning rates of a block, and those next to the ends of its grid."""
         rates = {rate for rates in by_rate.values() for rate in rates}
+        for table in self.tuning.get("grids") or ():
+            if _block_of(table) == block:
+                rates |= set(map(float, table.get("rates") or table.get("grid") or ()))
         for group in self.tuning.get("groups") or ():
             if _block_of(group) == block:
                 rates |= {float(trial["lr"]) for trial in group.get("tried") or ()}

@@ -78,7 +78,7 @@ def as_text(result: "StudyResult") -> str:
         result: of the study.
     """
     lines = [result.content.get("title") or result.content["name"], ""]
-    lines += [plain_text(line) for line in result.answer]
+    lines += [plain_text(line) for line in (*result.answer, *result.further)]
     for block in result.blocks:
         rows = rows_of(result, block)
         lines += ["", title_of(result, block)]
