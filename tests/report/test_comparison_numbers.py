@@ -325,9 +325,8 @@ def test_the_seeds_needed(page, truths, backbone):
         }
         for column, effect in wanted.items():
             seeds = int(number(row[column].text))
-            assert power(seeds, effect, spread) >= 0.8 and 2.0 ** (1 - seeds) <= 0.05 / 7
-            fewer = seeds - max(1, seeds // 50)  # beyond a hundred, seeds are tried in steps of 2 %
-            assert 2.0 ** (1 - fewer) > 0.05 / 7 or power(fewer - 1, effect, spread) < 0.8
+            assert power(seeds, effect, spread) >= 0.8
+            assert seeds == 3 or power(seeds - 1, effect, spread) < 0.8
 
 
 def power(n: int, effect: float, spread: float) -> float:
