@@ -80,23 +80,10 @@ class Block:
                 differences[seed] = self.result.display.factor * gap
         return differences
 
-    @cached_property
-    def _costs(self) -> dict[tuple[str, str], float]:
-        """The mean of each cost over the finished runs of each unit."""
-        costs: dict[tuple[str, str], float] = {}
-        for unit, runs in self.runs.items():
-            for what in COSTS:
-                numbers = []
-                for run in runs:
-                    value = run.record.get(what)
-                    if run.status == "finished" and isinstance(value, int | float):
-                        numbers.append(float(value))
-                costs[unit, what] = statistics.fmean(numbers) if numbers else math.nan
-        return costs
-
     def cost(self, unit: str, what: str) -> float:
-        """Return the mean of a cost over the finished runs; NaN if no run has it."""
-        return self._costs[unit, what]
+        """Return the mean of a cost over the finished runs; NaN if it is not known."""
+        value = self.result.block_costs[self.place][unit][what]
+        return math.nan if value is None else float(value)
 
     def ratio(self, unit: str, what: str) -> float:
         """Return the unit's cost over the baseline's; NaN if one is not known."""

@@ -395,26 +395,37 @@ class StudyResult:
         ``unequal`` names the costs that differ from the baseline's. A difference in results may be
         due to them.
         """
-        groups: dict[tuple[str, Block], dict[str, Any]] = {}
-        for group in self.content.get("groups", []):
-            place = group["unit"], _block_of(group)
-            groups[place] = {**group, "seconds": self._mean_seconds(*place)}
+        groups: dict[tuple[str, Block], Mapping[str, Any]] = {}
+        for group in self.content.get("groups") or ():
+            groups[group["unit"], _block_of(group)] = group
         rows = []
-        for (unit, block), group in groups.items():
-            base = groups.get((self.baseline, block), {})
-            ratios = {name: _ratio(group.get(name), base.get(name)) for name in COSTS}
-            row = {
-                "unit": unit,
-                "backbone": block[0],
-                "data": block[1],
-                "recipe": block[2],
-                **{name: group.get(name) for name in COSTS},
-                "ratios": ratios,
-                "unequal": [name for name, ratio in ratios.items() if _differs(name, ratio)],
-                "matched": group.get("matched", {}),
-            }
-            rows.append(row)
+        for block, units in self.by_block.items():
+            known = {}
+            for unit, runs in units.items():
+                known[unit] = _mean_costs(runs, groups.get((unit, block), {}))
+            for unit, costs in known.items():
+                base = known[self.baseline]
+                ratios = {name: _ratio(costs[name], base[name]) for name in COSTS}
+                row = {
+                    "unit": unit,
+                    "backbone": block[0],
+                    "data": block[1],
+                    "recipe": block[2],
+                    **costs,
+                    "ratios": ratios,
+                    "unequal": [name for name, ratio in ratios.items() if _differs(name, ratio)],
+                    "matched": groups.get((unit, block), {}).get("matched", {}),
+                }
+                rows.append(row)
         return rows
+
+    @cached_property
+    def block_costs(self) -> dict[Block, dict[str, dict[str, Any]]]:
+        """The costs of each block by unit."""
+        blocks: dict[Block, dict[str, dict[str, Any]]] = {}
+        for cost in self.costs:
+            blocks.setdefault(_block_of(cost), {})[cost["unit"]] = cost
+        return blocks
 
     @cached_property
     def headline(self) -> str:
@@ -552,14 +563,6 @@ class StudyResult:
                     by_rate.setdefault(run.lr, {})[run.seed] = bits
         return correct
 
-    def _mean_seconds(self, unit: str, block: Block) -> float | None:
-        """Return the mean training time of a unit; None if no run has finished."""
-        seconds = []
-        for run in self.by_block.get(block, {}).get(unit, []):
-            if run.status == "finished" and isinstance(run.record.get("seconds"), int | float):
-                seconds.append(run.record["seconds"])
-        return mean(seconds) if seconds else None
-
 
 def _run(cell: Mapping[str, Any], record: Mapping[str, Any], damaged: bool) -> PlannedRun:
     """Return a planned run together with its record.
@@ -592,6 +595,20 @@ def _higher(metric: str) -> bool:
 def _block_of(labels: Mapping[str, Any]) -> Block:
     """Return the block of a cell, record or group."""
     return str(labels["backbone"]), str(labels["data"]), str(labels["recipe"])
+
+
+def _mean_costs(runs: Sequence[PlannedRun], group: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the mean of each cost over finished final runs; without any, what was counted."""
+    costs: dict[str, float | None] = {}
+    finished = [run for run in runs if run.status == "finished" and run.role == "final"]
+    for name in COSTS:
+        numbers = []
+        for run in finished:
+            value = run.record.get(name)
+            if isinstance(value, int | float):
+                numbers.append(value)
+        costs[name] = mean(numbers) if numbers else group.get(name)
+    return costs
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

@@ -36,10 +36,7 @@ def rows_of(result: "StudyResult", block: "Block") -> list[list[str]]:
     comparison = result.compare_block(block)
     if comparison is None:
         return []
-    costs = {}
-    for cost in result.costs:
-        if (cost["backbone"], cost["data"], cost["recipe"]) == block:
-            costs[cost["unit"]] = cost
+    costs = result.block_costs[block]
     rows = [_baseline_row(result, comparison)]
     for difference in best_first(comparison):
         rows.append(_row(result, difference))
