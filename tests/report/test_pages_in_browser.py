@@ -211,9 +211,7 @@ def test_a_series_can_be_hidden_and_shown(page):
 def copied(page, how: str) -> str:
     """The first paired table, copied."""
     page.evaluate(KEEP_COPY)
-    at = (
-        "[...document.querySelectorAll('.kit-table')].find(t => t.textContent.includes('p (Holm)'))"
-    )
+    at = "[...document.querySelectorAll('.kit-table')].find(t => t.textContent.includes('p (corrected)'))"
     page.evaluate(
         f"[...{at}.querySelectorAll('.tools button')].find(b => b.textContent === '{how}').click()"
     )

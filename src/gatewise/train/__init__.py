@@ -47,6 +47,9 @@ from gatewise.train.loop import read_result as read_result
 from gatewise.train.loop import size_read as size_read
 from gatewise.train.loop import stream_seed as stream_seed
 from gatewise.train.loop import tensors_digest as tensors_digest
+from gatewise.train.metrics import MODES as MODES
+from gatewise.train.metrics import bare_metric as bare_metric
+from gatewise.train.metrics import metric_mode as metric_mode
 from gatewise.train.run import WEIGHTS as WEIGHTS
 from gatewise.train.run import Convergence as Convergence
 from gatewise.train.run import Folds as Folds

@@ -1,0 +1,100 @@
+"""The verdict on one unit in words: what was shown, or what would have been found."""
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gatewise.stats import Difference
+    from gatewise.studies.engine.result import StudyResult
+
+FOREIGN_NOUN = "examples"
+NOUN = "images"
+
+
+def verdict_words(result: "StudyResult", difference: "Difference") -> str:
+    """Return the verdict with its reason or its margin.
+
+    Args:
+        result: Of the study.
+        difference: One unit against the baseline.
+    """
+    margin = result.margin
+    verdict = difference.verdict
+    if verdict == "equivalent" and margin is not None:
+        return f"equivalent within {result.display.size(margin)}"
+    if verdict in ("better", "worse") and _within(result, difference):
+        verdict = f"{verdict}, by less than the margin"
+    return f"{verdict}: {difference.reason}" if difference.reason else verdict
+
+
+def difference_words(result: "StudyResult", difference: "Difference") -> str:
+    """Return one unit against the baseline in a sentence or two.
+
+    Args:
+        result: Of the study.
+        difference: The unit against the baseline.
+    """
+    display = result.display
+    ends = display.interval(difference.interval)
+    size = f"{display.difference(difference.difference)} {ends}".strip()
+    words = f"{difference.name} {size}{display.unit}: {verdict_words(result, difference)}"
+    if difference.verdict == "undecided":
+        found = detectable_words(result, difference)
+        words += f"; {found}" if found else ""
+        seeds = seeds_words(difference)
+        words += f"; seeds needed: {seeds}" if seeds else ""
+    elif difference.verdict in ("better", "worse"):
+        return f"{words}. {new_examples_words(result, difference)}"
+    return f"{words}."
+
+
+def detectable_words(result: "StudyResult", difference: "Difference") -> str:
+    """Return the smallest difference that would have been found; empty if it is not known."""
+    smallest = difference.detectable
+    if smallest is None or not math.isfinite(smallest):
+        return ""
+    return f"{result.display.size(smallest)} would have been found"
+
+
+def seeds_words(difference: "Difference") -> str:
+    """Return the seeds that would decide: ``17 (25 to be safe)``; empty if not known."""
+    if difference.seeds_needed is None:
+        return ""
+    expected, safe = difference.seeds_needed
+    return f"{expected:,} ({safe:,} to be safe)"
+
+
+def new_examples_words(result: "StudyResult", difference: "Difference") -> str:
+    """Return whether the verdict also holds for test examples that were not used.
+
+    Args:
+        result: Of the study.
+        difference: A unit that is better or worse than the baseline.
+    """
+    noun = example_noun(result)
+    state = new_examples_state(difference)
+    if state == "also":
+        return f"This also holds for new {noun}."
+    if state == "undecided":
+        return f"This holds for these test {noun}; for new {noun} it is undecided."
+    return f"Whether this holds for new {noun} is not known."
+
+
+def new_examples_state(difference: "Difference") -> str:
+    """Return ``also``, ``undecided`` or ``not known``; empty for a unit that is undecided."""
+    if difference.verdict not in ("better", "worse"):
+        return ""
+    if difference.new_examples is None:
+        return "not known"
+    return "also" if difference.new_examples.verdict == difference.verdict else "undecided"
+
+
+def example_noun(result: "StudyResult") -> str:
+    """Return what the test set is made of, as far as it is known."""
+    return FOREIGN_NOUN if result.content.get("origin") else NOUN
+
+
+def _within(result: "StudyResult", difference: "Difference") -> bool:
+    """Whether a whole interval is within the margin."""
+    margin = result.margin
+    return margin is not None and all(abs(end) < margin for end in difference.interval)
