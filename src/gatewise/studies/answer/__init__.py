@@ -20,4 +20,5 @@ from gatewise.studies.answer.sentences import level_words as level_words
 from gatewise.studies.answer.verdicts import difference_words as difference_words
 from gatewise.studies.answer.verdicts import new_examples_words as new_examples_words
 from gatewise.studies.answer.verdicts import seeds_words as seeds_words
+from gatewise.studies.answer.verdicts import undecided_by_noise as undecided_by_noise
 from gatewise.studies.answer.verdicts import verdict_words as verdict_words

@@ -56,7 +56,8 @@ class RateCurve:
         if self.good[0] == self.good[1]:
             return f"{rate(self.good[0])} only"
         width = number(self.decades, 2)
-        return f"{rate(self.good[0])} to {rate(self.good[1])} ({width} decades)"
+        noun = "decade" if width == "1" else "decades"
+        return f"{rate(self.good[0])} to {rate(self.good[1])} ({width} {noun})"
 
 
 def rate_curves(result: "StudyResult", block: "Block") -> list[RateCurve]:
