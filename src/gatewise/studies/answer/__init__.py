@@ -2,7 +2,7 @@
 
 from gatewise.studies.answer.display import Display as Display
 from gatewise.studies.answer.display import display_of as display_of
-from gatewise.studies.answer.headline import headline as headline
+from gatewise.studies.answer.first_line import headline as headline
 from gatewise.studies.answer.lines import Line as Line
 from gatewise.studies.answer.lines import Part as Part
 from gatewise.studies.answer.lines import plain_text as plain_text

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gatewise.studies.answer.headline import headline_line
+from gatewise.studies.answer.first_line import headline_line
 from gatewise.studies.answer.lines import Line, Part, named
 from gatewise.studies.answer.orders import reversed_pairs, reversed_units
 from gatewise.studies.answer.verdicts import (
@@ -17,7 +17,7 @@ from gatewise.words import joined, number, plural
 
 if TYPE_CHECKING:
     from gatewise.stats import Comparison, Difference
-    from gatewise.studies.engine.result import Block, StudyResult
+    from gatewise.studies.engine import Block, StudyResult
 
 NOTABLE = 1.05  # a ratio of costs closer to 1 is not worth a word in the answer
 COST_WORDS = {

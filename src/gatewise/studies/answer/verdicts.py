@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gatewise.stats import Difference
-    from gatewise.studies.engine.result import StudyResult
+    from gatewise.studies.engine import StudyResult
 
 FOREIGN_NOUN = "examples"
 NOUN = "images"
