@@ -41,6 +41,7 @@ from gatewise.studies.engine.on_ray import _check_alone as _check_alone
 from gatewise.studies.engine.on_ray import on_cluster as on_cluster
 from gatewise.studies.engine.progress_report import Status as Status
 from gatewise.studies.engine.progress_report import status as status
+from gatewise.studies.engine.result import Block as Block
 from gatewise.studies.engine.result import PlannedRun as PlannedRun
 from gatewise.studies.engine.result import StudyResult as StudyResult
 from gatewise.studies.engine.result import read_study as read_study
