@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from gatewise.train.config import Optimiser, Rates, Recipe
-from gatewise.units import registered_units
+from gatewise.units import MARK, registered_units
 
 NORMS = (
     nn.LayerNorm,
@@ -52,7 +52,7 @@ def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
         start = f"{path}." if path else ""
         if "unit" in kinds:
             spared.update(start + name for name in _asked_by(module))
-            if isinstance(module, unit_classes):
+            if isinstance(module, unit_classes) or hasattr(module, MARK):
                 spared.update(start + name for name, _ in module.named_parameters())
         if "norm" in kinds and isinstance(module, NORMS):
             spared.update(start + name for name, _ in module.named_parameters(recurse=False))
