@@ -49,7 +49,9 @@ from gatewise.train.loop import differences as differences
 from gatewise.train.loop import environment as environment
 from gatewise.train.loop import evaluate as evaluate
 from gatewise.train.loop import evaluating as evaluating
+from gatewise.train.loop import example_losses as example_losses
 from gatewise.train.loop import generator as generator
+from gatewise.train.loop import held_index as held_index
 from gatewise.train.loop import in_precision as in_precision
 from gatewise.train.loop import initialise as initialise
 from gatewise.train.loop import load_data as load_data
@@ -64,6 +66,7 @@ from gatewise.train.loop import size_read as size_read
 from gatewise.train.loop import stream_seed as stream_seed
 from gatewise.train.loop import tensors_digest as tensors_digest
 from gatewise.train.metrics import MODES as MODES
+from gatewise.train.metrics import bare_metric as bare_metric
 from gatewise.train.metrics import metric_mode as metric_mode
 from gatewise.train.run import WEIGHTS as WEIGHTS
 from gatewise.train.run import Convergence as Convergence

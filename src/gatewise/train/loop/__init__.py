@@ -4,6 +4,7 @@ from gatewise.train.loop.assembly import assemble as assemble
 from gatewise.train.loop.assembly import build_model as build_model
 from gatewise.train.loop.assembly import check_before_data as check_before_data
 from gatewise.train.loop.assembly import data_facts as data_facts
+from gatewise.train.loop.assembly import held_index as held_index
 from gatewise.train.loop.assembly import held_out as held_out
 from gatewise.train.loop.assembly import load_data as load_data
 from gatewise.train.loop.assembly import outline as outline

@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gatewise.data import DataSet, Split, datasets, load, shifted
 from gatewise.errors import ArgumentError, GatewiseError
@@ -217,17 +217,28 @@ def held_out(split: Split, rule: HoldOut | None) -> tuple[Split, Split | None]:
     """Return the examples to train on, and those held out."""
     if rule is None:
         return split, None
-    order = shuffled(len(split), rule.seed, "hold out")
+    rest, held = held_index(len(split), rule)
+    return (split if rule.train_on_them else split.take(rest)), split.take(held)
+
+
+def held_index(count: int, rule: HoldOut) -> tuple[Tensor, Tensor]:
+    """Return where the examples to train on stand, and those held out, in rising order.
+
+    Args:
+        count: of all examples.
+        rule: what is held out.
+    """
+    order = shuffled(count, rule.seed, "hold out")
     if rule.folds:
-        bounds = [len(split) * fold // rule.folds for fold in (rule.fold - 1, rule.fold)]
+        bounds = [count * fold // rule.folds for fold in (rule.fold - 1, rule.fold)]
     else:
         bounds = [0, rule.examples]
-    if not 0 < bounds[1] - bounds[0] < len(split) - 1:
+    if not 0 < bounds[1] - bounds[0] < count - 1:
         raise ArgumentError(
             "hold_out: so many examples cannot be held out",
             got=bounds[1] - bounds[0],
-            allowed=f"1 to {len(split) - 2}",
+            allowed=f"1 to {count - 2}",
         )
     held = order[bounds[0] : bounds[1]].sort().values
     rest = torch.cat([order[: bounds[0]], order[bounds[1] :]]).sort().values
-    return (split if rule.train_on_them else split.take(rest)), split.take(held)
+    return rest, held
