@@ -68,5 +68,9 @@ def check_activation(name: str, shape: tuple[int, ...], **context: Any) -> Recei
     receipt = Receipt(name, tuple(required))
     if receipt.failures:
         raise ContractError(str(receipt))
-    advised: list[Outcome] = [run(check.__name__, check, layer) for check in ADVISED]
+    advised: list[Outcome] = []
+    trains = any(True for _ in layer.build().parameters())
+    for check in ADVISED:
+        if trains or check is not layer_checks.every_parameter_receives_a_gradient:
+            advised.append(run(check.__name__, check, layer))
     return Receipt(name, (*required, *advised))

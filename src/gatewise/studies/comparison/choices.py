@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -132,6 +132,7 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
         mode="" if choices.evaluate else metric_mode(metric, choices.mode),
         task=words,
         identity=_identity(choices, name, wanted),
+        counts=choices.step is None and name == CLASSES,
     )
 
 
@@ -148,14 +149,7 @@ def with_metric(training: Training, choices: Choices, returned: dict[str, float]
         raise ArgumentError(
             "metric: evaluate does not return it", got=metric, allowed=", ".join(returned)
         )
-    return Training(
-        training.step,
-        training.evaluate,
-        metric,
-        metric_mode(metric, choices.mode),
-        training.task,
-        training.identity,
-    )
+    return replace(training, metric=metric, mode=metric_mode(metric, choices.mode))
 
 
 def user_recipe(recipe: Any, epochs: int | None, changes: dict[str, Any]) -> Recipe:

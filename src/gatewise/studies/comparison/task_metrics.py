@@ -262,9 +262,10 @@ def library_metric(task: str, name: str, outputs: int) -> Any:
     kind = "regression" if task == NUMBERS else "classification"
     try:
         module = importlib.import_module(f"torchmetrics.{kind}")
-    except ImportError as problem:
+    except Exception as problem:  # an installation that does not fit torch raises other errors
         raise MissingExtraError(
-            f"metric: {name} is computed by torchmetrics, which is not installed",
+            f"metric: {name} is computed by torchmetrics, which cannot be imported",
+            got=f"{type(problem).__name__}: {problem}".split("\n")[0],
             allowed=known,
             fix="pip install torchmetrics",
         ) from problem

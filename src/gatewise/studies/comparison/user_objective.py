@@ -15,7 +15,7 @@ from gatewise.studies.comparison.batch_forms import length
 from gatewise.studies.comparison.model_calls import BatchReader, read_outputs
 from gatewise.studies.comparison.sources import Source
 from gatewise.studies.comparison.task_metrics import TaskMetrics
-from gatewise.studies.comparison.tasks import MODEL_LOSS, Task
+from gatewise.studies.comparison.tasks import CLASSES, MODEL_LOSS, Task
 from gatewise.train import (
     Measured,
     Objective,
@@ -83,6 +83,7 @@ class Training:
         mode: ``"max"`` or ``"min"``.
         task: in words; "own" if the functions are the user's.
         identity: a digest of all of this.
+        counts: whether ``step`` returns the loss and how many examples are right.
     """
 
     step: StepFunction
@@ -91,6 +92,13 @@ class Training:
     mode: str
     task: str
     identity: str
+    counts: bool = False
+
+    def losses(self, model: Any, batch: Any) -> tuple[Tensor, int]:
+        """Return the loss of a batch, checked, and how many examples are right, if counted."""
+        returned = self.step(model, batch)
+        loss, right = returned if self.counts else (returned, 0)
+        return check_loss_value(loss), right
 
 
 class UserObjective(Objective):
@@ -104,8 +112,6 @@ class UserObjective(Objective):
         channels_last: of the recipe.
     """
 
-    counts = False
-
     def __init__(
         self,
         training: Training,
@@ -116,6 +122,7 @@ class UserObjective(Objective):
         channels_last: bool = False,
     ) -> None:
         self.training = training
+        self.counts = training.counts
         self.sources = parts
         self.parts = tuple(parts)
         self.decisive = ("loss", training.metric)
@@ -131,8 +138,8 @@ class UserObjective(Objective):
             sys.modules["numpy"].random.seed([seed & 0xFFFFFFFF, seed >> 32])
         content = move(batch.content, self.device, channels_last=self.channels_last)
         with in_precision(self.precision, self.device):
-            loss = check_loss_value(self.training.step(call, content))
-        return StepLoss(loss.float() * batch.whole)
+            loss, right = self.training.losses(call, content)
+        return StepLoss(loss.float() * batch.whole, right)
 
     def measure(self, model: nn.Module, part: str, halt: Callable[[], None]) -> Measured:
         """Return the metrics on one part of the data."""
@@ -212,10 +219,15 @@ def check_loss_value(loss: Any) -> Tensor:
 def task_step(task: Task, reader: BatchReader) -> StepFunction:
     """Return the usual training step of a task."""
 
-    def step(model: Any, batch: Any) -> Tensor:
-        """Return the mean loss of a batch."""
+    def step(model: Any, batch: Any) -> Any:
+        """Return the mean loss of a batch, and how many examples are right if that is counted."""
         call = reader.read(batch, without_target=task.name != MODEL_LOSS)
-        return task.loss_of(call, read_outputs(model(*call.args, **call.kwargs)))
+        outputs = read_outputs(model(*call.args, **call.kwargs))
+        loss = task.loss_of(call, outputs)
+        if task.name != CLASSES:
+            return loss
+        aligned = task.align(call, outputs)
+        return loss, int((aligned.outputs.detach().argmax(1) == aligned.targets).sum())
 
     return step
 
@@ -288,8 +300,7 @@ def try_training(
     device = device_of(model)
     model.train()
     with _named_errors("step"):
-        loss = check_loss_value(training.step(model, move(train.first(8), device)))
-        loss.backward()
+        training.losses(model, move(train.first(8), device))[0].backward()
     with _named_errors("evaluate"):
         seed_all(stream_seed(0, "evaluate"))
         with evaluating(model):
