@@ -21,7 +21,8 @@ class HoldOut(Part):
 
     They depend on ``seed`` here and not on the seed of the run, so that runs with other seeds hold
     out the same examples. With ``train_on_them`` they are evaluated separately and trained on too,
-    as when a network is trained again on all data.
+    as when a network is trained again on all data. With ``in_place_of_test`` they get the
+    transforms of the test set, which is not evaluated.
     """
 
     examples: Annotated[int, Field(ge=0, le=10**9)] = 0
@@ -29,6 +30,7 @@ class HoldOut(Part):
     folds: Annotated[int, Field(ge=0, le=1000)] = 0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     train_on_them: bool = False
+    in_place_of_test: bool = False
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "HoldOut":

@@ -48,6 +48,7 @@ from gatewise.train.loop.run_environment import deterministic as deterministic
 from gatewise.train.loop.run_environment import differences as differences
 from gatewise.train.loop.run_environment import environment as environment
 from gatewise.train.loop.run_result import Result as Result
+from gatewise.train.loop.run_result import pack_bits as pack_bits
 from gatewise.train.loop.run_result import read_result as read_result
 from gatewise.train.loop.run_result import write_result as write_result
 from gatewise.train.loop.steps import Diverged as Diverged

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gatewise.data import DataSet, Split, datasets, load
+from gatewise.data import DataSet, Split, datasets, load, shifted
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.models import create_model, get_model
 from gatewise.train.config import HoldOut, RunConfig
@@ -64,6 +64,8 @@ def assemble(
     evaluated = {"test": data.test}
     if held is not None:
         evaluated["held"] = held
+    if config.hold_out is not None and held is not None and config.hold_out.in_place_of_test:
+        evaluated = {"held": shifted(held, data.test_shift)}
     identity = {"config": config.digest, "data": data.digest}
     return TrainingSetup(
         config, network, batches, evaluated, augment, identity, environment(group.processes)

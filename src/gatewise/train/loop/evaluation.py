@@ -9,18 +9,22 @@ from torch import Tensor, nn
 
 from gatewise.data import Augment, Split, ten_crop
 from gatewise.train.config import Loss
-from gatewise.train.loop.losses import count_right, example_losses
+from gatewise.train.loop.losses import example_losses, right
 
 SIZE = 512  # examples at once; fixed, because last bits may depend on it
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss and accuracy over some examples; accuracy is None if labels are not classes."""
+    """Mean loss and accuracy over some examples, and which of them are right.
+
+    The last two are None if labels are not classes.
+    """
 
     loss: float
     accuracy: float | None
     examples: int
+    right: Tensor | None = None  # (examples,), bool
 
 
 def evaluate(
@@ -47,15 +51,17 @@ def evaluate(
         halt: called before each batch; it may raise to end the evaluation.
     """
     total = 0.0
-    right = 0
+    parts = []
     for start, out in _walk(model, split, augment, precision, crops):
         halt()
         labels = split.labels[start : start + SIZE]
         total += float(example_losses(loss, out, labels).sum(dtype=torch.float64))
-        right += count_right(out, labels)
+        parts.append(right(out, labels))
     count = max(1, len(split))
-    accuracy = None if split.labels.is_floating_point() else right / count
-    return Score(total / count, accuracy, len(split))
+    if split.labels.is_floating_point():
+        return Score(total / count, None, len(split))
+    correct = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.bool)
+    return Score(total / count, int(correct.sum()) / count, len(split), correct)
 
 
 def outputs(

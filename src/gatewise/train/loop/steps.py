@@ -18,7 +18,7 @@ from gatewise.train.loop.average import averaged, start_average, update_average
 from gatewise.train.loop.batches import Batch, Batches
 from gatewise.train.loop.callbacks import Step, Watcher
 from gatewise.train.loop.checkpoint import Checkpoints, Progress, Saved, named_state, restore_state
-from gatewise.train.loop.evaluation import evaluate, in_precision
+from gatewise.train.loop.evaluation import Score, evaluate, in_precision
 from gatewise.train.loop.interrupt import Halted, StopSignal
 from gatewise.train.loop.losses import count_right, example_losses
 from gatewise.train.loop.optimizer import make_optimiser, set_rates
@@ -95,6 +95,7 @@ class Loop:
         self.average = start_average(self.model) if self.recipe.ema else None
         self._parameters = list(self.model.parameters())
         self.progress = Progress()
+        self._right: Tensor | None = None  # of the last evaluation of the test set
         self._parallel: Callable[[Tensor], Tensor] = self.model
         self._since = self._saved_at = time.monotonic()
 
@@ -258,8 +259,27 @@ class Loop:
 
     def _score(self, name: str, split: Split) -> dict[str, Any]:
         """Return loss and accuracy on one split."""
+        score = self._evaluate(split)
+        if name == "test":
+            self._right = score.right
+        self._check(f"the loss on the {name} examples", score.loss)
+        return {f"{name}_loss": score.loss, f"{name}_accuracy": score.accuracy}
+
+    def test_right(self) -> Tensor | None:
+        """Return which test examples the trained network classifies correctly.
+
+        They are evaluated again if another process did it before the run was resumed. The result is
+        None if labels are not classes, or if the test set is not evaluated.
+        """
+        if self._right is None and "test" in self.setup.evaluated:
+            with averaged(self.model, self.average):
+                self._right = self._evaluate(self.setup.evaluated["test"]).right
+        return self._right
+
+    def _evaluate(self, split: Split) -> Score:
+        """Return the score of the network on one split."""
         recipe = self.recipe
-        score = evaluate(
+        return evaluate(
             self.model,
             split,
             loss=recipe.loss,
@@ -267,8 +287,6 @@ class Loop:
             precision=recipe.precision,
             halt=self.stop.halt,
         )
-        self._check(f"the loss on the {name} examples", score.loss)
-        return {f"{name}_loss": score.loss, f"{name}_accuracy": score.accuracy}
 
     def _reaches(self, record: dict[str, Any]) -> bool:
         """Return whether the rule that ends a run early is met."""

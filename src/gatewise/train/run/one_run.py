@@ -51,6 +51,7 @@ from gatewise.train.loop import (
     load_data,
     named_state,
     own_randomness,
+    pack_bits,
     read_result,
     tensors_digest,
     write_result,
@@ -191,6 +192,9 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
     records = loop.journal.read()
     setup = loop.setup
     scored = [record for record in records if "test_loss" in record]
+    # Only of the weights that the last metrics are about.
+    known = reason is None and scored and scored[-1] is records[-1]
+    right = loop.test_right() if known else None
     result = Result(
         status="finished" if reason is None else "diverged",
         reason=reason,
@@ -208,6 +212,8 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
         seconds=round(loop.progress.seconds, 3),
         starts=loop.progress.starts,
         inexact=loop.progress.inexact,
+        correct=None if right is None else pack_bits(right),
+        examples=None if right is None else len(right),
     )
     write_result(folder, result)
     loop.checkpoints.remove()
