@@ -14,6 +14,7 @@ from gatewise.studies.engine.cells import Place as Place
 from gatewise.studies.engine.cells import cells_of as cells_of
 from gatewise.studies.engine.cells import make_groups as make_groups
 from gatewise.studies.engine.cells import plain_config as plain_config
+from gatewise.studies.engine.cells import plan_study as plan_study
 from gatewise.studies.engine.cells import with_costs as with_costs
 from gatewise.studies.engine.config import METRICS as METRICS
 from gatewise.studies.engine.config import MOST_SEEDS as MOST_SEEDS
@@ -52,3 +53,4 @@ from gatewise.studies.engine.table import cell_name as cell_name
 from gatewise.studies.engine.table import lines_below as lines_below
 from gatewise.studies.engine.table import rows_of as rows_of
 from gatewise.studies.engine.table import title_of as title_of
+from gatewise.studies.engine.tuning import RateSearch as RateSearch

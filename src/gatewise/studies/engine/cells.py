@@ -172,10 +172,8 @@ def plan_study(study: Study, *, data_folder: str | None = None) -> StudyPlan:
         return StudyPlan(groups, [])
     plan = _match_all(groups, study.table)
     if plan.left_out and all(group.place.unit == study.table.baseline for group in plan.groups):
-        reasons = [
-            f"{left.place.unit} in {left.place.backbone}: {left.reason}" for left in plan.left_out
-        ]
-        raise _cannot_run("no unit can be matched to the baseline: all others", reasons)
+        reasons = [str(left) for left in plan.left_out]
+        raise _cannot_run("match: all units other than the baseline", reasons)
     return plan
 
 

@@ -112,9 +112,13 @@ class RunTimes:
         """Whether the time of every group is known."""
         return len(self.seconds) == len(self.runs)
 
-    def count(self, group: Hashable, *, tuning: bool, runs: int = 1) -> None:
-        """Take in that runs of a group have ended."""
-        self.ended[group, tuning] += runs
+    def count(self, group: Hashable, *, tuning: bool) -> None:
+        """Take in that a run of a group has ended."""
+        self.ended[group, tuning] += 1
+
+    def measured(self, group: Hashable, seconds: float) -> None:
+        """Take in how long a run took; later ones count more, as the first includes a warm-up."""
+        self.seconds[group] = (self.seconds.get(group, seconds) + seconds) / 2
 
     def estimate(self) -> TimeEstimate | None:
         """Return the time left and alternatives; None until every group has a time."""

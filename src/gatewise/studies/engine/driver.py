@@ -5,6 +5,7 @@ resumes with the cells that have no record, a finished study does nothing, and a
 only what changed.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ class Driver:
         self.stop = stop
         self.watch = watch
         self.cells: dict[str, Cell] = {}  # all that were run or looked at, by key
+        self.begun: dict[str, float] = {}  # when cells that run now were started
         self.runner = CellRunner(folder, options, stop, self._watch)
 
     def run(self) -> StudyResult | None:
@@ -208,26 +210,24 @@ class Driver:
         return self.runner.run(tasks, self.threads, below, stage)
 
     def _count_earlier(self, cells: Sequence[Cell], below: str) -> None:
-        """Take in what runs of an earlier driver took."""
+        """Take in the runs of an earlier driver and the time that they took."""
         for cell in cells:
             record = self.folder.record(cell.key, below)
             if record is not None:
-                self._count(cell, record)
-
-    def _count(self, cell: Cell, record: dict[str, Any] | None) -> None:
-        """Take in that a run has ended, and how long it took if that is not known."""
-        self.times.count(cell.place, tuning=cell.role == TRIAL)
-        if record is not None and record["status"] == "finished" and record["seconds"]:
-            self.times.seconds.setdefault(cell.place, record["seconds"])
+                self.times.count(cell.place, tuning=cell.role == TRIAL)
+                if record["status"] == "finished" and record.get("process_seconds"):
+                    self.times.measured(cell.place, record["process_seconds"])
 
     def _watch(self, progress: StudyProgress, event: Event | None) -> None:
         """Add what is planned and the estimated time to a progress report, and pass it on."""
-        if event is not None and event.kind in ENDS:
+        if event is not None and event.kind == "started":
+            self.begun[event.key] = time.monotonic()
+        elif event is not None and event.kind in ENDS:
             cell = self.cells[event.key]
-            record = None
-            if cell.place not in self.times.seconds:
-                record = self.folder.record(cell.key, TUNING if cell.role == TRIAL else CELLS)
-            self._count(cell, record)
+            self.times.count(cell.place, tuning=cell.role == TRIAL)
+            begun = self.begun.pop(event.key, None)
+            if event.kind == "finished" and begun is not None:
+                self.times.measured(cell.place, time.monotonic() - begun)
         progress.planned = self.planned
         progress.estimate = self.times.estimate()
         if self.watch is not None:

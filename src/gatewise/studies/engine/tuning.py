@@ -19,6 +19,7 @@ Nothing here reads or writes files: callers run the cells and hand in their reco
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from gatewise.stats import mean, needs_confirmation
@@ -146,11 +147,12 @@ class RateSearch:
         return sum(int(min(keep, len(block.grid))) * more for keep, more in self.rounds)
 
     def batch(self) -> list[Cell]:
-        """Return the cells to run next; none if all rates are chosen."""
-        cells = []
+        """Return the cells to run next, a run of each group first; none if all rates are chosen."""
+        queues = []
         for block in self.blocks.values():
-            cells += self._missing(block)
-        return cells
+            queues += self._missing(block)
+        rounds = zip_longest(*queues)
+        return [cell for cells in rounds for cell in cells if cell is not None]
 
     def take(self, records: Mapping[str, Record]) -> None:
         """Take in the records of cells, by key."""
@@ -271,14 +273,12 @@ class RateSearch:
         edge = chosen is not None and chosen in (block.grid[0], block.grid[-1])
         return {**vars(group.place), "lr": chosen, "tried": tried, "at_the_edge": edge}
 
-    def _missing(self, block: _BlockSearch) -> list[Cell]:
-        """Return the cells a block needs next, and widen its grid if a best rate is at an edge."""
+    def _missing(self, block: _BlockSearch) -> list[list[Cell]]:
+        """Return what each group needs next, and widen the grid if a best rate is at an edge."""
         while True:
-            cells = []
-            for group in block.groups:
-                cells += self._advance(group, block)
-            if cells or not self._widen(block):
-                return cells
+            queues = [self._advance(group, block) for group in block.groups]
+            if any(queues) or not self._widen(block):
+                return queues
 
     def _advance(self, group: Group, block: _BlockSearch) -> list[Cell]:
         """Return the missing cells of the group's current round; choose its rate after the last."""
