@@ -23,11 +23,15 @@ from gatewise.studies.engine.config import presets as presets
 from gatewise.studies.engine.config import unit_table as unit_table
 from gatewise.studies.engine.costs import Cost as Cost
 from gatewise.studies.engine.costs import Facts as Facts
+from gatewise.studies.engine.costs import RunCounts as RunCounts
+from gatewise.studies.engine.costs import TimeEstimate as TimeEstimate
 from gatewise.studies.engine.costs import budget as budget
 from gatewise.studies.engine.costs import cost_of as cost_of
 from gatewise.studies.engine.costs import measure as measure
 from gatewise.studies.engine.costs import with_matched_widths as with_matched_widths
+from gatewise.studies.engine.driver import Rehearsal as Rehearsal
 from gatewise.studies.engine.driver import group_contents as group_contents
+from gatewise.studies.engine.driver import rehearse as rehearse
 from gatewise.studies.engine.driver import run_study as run_study
 from gatewise.studies.engine.executors import Event as Event
 from gatewise.studies.engine.executors import InProcess as InProcess

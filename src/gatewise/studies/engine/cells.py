@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from gatewise.data import check_options
+from gatewise.data import check_options, datasets
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import parameter_count
 from gatewise.studies.engine.config import Study, StudyTable
@@ -238,6 +238,17 @@ def facts_of(config: RunConfig, data_folder: str | None) -> Facts:
         data = load_data(config, data_folder)
         known = data.classes, data.shape
     return Facts(*known)
+
+
+def examples_of(config: RunConfig, data_folder: str | None) -> int:
+    """Return the size of the training set; the data are read only if nothing else says it."""
+    source = datasets()[config.data]
+    count = config.data_options.get("train")
+    if isinstance(count, int):
+        return max(1, count)
+    if source.sizes is not None and data_facts(config) is not None:
+        return source.sizes[0]
+    return len(load_data(config, data_folder).train)
 
 
 def _configurations(table: StudyTable) -> Iterator[tuple[Place, RunConfig]]:

@@ -7,6 +7,7 @@ only what changed.
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from gatewise.studies.engine.cells import (
     TRIAL,
     Cell,
     Group,
+    LeftOut,
     Place,
     cells_of,
+    examples_of,
     plan_study,
     with_costs,
 )
 from gatewise.studies.engine.config import Study
-from gatewise.studies.engine.costs import Cost, RunCounts, RunTimes
+from gatewise.studies.engine.costs import Cost, RunCounts, RunTimes, TimeEstimate
 from gatewise.studies.engine.executors import Event
 from gatewise.studies.engine.folder import CELLS, TUNING, StudyFolder
 from gatewise.studies.engine.result import StudyResult, read_study
@@ -36,7 +39,7 @@ from gatewise.studies.engine.runner import (
     thread_share,
 )
 from gatewise.studies.engine.tuning import RateSearch
-from gatewise.train import StopSignal, environment
+from gatewise.train import StopSignal, environment, seconds_per_run
 
 CONFIRMATION = "confirmation"
 
@@ -64,6 +67,54 @@ def run_study(
     return Driver(
         study, StudyFolder(out), options or RunOptions(), watch, stop or StopSignal()
     ).run()
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a study would run, and about how long that would take."""
+
+    planned: RunCounts
+    estimate: TimeEstimate
+    left_out: tuple[LeftOut, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "planned": self.planned.to_dict(),
+            "estimate": self.estimate.to_dict(),
+            "left_out": [left.to_dict() for left in self.left_out],
+        }
+
+
+def rehearse(study: Study, options: RunOptions | None = None) -> Rehearsal:
+    """Check a study, count its runs and time three steps of each unit; nothing is written.
+
+    Args:
+        study: what would be run.
+        options: how it would be run.
+
+    Raises:
+        ArgumentError: if the study cannot work.
+    """
+    options = options or RunOptions()
+    table = study.table
+    plan = plan_study(study, data_folder=options.data_folder)
+    cells_of(plan.groups, table.seeds)  # refuses two places that are the same run
+    search = RateSearch(plan.groups, table.tune, seeds=table.seeds)
+    planned, times = plan_runs(search, study, options.worker_count)
+    for group in plan.groups:
+        facts = group.facts
+        seconds = seconds_per_run(
+            group.config,
+            classes=facts.classes,
+            shape=facts.shape,
+            examples=examples_of(group.config, options.data_folder),
+            threads=options.threads or thread_share(options),
+        )
+        times.measured(group.place, seconds)
+    estimate = times.estimate()
+    assert estimate is not None  # noqa: S101  every group was timed
+    return Rehearsal(planned, estimate, tuple(plan.left_out))
 
 
 class Driver:

@@ -25,6 +25,7 @@ from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
 from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import evaluate as evaluate
 from gatewise.train.loop.evaluation import evaluating as evaluating
+from gatewise.train.loop.evaluation import in_precision as in_precision
 from gatewise.train.loop.evaluation import outputs as outputs
 from gatewise.train.loop.interrupt import Halted as Halted
 from gatewise.train.loop.interrupt import StopSignal as StopSignal
