@@ -438,11 +438,11 @@ def test_held_out_examples_are_moved_as_the_test_examples_are():
     plain = load("digits", train=60)
     for fold in range(1, 6):
         rule = {"fold": fold, "folds": 5}
-        before = assemble(run_config(model="mlp", hold_out=rule), data=data).evaluated
+        before = assemble(run_config(model="mlp", hold_out=rule), data=data).objective.evaluated
         assert set(before) == {"test", "held"}
         rule["in_place_of_test"] = True
-        moved = assemble(run_config(model="mlp", hold_out=rule), data=data).evaluated
-        still = assemble(run_config(model="mlp", hold_out=rule), data=plain).evaluated
+        moved = assemble(run_config(model="mlp", hold_out=rule), data=data).objective.evaluated
+        still = assemble(run_config(model="mlp", hold_out=rule), data=plain).objective.evaluated
         assert set(moved) == set(still) == {"held"}
         assert torch.equal(still["held"].images, before["held"].images)
         inner = moved["held"].images

@@ -1,7 +1,7 @@
 """Plan a swap, apply it, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,7 @@ NO_MODULE = ("functional", "addition")  # kinds of sites without a module that i
 
 def plan(
     model: nn.Module,
-    unit: str | Mapping[Any, Any],
+    unit: Any,
     example: Example,
     *,
     where: Where = None,
@@ -67,9 +67,11 @@ def plan(
 
     Args:
         model: the model, which may have been swapped before.
-        unit: a unit's name; or, for several units at once, a mapping from ``where`` to a name, to
-            ``(name, options)`` or to a :class:`Request`, such as
-            ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The first match counts.
+        unit: a unit's name, or an activation of the user: an ``nn.Module`` class, a module, a
+            function that makes one, or a function of one tensor; or, for several units at once, a
+            mapping from ``where`` to one of these, to ``(unit, options)`` or to a
+            :class:`Request`: ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The
+            first match counts.
         example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the
             model on.
         where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``,
@@ -122,7 +124,7 @@ def plan(
 
 def swap(
     model: nn.Module,
-    unit: str | Mapping[Any, Any],
+    unit: Any,
     example: Example,
     *,
     inplace: bool = False,

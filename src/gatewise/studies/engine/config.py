@@ -23,6 +23,7 @@ from gatewise.train import (
     changed_table,
     check,
     find_recipe,
+    metric_mode,
     parse,
     read_text,
 )
@@ -162,7 +163,7 @@ class StudyTable(Part):
     @property
     def higher_is_better(self) -> bool:
         """The direction of the metric."""
-        return self.metric == "test_accuracy"
+        return metric_mode(self.metric) == "max"
 
     @property
     def all_recipes(self) -> list[NamedRecipe]:

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.graph import parameter_count
+from gatewise.errors import ArgumentError
+from gatewise.graph import Example, parameter_count, split_example
 from gatewise.models import get_model
 from gatewise.surgery import cost as count
 from gatewise.surgery import match as nearest
@@ -143,13 +143,21 @@ def measure(config: RunConfig, facts: Facts) -> Cost:
     return cost_of(network, example_for(config, facts))
 
 
-def cost_of(network: nn.Module, example: torch.Tensor) -> Cost:
-    """Return the cost of ``network``, in float32, by running it on ``example`` (n, ...)."""
+def cost_of(network: nn.Module, example: Example) -> Cost:
+    """Return the cost of ``network``, in float32, by running it on an example.
+
+    Args:
+        network: changed to evaluation mode.
+        example: a tensor (n, ...), a tuple of arguments or a mapping of keyword arguments.
+    """
     flops = saved = None
+    args, kwargs = split_example(example)
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+    rows = len(tensors[0]) if tensors and tensors[0].dim() else 1
     try:
-        saved = run(network, ((example,), {}), training=True).saved // len(example)
-        flops = round(count(network.eval(), "flops", example) / len(example))
-    except (GatewiseError, RuntimeError, NotImplementedError):
+        saved = run(network, (args, kwargs), training=True).saved // rows
+        flops = round(count(network.eval(), "flops", example) / rows)
+    except Exception:  # noqa: S110 - whatever a network of the user raises
         pass  # a network that cannot be read as a graph can still be trained
     return Cost(parameter_count(network), flops, saved)
 

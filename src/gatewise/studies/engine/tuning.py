@@ -35,6 +35,7 @@ from gatewise.studies.engine.cells import (
     with_rate,
 )
 from gatewise.studies.engine.config import Tune
+from gatewise.train import bare_metric
 
 FIRST_SEED = 1000
 STEP = math.sqrt(10)  # between neighbouring rates: half a decade
@@ -415,7 +416,7 @@ def _block_of(record: Record) -> Block:
 
 def held_metric(metric: str) -> str:
     """Return the name of a metric on held-out examples, ``held_accuracy`` for ``test_accuracy``."""
-    return f"held_{metric.removeprefix('test_').removeprefix('val_')}"
+    return f"held_{bare_metric(metric)}"
 
 
 def tuning_seeds(count: int, final: Sequence[int]) -> list[int]:

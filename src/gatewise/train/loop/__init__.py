@@ -4,6 +4,7 @@ from gatewise.train.loop.assembly import assemble as assemble
 from gatewise.train.loop.assembly import build_model as build_model
 from gatewise.train.loop.assembly import check_before_data as check_before_data
 from gatewise.train.loop.assembly import data_facts as data_facts
+from gatewise.train.loop.assembly import held_index as held_index
 from gatewise.train.loop.assembly import held_out as held_out
 from gatewise.train.loop.assembly import load_data as load_data
 from gatewise.train.loop.assembly import outline as outline
@@ -23,6 +24,7 @@ from gatewise.train.loop.checkpoint import named_state as named_state
 from gatewise.train.loop.checkpoint import read_checkpoint as read_checkpoint
 from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
 from gatewise.train.loop.evaluation import Score as Score
+from gatewise.train.loop.evaluation import device_of as device_of
 from gatewise.train.loop.evaluation import evaluate as evaluate
 from gatewise.train.loop.evaluation import evaluating as evaluating
 from gatewise.train.loop.evaluation import in_precision as in_precision
@@ -33,15 +35,21 @@ from gatewise.train.loop.losses import check_outputs as check_outputs
 from gatewise.train.loop.losses import count_right as count_right
 from gatewise.train.loop.losses import example_losses as example_losses
 from gatewise.train.loop.losses import signed_targets as signed_targets
+from gatewise.train.loop.objective import BatchSource as BatchSource
+from gatewise.train.loop.objective import Measured as Measured
+from gatewise.train.loop.objective import Objective as Objective
+from gatewise.train.loop.objective import StepLoss as StepLoss
 from gatewise.train.loop.optimizer import make_optimiser as make_optimiser
 from gatewise.train.loop.optimizer import set_rates as set_rates
 from gatewise.train.loop.optimizer import spared_parameters as spared_parameters
 from gatewise.train.loop.process_group import ProcessGroup as ProcessGroup
 from gatewise.train.loop.process_group import joined as joined
+from gatewise.train.loop.random_streams import all_randomness as all_randomness
 from gatewise.train.loop.random_streams import generator as generator
 from gatewise.train.loop.random_streams import initialise as initialise
 from gatewise.train.loop.random_streams import initialised as initialised
 from gatewise.train.loop.random_streams import own_randomness as own_randomness
+from gatewise.train.loop.random_streams import seed_all as seed_all
 from gatewise.train.loop.random_streams import seed_step as seed_step
 from gatewise.train.loop.random_streams import shuffled as shuffled
 from gatewise.train.loop.random_streams import stream_seed as stream_seed

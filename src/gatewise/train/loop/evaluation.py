@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class Score:
     loss: float
     accuracy: float | None
     examples: int
-    right: Tensor | None = None  # (examples,), bool
+    right: Tensor | None = field(default=None, compare=False)  # (examples,), bool
 
 
 def evaluate(
@@ -46,7 +46,7 @@ def evaluate(
         split: the examples.
         loss: of the recipe.
         augment: only its deterministic part is used.
-        precision: ``"float32"`` or ``"bfloat16"``.
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         crops: if not 0, outputs are means over ten crops of this size.
         halt: called before each batch; it may raise to end the evaluation.
     """
@@ -83,14 +83,15 @@ def _walk(
     model: nn.Module, split: Split, augment: Augment, precision: str, crops: int
 ) -> Iterator[tuple[int, Tensor]]:
     """Yield the start and the outputs of every batch."""
-    with evaluating(model), in_precision(precision):
+    device = device_of(model)
+    with evaluating(model), in_precision(precision, device):
         for start in range(0, len(split), SIZE):
             images = split.images[start : start + SIZE]
             if crops:
                 out = _mean_over_crops(model, images, augment, crops)
             else:
-                out = model(augment.plain(images))
-            yield start, out.float()
+                out = model(augment.plain(images).to(device))
+            yield start, out.float().cpu()
 
 
 def _mean_over_crops(model: nn.Module, images: Tensor, augment: Augment, size: int) -> Tensor:
@@ -98,7 +99,7 @@ def _mean_over_crops(model: nn.Module, images: Tensor, augment: Augment, size: i
     plain = Augment(normalise=augment.normalise)
     ten = ten_crop(images, size)
     flat = plain.plain(ten.flatten(0, 1))
-    return model(flat).float().unflatten(0, (len(images), 10)).mean(1)
+    return model(flat.to(device_of(model))).float().unflatten(0, (len(images), 10)).mean(1)
 
 
 @contextmanager
@@ -114,6 +115,22 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def in_precision(precision: str) -> AbstractContextManager[object]:
-    """Return the context in which layers compute in that precision."""
-    return torch.autocast("cpu", dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of the first parameter; the processor if there is none."""
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
+def in_precision(
+    precision: str, device: torch.device | None = None
+) -> AbstractContextManager[object]:
+    """Return the context in which layers compute in that precision.
+
+    Args:
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        device: where they compute; the processor if not given.
+    """
+    if precision == "float32":
+        return nullcontext()
+    kind = "cpu" if device is None or device.type == "meta" else device.type
+    return torch.autocast(kind, dtype=getattr(torch, precision))

@@ -20,11 +20,11 @@ class Result:
     """A run that has ended.
 
     ``status`` is ``"finished"``, or ``"diverged"`` with the step and the reason. ``metrics`` are
-    those of the last epoch, ``best`` those of the epoch with the lowest test loss.
-    ``weights_sha256`` is the digest of the file ``weights.safetensors``, which holds what was
-    evaluated: the moving average if there is one. ``state_sha256`` covers weights, optimiser and
-    average together. ``correct`` says which of the ``examples`` test examples the trained network
-    classifies correctly, one bit each: see :func:`pack_bits`.
+    those of the last epoch, or of the best one with patience; ``best`` are those of the epoch with
+    the lowest test loss. ``weights_sha256`` is the digest of ``weights.safetensors``, which
+    holds what was evaluated: the moving average if there is one. ``state_sha256`` covers weights,
+    optimiser and average together. ``correct`` says which of the ``examples`` test examples the
+    trained network classifies correctly, one bit each: see :func:`pack_bits`.
     """
 
     status: str
