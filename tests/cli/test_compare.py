@@ -52,7 +52,7 @@ batch = 20
 def test_it_prints_a_table_and_a_second_time_does_nothing(run, tmp_path):
     result = run(*SMALL, "--epochs", 1, "--on", "here", "--out", tmp_path / "s")
     assert result.exit_code == 0, result.stderr
-    assert "mlp: test accuracy in %" in result.stdout and "too few seeds" in result.stdout
+    assert "mlp: test accuracy in %" in result.stdout and "fewer than three seeds" in result.stdout
     assert "leaky_relu" in result.stdout and "baseline" in result.stdout
     assert result.stderr.splitlines()[-1].startswith("cells: 4/4 done")
     again = run(*SMALL, "--epochs", 1, "--on", "here", "--out", tmp_path / "s", "--json")

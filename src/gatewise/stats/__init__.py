@@ -1,5 +1,19 @@
 """All statistics of the library: intervals, verdicts, exact tests, power, ranks and claims."""
 
+from gatewise.stats.blocks import PairComparison as PairComparison
+from gatewise.stats.blocks import PairDifference as PairDifference
+from gatewise.stats.blocks import PooledDifference as PooledDifference
+from gatewise.stats.blocks import compare_pairs as compare_pairs
+from gatewise.stats.blocks import pool_blocks as pool_blocks
+from gatewise.stats.claims import ClaimEvidence as ClaimEvidence
+from gatewise.stats.claims import ClaimResult as ClaimResult
+from gatewise.stats.claims import Judgement as Judgement
+from gatewise.stats.claims import judge_all_better as judge_all_better
+from gatewise.stats.claims import judge_best as judge_best
+from gatewise.stats.claims import judge_better as judge_better
+from gatewise.stats.claims import judge_comparable as judge_comparable
+from gatewise.stats.claims import judge_everywhere as judge_everywhere
+from gatewise.stats.claims import judge_trend as judge_trend
 from gatewise.stats.comparison import Comparison as Comparison
 from gatewise.stats.comparison import Difference as Difference
 from gatewise.stats.comparison import compare_runs as compare_runs
@@ -17,6 +31,7 @@ from gatewise.stats.power import safe_spread as safe_spread
 from gatewise.stats.power import seeds_needed as seeds_needed
 from gatewise.stats.prediction_test import p_at_most as p_at_most
 from gatewise.stats.ranking import Ranking as Ranking
+from gatewise.stats.ranking import enough_to_rank as enough_to_rank
 from gatewise.stats.ranking import rank as rank
 from gatewise.stats.ranking import rank_trend as rank_trend
 from gatewise.stats.sign_flips import permutation_p as permutation_p

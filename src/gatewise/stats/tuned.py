@@ -140,6 +140,56 @@ def needs_confirmation(
 
 
 @dataclass(frozen=True)
+class RequiredEstimates:
+    """The estimates of one method that a verdict must hold in.
+
+    Attributes:
+        lower: Their lower ends must be above zero for the lower end of the interval to be. The
+            first is of the runs at the chosen rates that did not diverge.
+        upper: The same for the upper end.
+        confirmed_better: Whether the neighbouring rates that "better" needs were run.
+        confirmed_worse: Whether those that "worse" needs were run.
+    """
+
+    lower: Sequence[Estimate]
+    upper: Sequence[Estimate]
+    confirmed_better: bool
+    confirmed_worse: bool
+
+
+def required_estimates(
+    results: Mapping[str, Any],
+    chosen: Mapping[str, float] | None,
+    baseline: str,
+    rules: Rules,
+    grid: Sequence[float] | None,
+) -> RequiredEstimates:
+    """Return what the verdict on the one other method of ``results`` must hold in.
+
+    Args:
+        results: The baseline and one method.
+        chosen: Their learning rates; None if results are by seed only.
+        baseline: One of the two.
+        rules: Of the comparison.
+        grid: The learning rates that could be chosen.
+    """
+    if chosen is None:
+        results = {name: {1.0: by_seed} for name, by_seed in results.items()}
+        chosen = dict.fromkeys(results, 1.0)
+        grid = None
+    study = _read(results, chosen, baseline, grid, "compare")
+    name = next(name for name in study.values if name != baseline)
+    _, over_baseline, over_method = study.estimates(name, rules)
+    higher = rules.higher_is_better
+    return RequiredEstimates(
+        lower=over_baseline if higher else over_method,
+        upper=over_method if higher else over_baseline,
+        confirmed_better=study.confirmed(baseline),
+        confirmed_worse=study.confirmed(name),
+    )
+
+
+@dataclass(frozen=True)
 class _Study:
     """Checked results of methods at several learning rates."""
 

@@ -290,7 +290,7 @@ def _page(result: "StudyResult", out: Path) -> Path:
     from gatewise.report import comparison_page
 
     path = out / REPORT
-    text = comparison_page(result.to_dict())
+    text = comparison_page(result)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         write_text(path, text)
     return path

@@ -46,6 +46,8 @@ from gatewise.studies.engine.on_ray import _check_alone as _check_alone
 from gatewise.studies.engine.on_ray import on_cluster as on_cluster
 from gatewise.studies.engine.progress_report import Status as Status
 from gatewise.studies.engine.progress_report import status as status
+from gatewise.studies.engine.result import Block as Block
+from gatewise.studies.engine.result import PlannedRun as PlannedRun
 from gatewise.studies.engine.result import StudyResult as StudyResult
 from gatewise.studies.engine.result import read_study as read_study
 from gatewise.studies.engine.runner import CellRunner as CellRunner
@@ -53,6 +55,8 @@ from gatewise.studies.engine.runner import RunOptions as RunOptions
 from gatewise.studies.engine.runner import StudyProgress as StudyProgress
 from gatewise.studies.engine.runner import Watch as Watch
 from gatewise.studies.engine.table import COLUMNS as COLUMNS
+from gatewise.studies.engine.table import NOTHING as NOTHING
+from gatewise.studies.engine.table import best_first as best_first
 from gatewise.studies.engine.table import cell_name as cell_name
 from gatewise.studies.engine.table import lines_below as lines_below
 from gatewise.studies.engine.table import rows_of as rows_of
