@@ -215,6 +215,7 @@ class RateSearch:
                 grid=block.rates,
                 higher_is_better=self.sign > 0,
                 margin=margin,
+                comparisons=len(block.groups) - 1,
                 resolution=resolution_of(known, metric),
             )
             for unit, lr in needed:
@@ -391,10 +392,11 @@ def values_by_rate(
     """
     values: dict[str, dict[float, dict[int, float]]] = {}
     for record in records:
-        value = (record["metrics"] or {}).get(metric)
-        if record["status"] == "diverged":
+        metrics = record["metrics"] or {}
+        value = metrics.get(metric)
+        if record["status"] == "diverged" or (metric in metrics and value is None):
             value = math.nan
-        elif record["status"] != "finished" or value is None:
+        if value is None:
             continue
         by_rate = values.setdefault(record["unit"], {})
         by_rate.setdefault(record["lr"], {})[record["seed"]] = value
