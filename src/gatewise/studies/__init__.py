@@ -28,12 +28,16 @@ from gatewise.studies.engine import Event as Event
 from gatewise.studies.engine import FunctionCell as FunctionCell
 from gatewise.studies.engine import FunctionStudy as FunctionStudy
 from gatewise.studies.engine import PlannedRun as PlannedRun
+from gatewise.studies.engine import RateSearch as RateSearch
+from gatewise.studies.engine import Rehearsal as Rehearsal
+from gatewise.studies.engine import RunCounts as RunCounts
 from gatewise.studies.engine import RunOptions as RunOptions
 from gatewise.studies.engine import Status as Status
 from gatewise.studies.engine import Study as Study
 from gatewise.studies.engine import StudyFolder as StudyFolder
 from gatewise.studies.engine import StudyProgress as StudyProgress
 from gatewise.studies.engine import StudyResult as StudyResult
+from gatewise.studies.engine import TimeEstimate as TimeEstimate
 from gatewise.studies.engine import Watch as Watch
 from gatewise.studies.engine import best_first as best_first
 from gatewise.studies.engine import cell_name as cell_name
@@ -44,6 +48,7 @@ from gatewise.studies.engine import plain as plain
 from gatewise.studies.engine import plain_config as plain_config
 from gatewise.studies.engine import presets as presets
 from gatewise.studies.engine import read_study as read_study
+from gatewise.studies.engine import rehearse as rehearse
 from gatewise.studies.engine import rows_of as rows_of
 from gatewise.studies.engine import run_study as run_study
 from gatewise.studies.engine import status as status
