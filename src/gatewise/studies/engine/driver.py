@@ -153,11 +153,13 @@ class Driver:
         self.groups = plan.groups
         self.left_out = [left.to_dict() for left in plan.left_out]
         cells_of(self.groups, table.seeds)  # refuses two places that are the same run
-        with self.folder.claimed(), self.stop.listening(), self.runner:
+        with self.folder.claimed(shard=self.options.shard), self.stop.listening(), self.runner:
             # Another driver may have written the study since the first look.
             before = self.folder.check(table.name) or before
             share = thread_share(self.options)
-            self.threads = self.options.threads or before.get("threads") or share
+            self.threads = self.folder.agree(
+                "threads", self.options.threads or before.get("threads") or share
+            )
             self.search = self._search(self._load_data())
             self.planned, self.times = plan_runs(self.search, self.study, self.options.worker_count)
             if not before:
