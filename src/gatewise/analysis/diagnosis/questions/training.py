@@ -24,7 +24,7 @@ from gatewise.analysis.gating import GateFlips, SiteStream, flips_between
 from gatewise.analysis.regions import Film, Partition, SoftPartition, is_soft, partition
 from gatewise.errors import Limitation, NotApplicableError
 
-BATCHES = 4  # of inputs whose gates are compared
+INPUTS = 400  # whose gates are compared
 FRAME_SECONDS = 0.4  # in the film
 HALVINGS = 6  # of the window of a film, at most
 Frame = Partition | SoftPartition
@@ -56,7 +56,7 @@ def _flips(context: DiagnosisContext) -> list[GateFlips]:
     Two copies of the model take turns, so that the graph of each is read only once.
     """
     checkpoints = context.checkpoints
-    batches = context.inputs.pairs[:BATCHES]
+    batches = context.inputs.first_pairs(INPUTS)
     streams = [SiteStream("flips", copy.deepcopy(context.model)) for _ in range(2)]
     checkpoints.load_into(streams[0].model, 0)
     results = []
