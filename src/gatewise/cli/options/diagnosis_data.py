@@ -1,5 +1,6 @@
 """The inputs of ``gatewise diagnose``: a data set, files of the user, or random numbers."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,11 @@ from gatewise.errors import ArgumentError, DamagedFileError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from gatewise.data.inputs import Preprocessing
+    from gatewise.data import Preprocessing
 
 MOST_RANDOM = 100  # random inputs
 BATCH = 100
+ROW = 128  # tokens in a row of text
 STATED = "stated on the command line"
 NOT_KNOWN = "how the network was trained is not known"
 KINDS = "a data set, a folder of images, a Hugging Face data set, .npy, .npz or .txt files"
@@ -74,13 +76,34 @@ class DataRequest:
     bgr: bool = False
     transform: str | None = None
     tokenizer: Path | None = None
-    length: int = 128
+    length: int = ROW
 
     @property
     def stated(self) -> bool:
         """Whether the user says how images are prepared."""
         values = (self.mean, self.std, self.scale, self.transform)
         return self.bgr or any(value is not None for value in values)
+
+    @property
+    def options(self) -> str:
+        """The options with which another ``gatewise diagnose`` reads the same inputs."""
+        words = [word for name in self.names for word in ("--data", name)]
+        for flag, value in (
+            ("--data-folder", self.folder),
+            ("--size", self.size),
+            ("--mean", self.mean),
+            ("--std", self.std),
+            ("--scale", self.scale),
+            ("--transform", self.transform),
+            ("--tokenizer", self.tokenizer),
+        ):
+            if value is not None:
+                words += [flag, str(value)]
+        if self.bgr:
+            words.append("--bgr")
+        if self.length != ROW:
+            words += ["--length", str(self.length)]
+        return shlex.join(words)
 
 
 def find_data(request: DataRequest) -> DiagnosisData:
@@ -100,7 +123,7 @@ def find_data(request: DataRequest) -> DiagnosisData:
     if endings == {".txt"}:
         return _from_text(paths[0], request)
     if paths[0].is_dir():
-        from gatewise.data.inputs import is_arrow_folder
+        from gatewise.data import is_arrow_folder
 
         if is_arrow_folder(paths[0]):
             return _from_arrow(paths[0], request)
@@ -134,7 +157,7 @@ def random_data(
 
 def _preprocessing(request: DataRequest) -> "Preprocessing | None":
     """Return how images are prepared: as stated, else as the model's library says, else None."""
-    from gatewise.data.inputs import Preprocessing, model_preprocessing
+    from gatewise.data import Preprocessing, model_preprocessing
 
     if request.transform is not None:
         function = load_function(request.transform)
@@ -176,7 +199,7 @@ def _numbers(flag: str, text: str | None) -> tuple[float, ...]:
 
 def _prepared(images: list[Any], request: DataRequest) -> "tuple[Tensor, str, bool]":
     """Return images of pillow as a tensor, how they were prepared, and whether that is known."""
-    from gatewise.data.inputs import Preprocessing, prepare_images
+    from gatewise.data import Preprocessing, prepare_images
 
     steps = _preprocessing(request)
     if steps is not None:
@@ -198,7 +221,7 @@ def _from_images(folder: Path, request: DataRequest) -> DiagnosisData:
     import torch
 
     from gatewise.analysis import plural
-    from gatewise.data.inputs import decode_image, find_images, sample_places
+    from gatewise.data import decode_image, find_images, sample_places
 
     files = find_images(folder)
     images = []
@@ -232,7 +255,7 @@ def _from_arrow(folder: Path, request: DataRequest) -> DiagnosisData:
     import torch
 
     from gatewise.analysis import plural
-    from gatewise.data.inputs import read_arrow_folder
+    from gatewise.data import read_arrow_folder
 
     kind, values, labels = read_arrow_folder(folder, request.examples)
     about = f"of the Hugging Face data set {folder.name}"
@@ -254,7 +277,7 @@ def _from_arrow(folder: Path, request: DataRequest) -> DiagnosisData:
 def _from_text(texts: Any, request: DataRequest, about: str = "") -> DiagnosisData:
     """Return rows of token numbers of a text file, or of several texts."""
     from gatewise.analysis import plural
-    from gatewise.data.inputs import read_text_tokens
+    from gatewise.data import read_text_tokens
 
     tokenizer = request.tokenizer
     kind, _, name = request.reference.rpartition(":")
@@ -270,8 +293,7 @@ def _from_set(request: DataRequest) -> DiagnosisData:
     """Return a random sample of the test images of a data set, with labels."""
     import torch
 
-    from gatewise.data import load
-    from gatewise.data.inputs import normalize, sample_places
+    from gatewise.data import load, normalize_images, sample_places
 
     name = request.names[0]
     data = load(name, folder=None if request.folder is None else Path(request.folder))
@@ -283,7 +305,7 @@ def _from_set(request: DataRequest) -> DiagnosisData:
     if steps is not None and steps.function is not None:
         x = torch.stack([steps.function(image) for image in x])
     elif steps is not None:
-        x = normalize(x, steps)
+        x = normalize_images(x, steps)
     else:
         mean = torch.tensor(data.mean).reshape(1, -1, 1, 1)
         x = (x - mean) / torch.tensor(data.std).reshape(1, -1, 1, 1)
@@ -302,7 +324,7 @@ def _from_set(request: DataRequest) -> DiagnosisData:
 def _from_arrays(paths: list[Path], request: DataRequest) -> DiagnosisData:
     """Return the rows of the arrays. Floating-point numbers are used as they are."""
     from gatewise.analysis import plural
-    from gatewise.data.inputs import read_arrays
+    from gatewise.data import read_arrays
 
     whole, labels = read_arrays(paths, request.examples)
     x, preprocessing, known = _prepared_arrays(whole, request)
@@ -314,7 +336,7 @@ def _prepared_arrays(x: "Tensor", request: DataRequest) -> "tuple[Tensor, str, b
     """Return arrays as inputs, how they were prepared, and whether that is known."""
     import torch
 
-    from gatewise.data.inputs import normalize
+    from gatewise.data import normalize_images
 
     vocabulary = getattr(getattr(request.network, "config", None), "vocab_size", None)
     if x.dim() == 2 and vocabulary is not None and not x.is_floating_point():
@@ -328,7 +350,7 @@ def _prepared_arrays(x: "Tensor", request: DataRequest) -> "tuple[Tensor, str, b
     if steps is not None and (request.stated or pixels):
         if steps.function is not None:
             return torch.stack([steps.function(row) for row in x]), steps.text, True
-        return normalize(x, steps), steps.text, True
+        return normalize_images(x, steps), steps.text, True
     if pixels:
         return x, f"bytes divided by 255 ({NOT_KNOWN})", False
     return x, "numbers used as they are in the file", True
@@ -338,7 +360,7 @@ def _resized(images: "Tensor", size: int) -> "Tensor":
     """Return images of ``size`` by ``size`` pixels."""
     from torch.nn.functional import interpolate
 
-    from gatewise.data.inputs import LARGEST_SIDE
+    from gatewise.data import LARGEST_SIDE
 
     if not 1 <= size <= LARGEST_SIDE:
         raise ArgumentError(

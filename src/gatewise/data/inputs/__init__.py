@@ -11,6 +11,6 @@ from gatewise.data.inputs.image_files import sample_places as sample_places
 from gatewise.data.inputs.preprocessing import LARGEST_SIDE as LARGEST_SIDE
 from gatewise.data.inputs.preprocessing import Preprocessing as Preprocessing
 from gatewise.data.inputs.preprocessing import model_preprocessing as model_preprocessing
-from gatewise.data.inputs.preprocessing import normalize as normalize
+from gatewise.data.inputs.preprocessing import normalize_images as normalize_images
 from gatewise.data.inputs.preprocessing import prepare_images as prepare_images
 from gatewise.data.inputs.text_files import read_text_tokens as read_text_tokens

@@ -202,10 +202,10 @@ def prepare_images(images: Sequence[Any], steps: Preprocessing) -> Tensor:
     tensors = []
     for image in images:
         tensors.append(_pixels(_resized(image, steps)))
-    return normalize(_stack(tensors).float() / 255, steps)
+    return normalize_images(_stack(tensors).float() / 255, steps)
 
 
-def normalize(x: Tensor, steps: Preprocessing) -> Tensor:
+def normalize_images(x: Tensor, steps: Preprocessing) -> Tensor:
     """Scale, reorder and normalise images (n, channels, ...) with values from 0 to 1."""
     x = x * steps.scale
     if steps.bgr:

@@ -24,4 +24,4 @@ def _answer(context: DiagnosisContext) -> Finding:
     return Finding(line, measured.to_dict() | {"site_share": measured.site_share}, measured)
 
 
-COST = Question("cost", "What do the activation functions cost?", _answer)
+COST = Question("cost", "What do the activation functions cost?", _answer, reads_inputs=False)

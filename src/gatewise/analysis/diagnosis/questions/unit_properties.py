@@ -60,4 +60,9 @@ def _line(rows: list[dict[str, Any]]) -> str:
     return " ".join(sentences)
 
 
-PROPERTIES = Question("properties", "Which properties do the activation functions have?", _answer)
+PROPERTIES = Question(
+    "properties",
+    "Which properties do the activation functions have?",
+    _answer,
+    reads_inputs=False,
+)
