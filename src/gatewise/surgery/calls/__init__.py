@@ -18,6 +18,7 @@ from gatewise.surgery.calls.functions import activation as activation
 from gatewise.surgery.calls.matching import check_call as check_call
 from gatewise.surgery.calls.matching import match_calls as match_calls
 from gatewise.surgery.calls.matching import record_sites as record_sites
+from gatewise.surgery.calls.matching import same_activation as same_activation
 from gatewise.surgery.calls.matching import split_shared as split_shared
 from gatewise.surgery.calls.methods import HOME as HOME
 from gatewise.surgery.calls.methods import ORIGINAL as ORIGINAL

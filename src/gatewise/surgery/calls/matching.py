@@ -70,7 +70,12 @@ def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSi
 
 def _agree(op: str, call: CallSite) -> bool:
     """Whether a recorded call can be the operator ``op`` of the graph."""
-    return op in (call.op, COMPOSITE) or (op, call.op) in SAME or call.module is not None
+    return call.module is not None or same_activation(op, call.op)
+
+
+def same_activation(op: str, function: str) -> bool:
+    """Whether the operator ``op`` of a graph can come from a call of ``function``."""
+    return op in (function, COMPOSITE) or (op, function) in SAME
 
 
 def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:

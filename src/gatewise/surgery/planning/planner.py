@@ -7,8 +7,9 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.graph import GATES, Example, Site, find_sites, parameter_count
+from gatewise.graph import GATES, Example, Site, parameter_count
 from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
+from gatewise.surgery.planning.examples import read_model
 from gatewise.surgery.planning.plans import Entry, Plan, check_changes_something, signature_of
 from gatewise.surgery.planning.requests import Request
 from gatewise.surgery.planning.selection import select
@@ -28,15 +29,29 @@ WHOLE = ("gatewise.units.", "gatewise.surgery.")  # where classes of units are d
 Families = list[tuple[Swap, Assigned]]
 
 
-def make_plan(model: nn.Module, requests: Sequence[Request], example: Example) -> Plan:
+def make_plan(
+    model: nn.Module,
+    requests: Sequence[Request],
+    examples: Sequence[Example],
+    *,
+    strict: bool = False,
+) -> Plan:
     """The plan for ``requests``, which :func:`read_requests` has checked.
+
+    Args:
+        model: the model.
+        requests: which units at which sites.
+        examples: what to run the model on, one or more.
+        strict: whether parts of the model that no example reaches are an error.
 
     Raises:
         ArgumentError: no site matches a request, or nothing would change.
     """
     first = requests[0]
-    graph = find_sites(model, example, units=True)
-    context = PlanningContext(model, example, graph, first.preserve, first.policy)
+    read = read_model(model, examples)
+    context = PlanningContext(
+        model, tuple(examples), read.graph, read.calls, first.preserve, first.policy
+    )
     sites = _all_sites(context, requests)
     assigned = _assign(context, requests, sites)
     refused: dict[str, Refusal] = {}
@@ -176,7 +191,7 @@ def finish(
         signature=shapes,
         notes=tuple(notes),
         earlier=Transaction(model).level,
-        example=context.example,
+        examples=context.examples,
         graph=context.graph,
         sizes=expected_sizes(graph, draft.maps),
     )
