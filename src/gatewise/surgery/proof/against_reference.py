@@ -113,8 +113,7 @@ class ReferenceComparison:
             self._compare_outputs(example, readings["eval"], sizes, compared)
         else:
             compared.notes.append("eval mode was not compared: it could not be read")
-        if "train" in readings:
-            self._compare_training(example, readings["train"], compared)
+        self._compare_training(example, readings.get("train"), compared)
 
     def _compare_outputs(
         self,
@@ -193,48 +192,52 @@ class ReferenceComparison:
         if not compared.moved > MOVED:
             compared.problems.append("random numbers in the new weights change nothing")
 
-    def _compare_training(self, example: Any, reading: Reading, compared: Compared) -> None:
+    def _compare_training(self, example: Any, reading: Reading | None, compared: Compared) -> None:
+        """Train the original and the changed model for one step, and compare with the reference."""
         dtype = _dtype(self.original)
         problem = ""
         for part in parts(example, self.plan.operations[1]):
-            reference = self._reference(reading, self.units)
-            try:
-                with part.quick():
+            with part.quick():
+                try:
                     plain = of_original(
                         lambda part=part: run(
                             self.original, part.example, training=True, dtype=dtype
                         )
                     )
-                    with _as_in(self.units, training=True):
-                        expected = of_original(
-                            lambda part=part, reference=reference: run(
-                                self.original,
-                                part.example,
-                                training=True,
-                                dtype=dtype,
-                                inside=reference,
-                            )
-                        )
-                    actual = of_changed(
-                        lambda part=part: run(
-                            self.changed, part.example, training=True, dtype=dtype
-                        ),
-                        trained=True,
-                    )
-            except OriginalFailedError as refused:
-                problem = f"the original cannot be trained on the example ({refused})"
-                continue
-            self._add_training(plain, expected, actual, reference, compared)
-            if part.words:
-                compared.notes.append(f"training and saved bytes: on {part.words}")
+                except OriginalFailedError as refused:
+                    problem = f"the original cannot be trained on the example ({refused})"
+                    continue
+                actual = of_changed(
+                    lambda part=part: run(self.changed, part.example, training=True, dtype=dtype),
+                    trained=True,
+                )
+                compared.saved_bytes = (plain.saved, actual.saved)
+                if part.words:
+                    compared.notes.append(f"training and saved bytes: on {part.words}")
+                self._compare_with_trained(part.example, reading, actual, compared)
             return
         compared.notes.append(problem)
 
-    def _add_training(
-        self, plain: Run, expected: Run, actual: Run, reference: Reference, compared: Compared
+    def _compare_with_trained(
+        self, example: Any, reading: Reading | None, actual: Run, compared: Compared
     ) -> None:
-        compared.saved_bytes = (plain.saved, actual.saved)
-        compared.train_dtype = _dtype(self.original) or torch.float32
+        """Compare a training step of the changed model with one of the reference."""
+        if reading is None:
+            compared.notes.append("training mode was not compared: it could not be read")
+            return
+        dtype = _dtype(self.original)
+        reference = self._reference(reading, self.units)
+        try:
+            with _as_in(self.units, training=True):
+                expected = of_original(
+                    lambda: run(
+                        self.original, example, training=True, dtype=dtype, inside=reference
+                    )
+                )
+        except OriginalFailedError as refused:
+            compared.notes.append(f"training mode was not compared ({refused})")
+            return
+        compared.train_dtype = dtype or _lowest_dtype(self.original)
         _take(compared, reference)
         apart = difference(expected.outputs, actual.outputs)
         compared.train_output = max(apart, compared.train_output or 0.0)
@@ -243,14 +246,7 @@ class ReferenceComparison:
                 "gradients were not compared: parts of the model run again in the backward pass"
             )
             return
-        edited = {edit.name for edit in self.plan.edits}
-        names = [
-            name
-            for name, value in expected.gradients.items()
-            if name not in edited
-            and name in actual.gradients
-            and actual.gradients[name].shape == value.shape
-        ]
+        names = self._comparable(expected, actual)
         apart = difference(
             [expected.gradients[name] for name in names],
             [actual.gradients[name] for name in names],
@@ -258,9 +254,24 @@ class ReferenceComparison:
         )
         compared.gradient = max(apart, compared.gradient or 0.0)
 
+    def _comparable(self, expected: Run, actual: Run) -> list[str]:
+        """The parameters that the plan does not change and that have gradients in both runs."""
+        edited = {edit.name for edit in self.plan.edits}
+        names = []
+        for name, gradient in expected.gradients.items():
+            other = actual.gradients.get(name)
+            if name not in edited and other is not None and other.shape == gradient.shape:
+                names.append(name)
+        return names
+
     def _reference(self, reading: Reading, units: Mapping[str, nn.Module]) -> Reference:
         functions = reference_functions(self.plan, units) or {}
-        return Reference(self.original, places_of(self.original, reading.found), functions)
+        known = {site.name for site in self.plan.graph or ()}
+        others = {}
+        for entry in self.plan.swapped:
+            if entry.kind != "functional" and entry.site not in known:
+                others[entry.site] = entry.path
+        return Reference(self.original, places_of(self.original, reading.found, others), functions)
 
 
 def exceeded(compared: Compared) -> tuple[str, float, float] | None:
@@ -320,6 +331,12 @@ def _dtype(model: nn.Module) -> torch.dtype | None:
     """Return the type of the model's floating-point parameters; ``None`` if they have several."""
     types = {value.dtype for value in model.parameters() if value.is_floating_point()}
     return types.pop() if len(types) == 1 else None
+
+
+def _lowest_dtype(model: nn.Module) -> torch.dtype:
+    """Return the type of a model with several floating-point types that rounds most."""
+    types = [value.dtype for value in model.parameters() if value.is_floating_point()]
+    return max(types, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
 
 
 def _has_numbers(result: Run) -> bool:

@@ -139,12 +139,12 @@ def _prove_by_reference(
                 compared.problems.append(f"the original cannot be run ({refused})")
     if has_new(plan):
         comparison.measure_movement(examples[0], compared)
-    if not compared.problems:
-        _check(plan, compared)
     functions = reference_functions(plan, units) or {}
     missed = [site for site in functions if site not in compared.seen]
     if missed:
         compared.problems.append(f"no call of {', '.join(missed[:4])} was seen")
+    if not compared.problems:
+        _check(plan, compared)
     if compared.output is None and compared.train_output is None:
         compared.problems.append("the model could not be run for a comparison")
     return Proof(

@@ -40,12 +40,14 @@ class Place:
     op: str
 
 
-def places_of(model: nn.Module, found: Mapping[str, Found]) -> "Places":
+def places_of(model: nn.Module, found: Mapping[str, Found], others: Mapping[str, str]) -> "Places":
     """Return the activation calls that a run of ``model`` makes, by the module that makes them.
 
     Args:
         model: the original.
         found: the sites of a graph of the model, by name.
+        others: sites that are no activations of the graph, such as pooling, with the path of the
+            module; every call of the module is one.
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     whole: dict[int, list[Place]] = defaultdict(list)
@@ -53,7 +55,8 @@ def places_of(model: nn.Module, found: Mapping[str, Found]) -> "Places":
     for name, site in sorted(found.items(), key=lambda item: item[1].order):
         calls = functional if site.kind == "functional" else whole
         calls[id(modules[site.path])].append(Place(name, site.op))
-    return Places(dict(whole), dict(functional))
+    every = {id(modules[path]): Place(name, COMPOSITE) for name, path in others.items()}
+    return Places(dict(whole), dict(functional), every)
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,16 @@ class Places:
     Attributes:
         whole: calls of the module itself, which is an activation.
         functional: calls of functions that the module makes.
+        every: modules all of whose calls are one site.
     """
 
     whole: Mapping[int, list[Place]]
     functional: Mapping[int, list[Place]]
+    every: Mapping[int, Place]
+
+    def is_activation(self, module: nn.Module) -> bool:
+        """Whether a call of the module itself is a site."""
+        return id(module) in self.whole or id(module) in self.every
 
 
 class Reference(TorchFunctionMode):
@@ -99,7 +108,7 @@ class Reference(TorchFunctionMode):
         for module in self.model.modules():
             self._handles.append(module.register_forward_pre_hook(self._enter, prepend=True))
             self._handles.append(module.register_forward_hook(self._leave, always_call=True))
-            if id(module) in self.places.whole:
+            if self.places.is_activation(module):
                 self._forwards.append((module, vars(module).get("forward")))
                 vars(module)["forward"] = self._wrapped(module, module.forward)
         super().__enter__()
@@ -139,7 +148,7 @@ class Reference(TorchFunctionMode):
         kwargs = kwargs or {}
         what = activation(func)
         module = self._running[-1] if self._running else self.model
-        if what is None or id(module) in self.places.whole:
+        if what is None or self.places.is_activation(module):
             return func(*args, **kwargs)
         source = args[0] if args else kwargs.get("input")
         if not isinstance(source, Tensor) or not source.is_floating_point():
@@ -162,6 +171,8 @@ class Reference(TorchFunctionMode):
 
     def _next(self, module: nn.Module, op: str, *, whole: bool) -> Place | None:
         """Return the place of the next call of or in ``module``; ``None`` if the graph has none."""
+        if id(module) in self.places.every:
+            return self.places.every[id(module)]
         places = (self.places.whole if whole else self.places.functional).get(id(module), [])
         number = self._counts[id(module), whole]
         self._counts[id(module), whole] += 1
@@ -203,7 +214,7 @@ class Reference(TorchFunctionMode):
             return result
         self.seen.add(place.site)
         if _version(source) == version and result is not out:
-            return function(source)
+            return function(before)  # later code may write into the input
         if result is not out and not _has_memory_of(result, source):
             self.problems.append(f"{place.site} writes into its input and returns another tensor")
         return _write(result, function(before))
