@@ -12,6 +12,8 @@ from gatewise.surgery.calls.callee import AROUND as AROUND
 from gatewise.surgery.calls.callee import input_of as input_of
 from gatewise.surgery.calls.compiling import compile_statement as compile_statement
 from gatewise.surgery.calls.compiling import function_like as function_like
+from gatewise.surgery.calls.coverage import Coverage as Coverage
+from gatewise.surgery.calls.coverage import Unreached as Unreached
 from gatewise.surgery.calls.functions import FUNCTIONS as FUNCTIONS
 from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
 from gatewise.surgery.calls.functions import activation as activation

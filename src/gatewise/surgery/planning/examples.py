@@ -6,7 +6,7 @@ same call can have another number. A call that an earlier example has made keeps
 new one with a name that is taken gets the number of the example, as in ``"block:relu#0 (2)"``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, Found, Reading, Site, SiteGraph, find_sites, split_example
-from gatewise.surgery.calls import CallSite, record_sites
+from gatewise.surgery.calls import CallSite, Coverage, Unreached, record_sites
 
 
 def read_examples(example: Any, examples: Any) -> tuple[Example, ...]:
@@ -50,21 +50,37 @@ class SeveralReadings:
         graph: all sites; its readings have the keys ``"eval"``, ``"train"``, ``"eval 2"`` and so
             on.
         calls: the recorded calls of functional and reused activations, by site.
+        unreached: what no example has reached.
     """
 
     graph: SiteGraph
     calls: dict[str, CallSite] = field(default_factory=dict)
+    unreached: Unreached = field(default_factory=Unreached)
 
 
 def read_model(model: nn.Module, examples: Sequence[Example]) -> SeveralReadings:
     """Read ``model`` on each example. See Note [Names on several examples]."""
-    graph = find_sites(model, examples[0], units=True)
-    calls = record_sites(model, graph, *split_example(examples[0]))
-    result = SeveralReadings(graph, calls)
-    for number, example in enumerate(examples[1:], start=2):
-        further = find_sites(model, example, units=True)
-        _add(result, further, record_sites(model, further, *split_example(example)), number)
+    coverage = Coverage(model)
+    result: SeveralReadings | None = None
+    for number, example in enumerate(examples, start=1):
+        graph = find_sites(model, example, units=True)
+        calls = record_sites(model, graph, *split_example(example), coverage)
+        if result is None:
+            result = SeveralReadings(graph, calls)
+        else:
+            _add(result, graph, calls, number)
+    assert result is not None  # noqa: S101  there is at least one example
+    result.unreached = coverage.unreached(paths_of(result.graph.readings.values()))
     return result
+
+
+def paths_of(readings: Iterable[Reading]) -> set[str]:
+    """The paths of all modules that run in the graphs."""
+    paths = set()
+    for reading in readings:
+        for node in reading.graph:
+            paths.update(path for path, _ in node.scopes)
+    return paths
 
 
 def _add(

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -49,6 +50,12 @@ def make_plan(
     """
     first = requests[0]
     read = read_model(model, examples)
+    if strict and read.unreached.parts:
+        raise ArgumentError(
+            "plan: no example reaches a part of the model",
+            got="; ".join(read.unreached.parts[:4]),
+            fix="pass more examples as a list, or leave out strict=True",
+        )
     context = PlanningContext(
         model, tuple(examples), read.graph, read.calls, first.preserve, first.policy
     )
@@ -71,10 +78,20 @@ def make_plan(
     for swap, parts in families:
         swap.add_cost(context, parts, draft)
     entries = tuple(entry_of(site, site.name in wanted, draft) for site in sites)
+    draft.notes += _settings_note(read.unreached.settings)
     plan = check_changes_something(finish(context, entries, draft, requests))
+    plan = replace(plan, unreached=read.unreached.parts)
     if draft.rectified:
         warnings.warn(plan.notes[-1], RectifiedInputWarning, stacklevel=4)
     return plan
+
+
+def _settings_note(settings: Sequence[str]) -> list[str]:
+    """A remark about branches that depend on settings of the model, such as ``self.training``."""
+    others = [setting for setting in settings if "self.training" not in setting]
+    if not others:
+        return []
+    return [f"{len(others)} branches depend on the model's settings, such as {others[0]}"]
 
 
 def _all_sites(context: PlanningContext, requests: Sequence[Request]) -> tuple[Site, ...]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import Reading, untouched
+from gatewise.surgery.calls import Coverage
 from gatewise.surgery.planning import UNCHANGED, Plan
 from gatewise.surgery.proof.failures import (
     OriginalFailedError,
@@ -93,6 +94,7 @@ class ReferenceComparison:
     original: nn.Module
     changed: nn.Module
     units: Mapping[str, nn.Module]
+    coverage: Coverage
 
     def compare(
         self,
@@ -149,7 +151,7 @@ class ReferenceComparison:
                     example,
                     old,
                     dtype=dtype,
-                    inside=inside(self.original, before, reference),
+                    inside=inside(self.original, before, self.coverage.watching(), reference),
                 )
             )
         with checking_sizes(self.changed, sizes):
@@ -201,7 +203,11 @@ class ReferenceComparison:
                 try:
                     plain = of_original(
                         lambda part=part: run(
-                            self.original, part.example, training=True, dtype=dtype
+                            self.original,
+                            part.example,
+                            training=True,
+                            dtype=dtype,
+                            inside=self.coverage.watching(),
                         )
                     )
                 except OriginalFailedError as refused:

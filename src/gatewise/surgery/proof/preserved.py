@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gatewise.surgery.calls import Coverage
 from gatewise.surgery.planning import Plan
 from gatewise.surgery.proof.failures import OriginalFailedError, of_changed, of_original
 from gatewise.surgery.proof.new_weights import (
@@ -44,13 +45,14 @@ def exceeded_bounds(results: Mapping[str, Any]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both models, and their tensors in float32 if they have other types."""
+    """Both models, their tensors in float32 if they have other types, and what they reach."""
 
     plan: Plan
     original: nn.Module
     changed: nn.Module
     before: State | None
     after: State | None
+    coverage: Coverage
 
     def compare(
         self, example: Arguments, old: State | None, new: State | None
@@ -113,7 +115,9 @@ def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any
                 new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
     results["output_float64"], _ = pair.compare(example, old, new)
     perturbed = perturb(old, new, pair.plan)
-    before = of_original(lambda: run(pair.original, example, old, training=True))
+    before = of_original(
+        lambda: run(pair.original, example, old, training=True, inside=pair.coverage.watching())
+    )
     old.clear()  # gigabytes, with large models
     results |= compare_training(
         pair.plan,

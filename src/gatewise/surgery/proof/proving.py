@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -10,7 +10,8 @@ from torch import nn
 
 from gatewise.errors import NotApplicableError
 from gatewise.graph import Reading, example_tensors, find_sites, run_graph, split_example, untouched
-from gatewise.surgery.planning import Plan, readings_of_example
+from gatewise.surgery.calls import Coverage
+from gatewise.surgery.planning import Plan, paths_of, readings_of_example
 from gatewise.surgery.proof.against_reference import (
     Compared,
     ReferenceComparison,
@@ -77,28 +78,49 @@ def prove(
         return Proof(reason="the model has no values (device meta)")
     if plan.scaled:
         _run_with_sizes(plan, changed, examples[0], single_precision(changed), 0)
-        saved, notes = _saved_bytes(plan, original, changed, examples[0])
+        saved, notes = _saved_bytes(original, changed, examples[0], Coverage(original))
         reason = "widths were scaled, so that there is nothing to compare with"
         return Proof(reason=reason, saved_bytes=saved, notes=notes)
+    coverage = Coverage(original)
+    proof = _compared(plan, original, changed, units, examples, coverage)
+    reached = paths_of(plan.graph.readings.values()) if plan.graph is not None else ()
+    unreached = coverage.unreached(reached).parts
+    return replace(proof, unreached=unreached, examples=len(examples))
+
+
+def _compared(
+    plan: Plan,
+    original: nn.Module,
+    changed: nn.Module,
+    units: Mapping[str, nn.Module],
+    examples: Sequence[Arguments],
+    coverage: Coverage,
+) -> Proof:
+    """Compare by the method that fits the plan; ``coverage`` sees the runs of the original."""
     functions = reference_functions(plan, units)
     fresh = any(edit.fill == "fresh" for edit in plan.edits)
     if plan.preserve or (functions == {} and not fresh):
-        return _prove_preserved(plan, original, changed, examples)
+        return _prove_preserved(plan, original, changed, examples, coverage)
     if functions is None:
-        return _prove_by_graph(plan, original, changed, units, examples)
-    return _prove_by_reference(plan, original, changed, units, examples)
+        return _prove_by_graph(plan, original, changed, units, examples, coverage)
+    comparison = ReferenceComparison(plan, original, changed, units, coverage)
+    return _prove_by_reference(comparison, examples)
 
 
 def _prove_preserved(
-    plan: Plan, original: nn.Module, changed: nn.Module, examples: Sequence[Arguments]
+    plan: Plan,
+    original: nn.Module,
+    changed: nn.Module,
+    examples: Sequence[Arguments],
+    coverage: Coverage,
 ) -> Proof:
     after = single_precision(changed)
     before = single_precision(original)
-    pair = Comparison(plan, original, changed, before, after)
+    pair = Comparison(plan, original, changed, before, after, coverage)
     results: dict[str, Any] = {}
     for number, example in enumerate(examples):
         actual = _run_with_sizes(plan, changed, example, after, number)
-        expected = run(original, example, before)
+        expected = run(original, example, before, inside=coverage.watching())
         output = difference(expected.outputs, actual.outputs)
         part = {"output_float32": output, **compare_on_a_part(pair, example)}
         results = _merged(results, part)
@@ -120,14 +142,10 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _prove_by_reference(
-    plan: Plan,
-    original: nn.Module,
-    changed: nn.Module,
-    units: Mapping[str, nn.Module],
-    examples: Sequence[Arguments],
-) -> Proof:
-    comparison = ReferenceComparison(plan, original, changed, units)
+def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Arguments]) -> Proof:
+    plan = comparison.plan
+    original = comparison.original
+    changed = comparison.changed
     compared = Compared()
     with neutral(changed, plan):
         for number, example in enumerate(examples):
@@ -139,7 +157,7 @@ def _prove_by_reference(
                 compared.problems.append(f"the original cannot be run ({refused})")
     if has_new(plan):
         comparison.measure_movement(examples[0], compared)
-    functions = reference_functions(plan, units) or {}
+    functions = reference_functions(plan, comparison.units) or {}
     missed = [site for site in functions if site not in compared.seen]
     if missed:
         compared.problems.append(f"no call of {', '.join(missed[:4])} was seen")
@@ -181,6 +199,7 @@ def _prove_by_graph(
     changed: nn.Module,
     units: Mapping[str, nn.Module],
     examples: Sequence[Arguments],
+    coverage: Coverage,
 ) -> Proof:
     """Compare with the graph of the original, run with the units in place, in eval mode."""
     apart: float | None = None
@@ -196,7 +215,7 @@ def _prove_by_graph(
         reason = reason or why
         if found is not None:
             apart = max(found, apart or 0.0)
-    saved, notes = _saved_bytes(plan, original, changed, examples[0])
+    saved, notes = _saved_bytes(original, changed, examples[0], coverage)
     reason = reason or ("" if apart is not None else "nothing was compared")
     return Proof(
         against_graph=apart,
@@ -218,26 +237,26 @@ def _against_graph(
     """The difference from the graph with the units in place, or why there is none."""
     if reading is None:
         return None, "the model could not be read in eval mode"
-    replace: dict[Any, Any] = {}
+    replacements: dict[Any, Any] = {}
     for swap, entries in plan.by_swap():
         part = swap.replacements(entries, reading, original, units)
         if part is None:
             return None, f"{swap.name}: what it computes cannot be told from the original"
-        replace.update(part)
+        replacements.update(part)
     args, kwargs = example
     with torch.no_grad(), ExitStack() as stack:
         for module in (original, *units.values()):  # a unit may have a norm of its own
             stack.enter_context(untouched(module))
             module.eval()
         try:
-            outputs, _ = run_graph(reading.graph, original, args, kwargs, replace=replace)
+            outputs, _ = run_graph(reading.graph, original, args, kwargs, replace=replacements)
         except NotApplicableError as limitation:
             return None, str(limitation)  # the graph holds what only the model itself can run
     return difference(floating_tensors(outputs), after.outputs), ""
 
 
 def _saved_bytes(
-    plan: Plan, original: nn.Module, changed: nn.Module, example: Arguments
+    original: nn.Module, changed: nn.Module, example: Arguments, coverage: Coverage
 ) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
     """Bytes kept for the backward pass, before and after, and notes.
 
@@ -245,7 +264,9 @@ def _saved_bytes(
     for its gradient what an operation in place has overwritten.
     """
     try:
-        before = of_original(lambda: run(original, example, training=True, dtype=None))
+        before = of_original(
+            lambda: run(original, example, training=True, dtype=None, inside=coverage.watching())
+        )
     except OriginalFailedError as refused:
         return None, (f"the original cannot be trained on the example ({refused})",)
     after = of_changed(lambda: run(changed, example, training=True, dtype=None), trained=True)

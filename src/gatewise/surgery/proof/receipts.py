@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import Plan, unreached_lines
 
 PROVED = "proved"
 WIRING = "wiring proved, function new"
 NOT_PROVED = "not proved"
 NOT_LISTED = ("notes", "verdict", "reason", "examples", "unreached")
-SHOWN = 8  # unreached parts of a model that the text of a receipt names
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,6 @@ class Proof:
             what += f"; not reached: {len(self.unreached)} parts of the model, listed below"
         return f"{self.verdict.upper()}: {what}"
 
-    def unreached_lines(self) -> list[str]:
-        """The parts of the model that were not compared."""
-        lines = [
-            f"not reached by any example, so not compared: {p}" for p in self.unreached[:SHOWN]
-        ]
-        if len(self.unreached) > SHOWN:
-            lines.append(f"and {len(self.unreached) - SHOWN} more, see receipt.unreached")
-        return lines
-
 
 @dataclass(frozen=True)
 class Receipt:
@@ -164,7 +154,7 @@ class Receipt:
             lines = ["NOT PROVED: there was no example"]
         else:
             lines = [self.proof.first_line(", ".join(counts))]
-            lines += self.proof.unreached_lines()
+            lines += unreached_lines(self.proof.unreached)
         lines.append(f"{changed}, {len(self.refused)} refused")
         if len(counts) > 1:
             for unit in counts:
