@@ -125,6 +125,7 @@ def kill(worker: str) -> None:
     os.kill(int(worker), signal.SIGKILL)
 
 
+@pytest.mark.thorough
 def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp_path, done):
     kills, events = [], []
 
