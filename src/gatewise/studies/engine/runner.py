@@ -11,6 +11,7 @@ from pydantic import Field
 
 from gatewise.errors import ArgumentError, DamagedFileError, LostProcessError, unknown_name
 from gatewise.studies.engine.cell_work import Task
+from gatewise.studies.engine.costs import RunCounts, TimeEstimate
 from gatewise.studies.engine.executors import POLL_SECONDS, RERUN, Event, Executor, InProcess, Local
 from gatewise.studies.engine.folder import CELLS, DAMAGED, StudyFolder
 from gatewise.train import CheckedOptions, Pace, StopSignal
@@ -95,7 +96,9 @@ class StudyProgress:
     running: int = 0
     begun: float = field(default_factory=time.monotonic)
     ended_now: int = 0  # by this driver
-    stage: str = "cells"  # or "tuning"
+    stage: str = "cells"  # or "tuning", "confirmation"
+    planned: RunCounts | None = None  # runs of the whole study, if it was planned
+    estimate: TimeEstimate | None = None  # for the whole study, once each unit has a finished run
 
     @property
     def waiting(self) -> int:
@@ -171,13 +174,16 @@ class CellRunner:
         self.keeps_executors = False
         self._close()
 
-    def run(self, tasks: Sequence[Task], threads: int, stage: str = CELLS) -> bool:
+    def run(
+        self, tasks: Sequence[Task], threads: int, below: str = CELLS, stage: str | None = None
+    ) -> bool:
         """Run the tasks that have no record yet.
 
         Args:
             tasks: all cells of the stage.
             threads: of torch for each cell.
-            stage: the sub-folder of the study that the cells are in.
+            below: the sub-folder of the study that the cells are in.
+            stage: its name in progress reports, if not that of the sub-folder.
 
         Returns:
             Whether every cell has a record; False if stopped before that.
@@ -186,15 +192,15 @@ class CellRunner:
             LostProcessError: if cells were lost too often, or the cluster was. What is finished
                 is kept.
         """
-        statuses = self._statuses([task.key for task in tasks], stage)
+        statuses = self._statuses([task.key for task in tasks], below)
         missing = {task.key: task for task in tasks if task.key not in statuses}
-        progress = StudyProgress(len(tasks), stage=stage)
+        progress = StudyProgress(len(tasks), stage=stage or below)
         for status in statuses.values():
             progress.add(status)
         self.watch(progress, None)
         if not missing or self.stop.asked:
             return not missing
-        work = _StageWork(self.folder, stage, missing, progress, self.watch, self.stop)
+        work = _StageWork(self.folder, below, missing, progress, self.watch, self.stop)
         work.begin(self.options.worker_count)
         executor = self.executor or self._executor(threads)
         try:
