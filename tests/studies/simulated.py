@@ -121,6 +121,7 @@ def study_of(cells: int) -> Study:
         "seeds": seeds,
         "data": {"name": "digits", "options": {"train": 50}},
         "recipe": {"epochs": EPOCHS},
+        "tune": False,
     }
     return Study.of(table, name="grown")
 
@@ -169,7 +170,7 @@ def measure(cells: int, workers: int, folder: Path) -> dict[str, float]:
 
 
 def write_page(folder: Path) -> None:
-    page = comparison_page(read_study(folder).to_dict())
+    page = comparison_page(read_study(folder))
     (folder / "report.html").write_text(page)
 
 

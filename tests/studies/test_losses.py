@@ -81,7 +81,7 @@ def test_losses_are_told_from_crashes():
     task = Task({"key": "a"}, "/nowhere")
     assert retries.again(task, Outcome("lost", "gone"))
     assert not retries.again(task, Outcome("lost", "gone again")) and not events
-    with pytest.raises(LostProcessError, match="got: a: gone again; .*rerun the same command"):
+    with pytest.raises(LostProcessError, match=r"got: a: gone again; .*rerun the same command"):
         retries.check()
     assert {int(signal.SIGSEGV), int(signal.SIGABRT)} <= CRASHES
     assert not {int(signal.SIGKILL), int(signal.SIGTERM), int(signal.SIGHUP)} & CRASHES
