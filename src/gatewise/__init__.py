@@ -61,6 +61,7 @@ if _TYPE_CHECKING:
     from gatewise.studies import Study as Study
     from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
+    from gatewise.studies import compare_records as compare_records
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
@@ -130,6 +131,7 @@ _NAMES = {
         "Study",
         "TransformersRecorder",
         "compare",
+        "compare_records",
     ),
     "surgery": (
         "deploy",

@@ -14,7 +14,7 @@ from small_studies import small_study, without_times
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
-from gatewise.stats import compare_paired
+from gatewise.stats import compare_runs
 from gatewise.studies.engine import RunOptions, StudyFolder, Worker, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
@@ -239,7 +239,15 @@ def test_comparisons_are_those_of_the_runs_own_files(done):
         unit = results[cell["backbone"]].setdefault(cell["unit"], {})
         unit[cell["seed"]] = result["metrics"]["test_accuracy"]
     for backbone, values in results.items():
-        assert done.compare(backbone) == compare_paired(values, "relu")
+        comparison = done.compare(backbone)
+        for unit in values.keys() - {"relu"}:
+            ours = comparison[unit]
+            two = {name: values[name] for name in ("relu", unit)}
+            resolution = done.resolution(done.blocks[list(results).index(backbone)])
+            again = compare_runs(
+                two, "relu", comparisons=comparison.comparisons, resolution=resolution
+            )[unit]
+            assert (ours.interval, ours.p, ours.verdict) == (again.interval, again.p, again.verdict)
     with pytest.raises(ArgumentError, match="one backbone, data set and recipe is needed"):
         done.compare()
 

@@ -1,4 +1,7 @@
-"""Correction of p-values for the number of tests."""
+"""Correction of p-values for the number of tests, where there are no intervals beside them.
+
+Comparisons of runs use Bonferroni's correction instead, which has matching intervals.
+"""
 
 from collections.abc import Sequence
 
