@@ -18,6 +18,7 @@ from gatewise.studies.answer import plain_text as plain_text
 from gatewise.studies.answer import pooled_rows as pooled_rows
 from gatewise.studies.answer import rate_curves as rate_curves
 from gatewise.studies.answer import seeds_words as seeds_words
+from gatewise.studies.answer import undecided_by_noise as undecided_by_noise
 from gatewise.studies.answer import verdict_words as verdict_words
 from gatewise.studies.comparison import compare as compare
 from gatewise.studies.engine import COLUMNS as COLUMNS
@@ -27,12 +28,16 @@ from gatewise.studies.engine import Event as Event
 from gatewise.studies.engine import FunctionCell as FunctionCell
 from gatewise.studies.engine import FunctionStudy as FunctionStudy
 from gatewise.studies.engine import PlannedRun as PlannedRun
+from gatewise.studies.engine import RateSearch as RateSearch
+from gatewise.studies.engine import Rehearsal as Rehearsal
+from gatewise.studies.engine import RunCounts as RunCounts
 from gatewise.studies.engine import RunOptions as RunOptions
 from gatewise.studies.engine import Status as Status
 from gatewise.studies.engine import Study as Study
 from gatewise.studies.engine import StudyFolder as StudyFolder
 from gatewise.studies.engine import StudyProgress as StudyProgress
 from gatewise.studies.engine import StudyResult as StudyResult
+from gatewise.studies.engine import TimeEstimate as TimeEstimate
 from gatewise.studies.engine import Watch as Watch
 from gatewise.studies.engine import best_first as best_first
 from gatewise.studies.engine import cell_name as cell_name
@@ -43,6 +48,7 @@ from gatewise.studies.engine import plain as plain
 from gatewise.studies.engine import plain_config as plain_config
 from gatewise.studies.engine import presets as presets
 from gatewise.studies.engine import read_study as read_study
+from gatewise.studies.engine import rehearse as rehearse
 from gatewise.studies.engine import rows_of as rows_of
 from gatewise.studies.engine import run_study as run_study
 from gatewise.studies.engine import status as status

@@ -15,7 +15,7 @@ from gatewise.report.charts.palette import COLOURS
 
 Point = tuple[float, float]
 Kind = Literal["line", "dots", "rings", "bars", "steps"]
-Look = Literal["", "up", "down", "mute", "name"]
+Look = Literal["", "up", "down", "mute", "name", "warn"]
 KINDS = ("line", "dots", "rings", "bars", "steps")
 DASHES = 4  # the number of line styles: solid, dashed, dotted, dash-dotted
 SAFE_LINK = re.compile(r"#[\w-]+|(?!/|\.)[\w-]+(\.[\w-]+)*(/[\w-]+(\.[\w-]+)*)*/?", re.ASCII)

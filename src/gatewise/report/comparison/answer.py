@@ -5,7 +5,7 @@ from gatewise.report.comparison.findings import Findings
 from gatewise.studies import Line
 
 LOOKS: dict[str, Look] = {"up": "up", "down": "down", "flat": ""}
-KINDS: dict[str, Look] = {"": "", "name": "name", "warning": "down"}
+KINDS: dict[str, Look] = {"": "", "name": "name", "warning": "warn"}
 
 
 def answer_words(findings: Findings) -> list[Words]:

@@ -8,8 +8,9 @@ from gatewise.report.charts import Cell, Chart, Mark, Panels, Series, Table, col
 from gatewise.report.comparison.answer import look_of
 from gatewise.report.comparison.findings import Block, Findings
 from gatewise.report.comparison.limits import MOST_BLOCKS, MOST_PANELS, shown_words, spread_out
+from gatewise.report.comparison.tables import number_cell, rate_cell
 from gatewise.studies import Display, RateCurve, rate_curves
-from gatewise.words import rate
+from gatewise.words import MINUS, rate
 
 READ = (
     "Dots are the test runs of the comparison (final runs and runs at neighbouring rates), with "
@@ -146,29 +147,35 @@ def _table(findings: Findings, block: Block, curves: Sequence[RateCurve]) -> Tab
         "unit",
         "chosen",
         "best",
-        f"within {near} of the best",
-        *(f"at {rate(value)}" for value in rates),
+        "good rates",
+        "decades",
+        *(f"at {rate(value).replace('-', MINUS)}" for value in rates),
     ]
     rows = []
     for curve in curves:
         row: list[str | Cell] = [
             curve.unit,
-            _rate_cell(curve.chosen),
-            _rate_cell(curve.best),
-            curve.good_words,
+            rate_cell(curve.chosen),
+            rate_cell(curve.best),
+            _good_words(curve),
+            "" if curve.decades is None else number_cell(curve.decades, 1),
         ]
         row += [_cell(findings, curve, value) for value in rates]
         rows.append(row)
     about = (
         f"{block.name}: learning rates, and the test result at each with its difference from "
-        f"{findings.baseline} at the same rate. In brackets: only tuning runs, on held-out examples"
+        f"{findings.baseline} at the same rate. Good rates are those next to the best one whose "
+        f"results are within {near} of it. In brackets: only tuning runs, on held-out examples"
     )
-    return Table(columns, rows, about, "lrrl" + "r" * len(rates))
+    return Table(columns, rows, about, "lrrlr" + "r" * len(rates))
 
 
-def _rate_cell(value: float | None) -> str | Cell:
-    """A learning rate; empty if it is not known."""
-    return "" if value is None else Cell(rate(value), value)
+def _good_words(curve: RateCurve) -> str:
+    """The range of good rates; empty if it is not known."""
+    if curve.good is None:
+        return ""
+    low, high = (rate(value).replace("-", MINUS) for value in curve.good)
+    return low if low == high else f"{low} to {high}"
 
 
 def _cell(findings: Findings, curve: RateCurve, value: float) -> str | Cell:

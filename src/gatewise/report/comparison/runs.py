@@ -6,9 +6,8 @@ from collections import Counter
 from gatewise.report.charts import SAFE_LINK, Cell, Table
 from gatewise.report.comparison.findings import Findings
 from gatewise.report.comparison.limits import MOST_ROWS, shown_words, spread_out
-from gatewise.report.comparison.tables import cost_cell, count_cell, number_cell
+from gatewise.report.comparison.tables import cost_cell, count_cell, number_cell, rate_cell
 from gatewise.studies import PlannedRun
-from gatewise.words import rate
 
 PARTS = ("backbone", "data", "recipe")
 
@@ -37,7 +36,7 @@ def runs_table(findings: Findings, folder: str | None) -> Table:
             [
                 run.unit,
                 *(run.block[place] for place in varied),
-                "" if run.lr is None else Cell(rate(run.lr), run.lr),
+                rate_cell(run.lr),
                 run.role,
                 count_cell(run.seed),
                 _status(run),

@@ -13,6 +13,7 @@ from gatewise.studies import (
     level_words,
     new_examples_words,
     seeds_words,
+    undecided_by_noise,
     verdict_words,
 )
 from gatewise.words import MINUS, number, p_value, rate
@@ -112,7 +113,17 @@ def _paired_row(findings: Findings, block: Block, difference: Difference) -> Cel
 def _rate_cell(findings: Findings, block: Block, unit: str) -> str | Cell:
     """The learning rate of a unit's final runs; empty if it is not known."""
     chosen = findings.result.chosen_rates(block.place).get(unit)
-    return "" if chosen is None else Cell(rate(chosen), chosen)
+    return rate_cell(chosen)
+
+
+def rate_cell(value: float | None) -> str | Cell:
+    """Return a learning rate; empty if it is not known.
+
+    Args:
+        value: The rate.
+    """
+    # A line can break at a hyphen, and not at a minus sign.
+    return "" if value is None else Cell(rate(value).replace("-", MINUS), value)
 
 
 def _value_cell(findings: Findings, value: float) -> Cell:
@@ -204,7 +215,7 @@ def undecided_table(findings: Findings, block: Block) -> Table | None:
     display = findings.display
     rows = []
     for difference in block.compared:
-        if difference.verdict == "undecided" and difference.detectable is not None:
+        if undecided_by_noise(difference) and difference.detectable is not None:
             wanted = findings.result.margin
             if wanted is None:
                 wanted = difference.detectable / 2

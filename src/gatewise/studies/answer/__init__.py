@@ -2,7 +2,7 @@
 
 from gatewise.studies.answer.display import Display as Display
 from gatewise.studies.answer.display import display_of as display_of
-from gatewise.studies.answer.headline import headline as headline
+from gatewise.studies.answer.first_line import headline as headline
 from gatewise.studies.answer.lines import Line as Line
 from gatewise.studies.answer.lines import Part as Part
 from gatewise.studies.answer.lines import plain_text as plain_text
@@ -20,4 +20,5 @@ from gatewise.studies.answer.sentences import level_words as level_words
 from gatewise.studies.answer.verdicts import difference_words as difference_words
 from gatewise.studies.answer.verdicts import new_examples_words as new_examples_words
 from gatewise.studies.answer.verdicts import seeds_words as seeds_words
+from gatewise.studies.answer.verdicts import undecided_by_noise as undecided_by_noise
 from gatewise.studies.answer.verdicts import verdict_words as verdict_words

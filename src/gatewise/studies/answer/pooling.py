@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from gatewise.stats import PooledDifference, pool_blocks
 
 if TYPE_CHECKING:
-    from gatewise.studies.engine.result import StudyResult
+    from gatewise.studies.engine import StudyResult
 
 POOLED_FROM = 3  # blocks
 

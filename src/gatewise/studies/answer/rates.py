@@ -10,7 +10,7 @@ from gatewise.words import number, rate
 
 if TYPE_CHECKING:
     from gatewise.stats import Difference
-    from gatewise.studies.engine.result import Block, StudyResult
+    from gatewise.studies.engine import Block, StudyResult
 
 WITHIN = 0.01  # a point of a share, or one per cent of any other metric
 
@@ -56,7 +56,8 @@ class RateCurve:
         if self.good[0] == self.good[1]:
             return f"{rate(self.good[0])} only"
         width = number(self.decades, 2)
-        return f"{rate(self.good[0])} to {rate(self.good[1])} ({width} decades)"
+        noun = "decade" if width == "1" else "decades"
+        return f"{rate(self.good[0])} to {rate(self.good[1])} ({width} {noun})"
 
 
 def rate_curves(result: "StudyResult", block: "Block") -> list[RateCurve]:

@@ -4,19 +4,20 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gatewise.studies.answer.first_line import headline_line
 from gatewise.studies.answer.lines import Line, Part, named
 from gatewise.studies.answer.orders import reversed_pairs, reversed_units
 from gatewise.studies.answer.verdicts import (
-    detectable_words,
     example_noun,
     new_examples_state,
+    undecided_by_noise,
     verdict_words,
 )
 from gatewise.words import joined, number, plural
 
 if TYPE_CHECKING:
     from gatewise.stats import Comparison, Difference
-    from gatewise.studies.engine.result import Block, StudyResult
+    from gatewise.studies.engine import Block, StudyResult
 
 NOTABLE = 1.05  # a ratio of costs closer to 1 is not worth a word in the answer
 COST_WORDS = {
@@ -28,7 +29,8 @@ COST_WORDS = {
 MOST_BLOCKS = 12  # blocks, units and reversals that are spelled out
 MOST_UNITS = 12
 MOST_REVERSALS = 4
-SEED_STATES = ("not run", "failed", "damaged")
+# Statuses of runs without a result, in words.
+MISSING = {"not run": "not done yet", "failed": "failed", "damaged": "with a damaged record"}
 
 
 def answer_lines(result: "StudyResult") -> list[Line]:
@@ -38,7 +40,7 @@ def answer_lines(result: "StudyResult") -> list[Line]:
         result: Of the study.
     """
     names = block_names(result)
-    lines: list[Line] = [(Part(result.headline, "name" if result.tuned else "warning"),)]
+    lines: list[Line] = [headline_line(result)]
     for block in result.blocks[:MOST_BLOCKS]:
         lines.append(_block_line(result, block, names[block]))
     hidden = len(result.blocks) - MOST_BLOCKS
@@ -134,6 +136,8 @@ def _named_differences(
             yield Part(", ")
         size = result.display.difference(difference.difference)
         yield Part(f"{difference.name} {size}", interval=difference.interval)
+        if difference.reason:
+            yield Part(f" ({difference.reason})")
     hidden = len(differences) - MOST_UNITS
     if hidden > 0:
         yield Part(f" and {plural(hidden, 'more unit')}")
@@ -148,13 +152,14 @@ def _undecided(result: "StudyResult", differences: Sequence["Difference"]) -> It
         because = f" ({reason})" if reason else ""
         names = joined([each.name for each in members], most=MOST_UNITS)
         yield Part(f"Undecided{because}: {names}. ")
-    found = [each for each in differences if detectable_words(result, each)]
+    found = [each for each in differences if undecided_by_noise(each)]
     if found:
         sizes = sorted(each.detectable or math.nan for each in found)
         low = result.display.size(sizes[0])
         high = result.display.size(sizes[-1])
         span = high if low == high else f"{low.removesuffix(result.display.unit)} to {high}"
-        yield Part(f"A difference of {span} would have been found four times in five. ")
+        where = ", at the chosen rates alone" if result.tuned else ""
+        yield Part(f"A difference of {span} would have been found four times in five{where}. ")
 
 
 def _new_examples(result: "StudyResult", members: Sequence["Difference"]) -> str:
@@ -266,12 +271,12 @@ def _diverged_lines(result: "StudyResult") -> Iterator[Line]:
 def _missing_lines(result: "StudyResult") -> Iterator[Line]:
     """The runs that have no result, by unit."""
     parts = []
-    for status in SEED_STATES:
+    for status, words in MISSING.items():
         counts = _count(result, (status,))
         if counts:
             total = sum(counts.values())
             units = joined(list(counts), most=MOST_UNITS)
-            parts.append(f"{plural(total, 'run')} {status} ({units})")
+            parts.append(f"{plural(total, 'run')} {words} ({units})")
     if parts:
         words = (
             f"{', '.join(parts)}. These runs are not part of the comparison. "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gatewise.stats import Difference
-    from gatewise.studies.engine.result import StudyResult
+    from gatewise.studies.engine import StudyResult
 
 FOREIGN_NOUN = "examples"
 NOUN = "images"
@@ -38,22 +38,27 @@ def difference_words(result: "StudyResult", difference: "Difference") -> str:
     ends = display.interval(difference.interval)
     size = f"{display.difference(difference.difference)} {ends}".strip()
     words = f"{difference.name} {size}{display.unit}: {verdict_words(result, difference)}"
-    if difference.verdict == "undecided":
-        found = detectable_words(result, difference)
-        words += f"; {found}" if found else ""
+    if undecided_by_noise(difference):
+        words += f"; {result.display.size(difference.detectable or math.nan)} would have been found"
         seeds = seeds_words(difference)
-        words += f"; seeds needed: {seeds}" if seeds else ""
+        half = "half of that" if result.margin is None else "the margin"
+        words += f"; seeds for {half}: {seeds}" if seeds else ""
     elif difference.verdict in ("better", "worse"):
         return f"{words}. {new_examples_words(result, difference)}"
     return f"{words}."
 
 
-def detectable_words(result: "StudyResult", difference: "Difference") -> str:
-    """Return the smallest difference that would have been found; empty if it is not known."""
-    smallest = difference.detectable
-    if smallest is None or not math.isfinite(smallest):
-        return ""
-    return f"{result.display.size(smallest)} would have been found"
+def undecided_by_noise(difference: "Difference") -> bool:
+    """Return whether more seeds would decide, and what would have been found is known.
+
+    More seeds do not help where the verdict depends on the learning rate or on diverged runs.
+
+    Args:
+        difference: One unit against the baseline.
+    """
+    if difference.verdict != "undecided" or difference.reason:
+        return False
+    return difference.detectable is not None and math.isfinite(difference.detectable)
 
 
 def seeds_words(difference: "Difference") -> str:

@@ -10,6 +10,7 @@ from gatewise.studies.answer import (
     plain_text,
     rate_curves,
     seeds_words,
+    undecided_by_noise,
     verdict_words,
 )
 from gatewise.surgery import table
@@ -169,8 +170,8 @@ def _undecided_lines(result: "StudyResult") -> Iterator[str]:
         sizes = []
         seeds = set()
         for difference in best_first(comparison) if comparison else ():
-            if difference.verdict == "undecided" and difference.detectable is not None:
-                size = result.display.size(difference.detectable)
+            if undecided_by_noise(difference):
+                size = result.display.size(difference.detectable or math.nan)
                 sizes.append(f"{difference.name} {size.removesuffix(result.display.unit)}")
                 seeds.add(seeds_words(difference))
             if difference.note:

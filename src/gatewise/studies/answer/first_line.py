@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from gatewise.studies.answer.lines import Line, Part
 from gatewise.words import joined, plural, rate
 
 if TYPE_CHECKING:
-    from gatewise.studies.engine.result import StudyResult
+    from gatewise.studies.engine import StudyResult
 
 OTHER_RATES = "At other rates the order can differ."
 FOREIGN = ("recorder", "table")  # origins of runs that gatewise did not start
@@ -22,6 +23,15 @@ def headline(result: "StudyResult") -> str:
         result: Of the study.
     """
     return _tuned(result) if result.tuned else _not_tuned(result)
+
+
+def headline_line(result: "StudyResult") -> Line:
+    """Return the headline as a line. That nothing was tuned is a warning as a whole."""
+    words = headline(result)
+    if not result.tuned:
+        return (Part(words, "warning"),)
+    name, colon, rest = words.partition(": ")
+    return Part(f"{name}{colon}", "name"), Part(rest)
 
 
 def _not_tuned(result: "StudyResult") -> str:
