@@ -82,7 +82,9 @@ class PairComparison:
         for pair in here:
             if pair.better:
                 beaten.add(pair.second if pair.better == pair.first else pair.first)
-        names = dict.fromkeys(name for pair in here for name in (pair.first, pair.second))
+        names: dict[str, None] = {}
+        for pair in here:
+            names.update({pair.first: None, pair.second: None})
         return [name for name in names if name not in beaten]
 
 
@@ -116,7 +118,7 @@ class PooledDifference:
 
 
 def compare_pairs(
-    blocks: Mapping[Hashable, Any],
+    blocks: Mapping[Any, Any],
     *,
     chosen: Mapping[Hashable, Mapping[str, float]] | None = None,
     grid: Sequence[float] | None = None,
@@ -163,7 +165,7 @@ def compare_pairs(
 
 
 def pool_blocks(
-    blocks: Mapping[Hashable, Any],
+    blocks: Mapping[Any, Any],
     baseline: str,
     *,
     chosen: Mapping[Hashable, Mapping[str, float]] | None = None,
@@ -193,7 +195,9 @@ def pool_blocks(
         One row per method that has an interval in at least three blocks.
     """
     _check_blocks(blocks, "pool_blocks")
-    names = dict.fromkeys(name for results in blocks.values() for name in results)
+    names: dict[str, None] = {}
+    for results in blocks.values():
+        names.update(dict.fromkeys(results))
     names.pop(baseline, None)
     rules = make_rules(len(names), level, higher_is_better, margin, None, resolution, paired)
     rows = []
