@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +250,33 @@ def test_exports_of_mlflow(tmp_path, monkeypatch) -> None:
         for place, row in enumerate(long_rows())
     ]
     check(gw.compare_records(write_csv(tmp_path / "runs.csv", table)))
+
+
+def test_a_data_base_of_mlflow(tmp_path) -> None:
+    """The columns that are read, as MLflow 3 creates them."""
+    path = tmp_path / "mlflow.db"
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("CREATE TABLE runs (run_uuid, name, status, lifecycle_stage)")
+        base.execute("CREATE TABLE params (key, value, run_uuid)")
+        base.execute("CREATE TABLE latest_metrics (key, value FLOAT, step, is_nan, run_uuid)")
+        for place, row in enumerate(long_rows()):
+            run = f"r{place}"
+            base.execute("INSERT INTO runs VALUES (?, 'x', 'FINISHED', 'active')", [run])
+            base.execute("INSERT INTO params VALUES ('unit', ?, ?)", [row["activation"], run])
+            base.execute("INSERT INTO params VALUES ('seed', ?, ?)", [str(row["seed"]), run])
+            base.execute(
+                "INSERT INTO latest_metrics VALUES ('acc', ?, 0, 0, ?)", [row["test_acc"], run]
+            )
+        base.execute("INSERT INTO runs VALUES ('gone', 'x', 'FINISHED', 'deleted')")
+    check(gw.compare_records(path))
+    check(gw.compare_records(tmp_path))
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("UPDATE latest_metrics SET is_nan = 1 WHERE run_uuid = 'r9'")
+        base.execute("UPDATE latest_metrics SET value = 1.797e308 WHERE run_uuid = 'r10'")
+    assert gw.compare_records(path).compare()["gelu"].diverged == 2
+    (tmp_path / "other.db").write_bytes(b"SQLite format 3 and no more")
+    with pytest.raises(FileError, match="not a data base of MLflow"):
+        gw.compare_records(tmp_path / "other.db")
 
 
 def test_tasks_are_blocks_and_ranks_need_ten_of_them() -> None:

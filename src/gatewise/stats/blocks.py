@@ -198,7 +198,13 @@ def pool_blocks(
     names: dict[str, None] = {}
     for results in blocks.values():
         names.update(dict.fromkeys(results))
-    names.pop(baseline, None)
+    if not isinstance(baseline, Hashable) or baseline not in names:
+        raise ArgumentError(
+            "pool_blocks: the baseline has no results",
+            got=baseline,
+            allowed=", ".join(map(str, names)),
+        )
+    names.pop(baseline)
     rules = make_rules(len(names), level, higher_is_better, margin, None, resolution, paired)
     rows = []
     for name in names:
@@ -281,13 +287,15 @@ def _mean_of(estimates: Sequence[Estimate]) -> Estimate:
 
 def _check_blocks(blocks: Any, where: str) -> None:
     """Raise unless blocks map to results."""
-    if not isinstance(blocks, Mapping) or not all(
-        isinstance(results, Mapping) for results in blocks.values()
-    ):
-        raise ArgumentError(
-            f"{where}: blocks must map each block to the results of its methods",
-            got=type(blocks).__name__,
-        )
+    results = list(blocks.values()) if isinstance(blocks, Mapping) else [None]
+    for methods in results:
+        values = list(methods.values()) if isinstance(methods, Mapping) else [None]
+        for runs in values:
+            if not isinstance(runs, Mapping):
+                raise ArgumentError(
+                    f"{where}: blocks must map every block to {{method: {{seed: value}}}}",
+                    got=type(blocks).__name__,
+                )
 
 
 def _chosen_in(chosen: Any, block: Hashable) -> Mapping[str, float]:

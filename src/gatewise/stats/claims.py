@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import check_level, check_number, check_whole, is_number
+from gatewise.stats.checks import check_level, check_number, check_whole, is_finite
 from gatewise.stats.comparison import (
     Rules,
     Seeds,
@@ -357,7 +357,7 @@ def _by_level(levels: Any, rules: Rules) -> tuple[list[Mapping[float, Seeds]], s
     _check_mapping(levels, "judge_trend: levels")
     values: dict[float, Seeds] = {}
     for place, runs in levels.items():
-        if not (is_number(place) and math.isfinite(place)):
+        if not is_finite(place):
             raise ArgumentError("judge_trend: a level is not a number", got=place)
         values[place] = _values(runs, f"judge_trend: level {place:g}")
     if len(values) < 2:

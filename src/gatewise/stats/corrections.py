@@ -5,7 +5,10 @@ Comparisons of runs use Bonferroni's correction instead, which has matching inte
 
 from collections.abc import Sequence
 
+from gatewise.stats.checks import takes_numbers
 
+
+@takes_numbers
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p-values corrected by Holm's step-down rule, in the order of the input."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gatewise.stats.checks import takes_numbers
 from gatewise.stats.summary import mean, standard_deviation
 
 
@@ -23,6 +24,7 @@ class PairedDifference:
         return abs(self.difference) < self.spread
 
 
+@takes_numbers
 def paired_difference(
     ours: Sequence[float | None], theirs: Sequence[float | None]
 ) -> PairedDifference:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import is_number
+from gatewise.stats.checks import is_finite
 from gatewise.stats.comparison import (
     UNDECIDED,
     Comparison,
@@ -348,7 +348,7 @@ def _read(results: Any, chosen: Any, baseline: Any, grid: Any, where: str) -> _S
         for rate, by_seed in by_rate.items():
             _check_rate(rate, f"{where}: {name}")
             values[name][rate] = check_seeds(by_seed, f"{where}: {name} at {rate:g}")
-        if name not in chosen or not values[name].get(chosen[name]):
+        if not is_finite(chosen.get(name)) or not values[name].get(chosen[name]):
             raise ArgumentError(
                 f"{where}: {name} has no results at its chosen learning rate",
                 got=chosen.get(name),
@@ -371,5 +371,5 @@ def _grid(values: Mapping[str, Rates], grid: Any, where: str) -> list[float]:
 
 def _check_rate(rate: Any, where: str) -> None:
     """Raise unless a learning rate is a positive number."""
-    if not (is_number(rate) and math.isfinite(rate) and rate > 0):
+    if not (is_finite(rate) and rate > 0):
         raise ArgumentError(f"{where}: a learning rate is not a number above 0", got=rate)

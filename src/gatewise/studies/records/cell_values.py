@@ -8,6 +8,7 @@ from typing import Any
 MISSING = frozenset({"", "-", "--", "na", "n/a", "none", "null", "nil", "missing", "?"})
 DIVERGED = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "-infinity", "diverged"})
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+LARGEST = 1e100  # MLflow, for example, writes infinity as the largest float
 MOST_DECIMALS = 6  # more digits are those of a float, not of a rounded number
 
 
@@ -73,9 +74,9 @@ def step_of(values: Sequence[Any]) -> float:
 
 
 def _finite(value: float) -> float:
-    """Return a float; NaN for infinity and for whole numbers beyond floats."""
+    """Return a float; NaN for infinity and for numbers that count as infinite."""
     try:
         number = float(value)
     except OverflowError:
         return math.nan
-    return number if math.isfinite(number) else math.nan
+    return number if abs(number) <= LARGEST else math.nan

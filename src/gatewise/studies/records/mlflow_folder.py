@@ -1,11 +1,14 @@
-"""Read the runs of an MLflow folder (its file store), without MLflow.
+"""Read the runs of an MLflow folder (its file store) or data base (SQLite), without MLflow.
 
 Note [MLflow folder]. ``EXPERIMENT/RUN/`` has ``meta.yaml``, one file per parameter in ``params/``
 (its value), one per metric in ``metrics/`` (lines of time, value and step) and one per tag in
 ``tags/``. Names with a slash are folders.
 """
 
+import math
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,38 @@ def read_mlflow_folder(folder: Path) -> list[dict[str, Any]]:
             row[name] = _last_value(path)
         rows.append(row)
     return rows
+
+
+def read_mlflow_database(path: Path) -> list[dict[str, Any]]:
+    """Return one row per run of an SQLite data base that was not deleted.
+
+    Args:
+        path: ``mlflow.db``. It is opened for reading only.
+
+    Raises:
+        FileError: If it is not a data base of MLflow.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+            runs = base.execute(
+                "SELECT run_uuid, name, lifecycle_stage FROM runs LIMIT ?", [MOST_RUNS]
+            )
+            for run, name, stage in runs:
+                if stage != "deleted":
+                    rows[run] = {"run name": name or run}
+            for run, key, value in base.execute("SELECT run_uuid, key, value FROM params"):
+                if run in rows:
+                    rows[run][key] = value
+            metrics = base.execute("SELECT run_uuid, key, value, is_nan FROM latest_metrics")
+            for run, key, value, is_nan in metrics:
+                if run in rows:
+                    rows[run][key] = math.nan if is_nan else value
+    except sqlite3.Error as problem:
+        raise FileError(
+            "stats: this is not a data base of MLflow", got=f"{path}: {problem}"
+        ) from problem
+    return list(rows.values())
 
 
 def _runs(folder: Path) -> Iterator[Path]:

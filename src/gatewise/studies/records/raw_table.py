@@ -14,9 +14,13 @@ from typing import Any
 
 from gatewise.errors import ArgumentError, FileError, MissingExtraError
 from gatewise.studies.records.event_files import read_event_folder
-from gatewise.studies.records.mlflow_folder import is_mlflow_folder, read_mlflow_folder
+from gatewise.studies.records.mlflow_folder import (
+    is_mlflow_folder,
+    read_mlflow_database,
+    read_mlflow_folder,
+)
 
-TEXT_FILES = (".csv", ".tsv", ".txt")
+DATABASES = (".db", ".sqlite", ".sqlite3")
 DELIMITERS = ",;\t|"
 LARGEST = 200_000_000  # bytes of one file
 MOST_CELLS = 20_000_000
@@ -99,6 +103,8 @@ def _from_path(path: Path) -> RawTable:
         raise FileError("stats: the file cannot be read", got=f"{path}: {problem}") from problem
     if path.suffix.lower() in (".parquet", ".pq"):
         return _from_columns(_parquet(path), path.name)
+    if path.suffix.lower() in DATABASES:
+        return _named(read_mlflow_database(path), path.name, ("Runs of an MLflow data base.",))
     if path.name.startswith("events.out.tfevents"):
         return _named(read_event_folder(path.parent, [path]), path.name, ())
     return _from_text(path)
@@ -152,6 +158,8 @@ def _from_folder(path: Path) -> RawTable:
     """Read a folder of MLflow or TensorBoard runs."""
     if is_mlflow_folder(path):
         return _named(read_mlflow_folder(path), f"{path}", ("Runs of an MLflow folder.",))
+    if (path / "mlflow.db").is_file():
+        return _from_path(path / "mlflow.db")
     runs = read_event_folder(path)
     if not runs:
         raise FileError(
