@@ -15,7 +15,7 @@ from small_studies import small_study, without_times
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
 from gatewise.stats import compare_runs
-from gatewise.studies.engine import RunOptions, StudyFolder, Worker, read_study, run_study, status
+from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
 HERE = RunOptions(on="here")
@@ -147,33 +147,6 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp
         done.records
     )  # processes or not: the same bits
     assert not any(Path(f"/proc/{event.worker}").exists() for event in events)  # and none is left
-
-
-@pytest.mark.thorough
-def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatch):
-    give, chosen = Worker.give, []
-
-    def deadly(worker, task) -> None:
-        chosen.append(task.key)
-        give(worker, task)
-        if task.key == chosen[0]:
-            kill(worker.name)
-
-    monkeypatch.setattr(Worker, "give", deadly)
-    study = small_study(seeds=1, units=["relu", "elu"])
-    found = run_study(study, tmp_path / "s", RunOptions(workers=1, threads=1, tries=2))
-    bad = [record for record in found.records if record["status"] == "failed"]
-    assert [record["key"] for record in bad] == chosen[:1] and chosen.count(chosen[0]) == 2
-    assert bad[0]["reason"] == "the worker process was ended by signal 9 (tried 2 times)"
-    assert len(found.records) == 4
-    monkeypatch.undo()
-    assert (
-        len(run_study(study, tmp_path / "s", HERE).to_dict()["not_finished"]) == 1
-    )  # it is not tried again
-    again = run_study(
-        study, tmp_path / "s", RunOptions(on="here", retry_failed=True)
-    )  # unless one asks for it
-    assert {record["status"] for record in again.records} == {"finished"}
 
 
 def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypatch):
