@@ -7,6 +7,7 @@ is the narrowest that keeps its coverage on symmetric and on discrete data from 
 docs/statistics.md has the numbers.
 """
 
+import functools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ class Estimate:
         )
 
 
+@functools.lru_cache(maxsize=4096)
 def t_quantile(tail: float, freedom: float) -> float:
     """Return the value that Student's t exceeds with probability ``tail``."""
     from scipy import special

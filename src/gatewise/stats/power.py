@@ -1,5 +1,6 @@
 """What a number of seeds can show: the smallest detectable difference and the seeds needed."""
 
+import functools
 import math
 
 from gatewise.errors import ArgumentError
@@ -8,9 +9,6 @@ from gatewise.stats.estimates import FEWEST, Estimate, t_quantile
 
 POWER = 0.8
 MOST_SEEDS = 1_000_000
-# A shift this many times the critical value is shown for certain. Far beyond it, the noncentral t
-# distribution cannot be computed.
-CERTAIN = 8.0
 # The chance that the true spread is below the bound used for the safe number of seeds.
 SAFE = 0.8
 
@@ -73,11 +71,16 @@ def seeds_needed(
         raise ArgumentError(
             "seeds_needed: more than a million seeds", got=f"effect {effect} with spread {spread}"
         )
+    # The normal approximation is a little too small, so the search starts there.
     low = FEWEST - 1
     high = FEWEST
+    if size < math.inf:
+        high = max(FEWEST, math.floor((_shift(alpha, MOST_SEEDS, power) / size) ** 2))
+    if high > FEWEST and not _enough(high - 1, size, alpha, power):
+        low = high - 1
     while not _enough(high, size, alpha, power):
         low = high
-        high = min(2 * high, MOST_SEEDS)
+        high = min(high + max(2, high // 8), MOST_SEEDS)
     while high - low > 1:
         middle = (low + high) // 2
         if _enough(middle, size, alpha, power):
@@ -143,27 +146,12 @@ def _check(spread: float, level: float, power: float, comparisons: int, where: s
 
 def _enough(n: int, size: float, alpha: float, power: float) -> bool:
     """Return whether ``n`` seeds show an effect of ``size`` spreads."""
-    return _power(size * math.sqrt(n), alpha, n - 1) >= power
+    return size * math.sqrt(n) >= _shift(alpha, n - 1, power)
 
 
-def _power(shift: float, alpha: float, freedom: float) -> float:
-    """Return the probability that t exceeds its critical value at a noncentrality ``shift``."""
+@functools.lru_cache(maxsize=4096)
+def _shift(alpha: float, freedom: float, power: float) -> float:
+    """Return the noncentrality at which t exceeds its critical value with this power."""
     from scipy import special
 
-    critical = t_quantile(alpha / 2, freedom)
-    if shift > CERTAIN * critical:
-        return 1.0
-    return 1 - float(special.nctdtr(freedom, shift, critical))
-
-
-def _shift(alpha: float, freedom: float, power: float) -> float:
-    """Return the noncentrality at which the power is reached."""
-    low = 0.0
-    high = CERTAIN * t_quantile(alpha / 2, freedom)
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _power(middle, alpha, freedom) < power:
-            low = middle
-        else:
-            high = middle
-    return high
+    return float(special.nctdtrinc(freedom, 1 - power, t_quantile(alpha / 2, freedom)))

@@ -20,6 +20,8 @@ HALVES_UP_TO = 40  # pairs: 2^20 sums a half
 TIED = 1e-9
 MOST_STEPS = 1_000_000  # the largest difference in steps
 FIRST_STEPS = 64  # the smallest difference is at most this many steps
+FEW = 8  # values by which steps are tried
+WHOLE = 1e-6  # a number this close to a whole one is one
 MOST_WORK = 2e9  # additions for the exact distribution
 DRAWS = 200_000
 CHUNK = 2**20  # signs drawn at once
@@ -98,14 +100,16 @@ def _sorted_sums(sizes: np.ndarray) -> np.ndarray:
 
 def _whole_steps(sizes: np.ndarray) -> np.ndarray | None:
     """Return the values as whole numbers of a common step; None if no step was found."""
-    smallest = float(sizes[0])
-    for count in range(1, FIRST_STEPS + 1):
-        steps = sizes * (count / smallest)
-        if steps[-1] > MOST_STEPS:
-            return None
+    counts = np.arange(1, FIRST_STEPS + 1) / float(sizes[0])
+    # A few values rule out most steps.
+    few = counts[:, None] * sizes[:FEW]
+    for count in counts[np.abs(few - np.rint(few)).max(1) < WHOLE]:
+        steps = sizes * count
         whole = np.rint(steps)
-        if np.abs(steps - whole).max() < 1e-6:
-            return whole.astype(np.int64) if whole.sum() * len(whole) <= MOST_WORK else None
+        if steps[-1] > MOST_STEPS or whole.sum() * len(whole) > MOST_WORK:
+            return None
+        if np.abs(steps - whole).max() < WHOLE:
+            return whole.astype(np.int64)
     return None
 
 

@@ -21,17 +21,19 @@ from gatewise.surgery.rewrite import (
     RewrittenCalls,
     SwapRecord,
     Transaction,
+    WeightsAtSwap,
     apply_edits,
     by_name,
     carry_over,
-    check_carried,
     check_optimizer,
-    give_back,
     names_of_tensors,
     negative_weight,
     place_units,
     state_shapes,
+    state_tensors,
 )
+from gatewise.surgery.saving import follow_transformers, without_example
+from gatewise.surgery.undoing import find_record, forget_record, opposite_signs
 
 PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
     nn.Conv1d: PSConv1d,
@@ -165,6 +167,7 @@ def apply_plan(
     original = copy.deepcopy(model) if inplace and example is not None else model
     changed = model if inplace else copy.deepcopy(model)
     calls = RewrittenCalls.of(changed)
+    held = [id(tensor) for tensor in state_tensors(changed).values()]
     work = Transaction(changed)
     try:
         execute_plan(plan, work)
@@ -173,7 +176,7 @@ def apply_plan(
             proof = prove(plan, original, changed, work.units, split_example(example))
             check_proof(plan, proof)
         receipt = make_receipt(plan, parameter_count(changed), proof, work.level)
-        _keep_record(plan, work, receipt, calls, shapes)
+        _keep_record(plan, work, receipt, calls, shapes, held)
         if optimizer is not None:
             carry_over(optimizer, before, changed, by_name(plan.edits))
     except BaseException:
@@ -239,7 +242,12 @@ def placements_of(
 
 
 def _keep_record(
-    plan: Plan, work: Transaction, receipt: Receipt, calls: RewrittenCalls, shapes: Any
+    plan: Plan,
+    work: Transaction,
+    receipt: Receipt,
+    calls: RewrittenCalls,
+    shapes: Any,
+    held: list[int],
 ) -> None:
     """Put the record for :func:`undo` and the hook for older checkpoints on the model."""
     model = work.model
@@ -253,67 +261,24 @@ def _keep_record(
     hook = LoadOriginal.of(model)
     steps = hook.steps if hook else ()
     previous = model.__dict__.get(RECORD)
-    work.others.append(partial(_forget_record, model, previous, steps))
+    work.others.append(partial(forget_record, model, previous, steps))
     LoadOriginal.set_steps(model, (*steps, step))
     units = tuple(dict.fromkeys(entry.unit for entry in plan.swapped))
-    model.__dict__[RECORD] = SwapRecord(receipt, list(work.changes), calls, units, previous)
-
-
-def _forget_record(
-    model: nn.Module, previous: SwapRecord | None, steps: tuple[LoadStep, ...]
-) -> None:
-    """Let ``model`` have the record and the steps of before its last swap."""
-    LoadOriginal.set_steps(model, steps)
-    if previous is None:
-        model.__dict__.pop(RECORD, None)
-    else:
-        model.__dict__[RECORD] = previous
+    model.__dict__[RECORD] = SwapRecord(
+        receipt,
+        list(work.changes),
+        calls,
+        units,
+        previous,
+        without_example(plan),
+        WeightsAtSwap.of(model, held),
+        opposite_signs(plan),
+    )
+    follow_transformers(model)
 
 
 def receipt(model: nn.Module) -> Receipt:
     """The receipt of what was done to ``model`` last; it says how many swaps came before."""
     if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
         return model.__dict__[DEPLOYED]
-    return _record(model).receipt
-
-
-def undo(model: nn.Module, *, optimizer: Any = None) -> nn.Module:
-    """Take back the last swap of ``model``, in place.
-
-    Weights that the swap replaced are again those of before the swap. After several swaps, each
-    call takes back one of them.
-
-    Args:
-        model: what :func:`gatewise.swap` returned, or a copy of it.
-        optimizer: an optimizer that the swap carried over. Its groups and the state of replaced
-            weights are restored.
-    """
-    record = _record(model)
-    if optimizer is not None:
-        check_carried(optimizer, model)
-    record.calls.restore(model)
-    for change in reversed(record.changes):
-        change.take_back(model)
-    for name in record.units:
-        find_swap(name).uninstall(model, record.level)
-    hook = LoadOriginal.of(model)
-    steps = hook.steps if hook else ()
-    _forget_record(model, record.previous, steps[:-1] if record.units else steps)
-    if optimizer is not None:
-        give_back(optimizer)
-    return model
-
-
-def _record(model: nn.Module) -> SwapRecord:
-    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: was deployed, which cannot be undone",
-            fix="gw.deploy returned a copy: continue with the model that it received",
-        )
-    if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: no units were put into it",
-            got=type(model).__name__,
-            fix="pass what gw.swap(...) returned",
-        )
-    return model.__dict__[RECORD]
+    return find_record(model).receipt
