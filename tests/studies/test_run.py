@@ -174,7 +174,7 @@ def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypat
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
+def test_a_run_that_diverges_is_a_result(tmp_path):
     recipe = {
         "epochs": 2,
         "batch": 20,
@@ -184,9 +184,9 @@ def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
     found = run_study(small_study(recipe=recipe, seeds=1), tmp_path / "s", HERE)
     assert {record["status"] for record in found.records} == {"diverged"}
     assert all("the loss" in record["reason"] for record in found.records)
-    with pytest.raises(ArgumentError, match="the baseline has no finished run"):
-        found.compare("conv")
-    assert found.to_dict()["blocks"][0]["comparison"] is None
+    for difference in found.compare("conv").differences:
+        assert (difference.verdict, difference.diverged) == ("undecided", 1)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):

@@ -218,7 +218,7 @@ class CellRunner:
         """Return the status of every cell that need not run."""
         statuses = self.folder.statuses(keys, stage)
         # Once, and not if another driver may have run them again.
-        retry = self.options.retry_failed and stage == CELLS and self.folder.alone
+        retry = self.options.retry_failed and self.folder.alone
         for key, status in list(statuses.items()):
             if status == DAMAGED:
                 self.folder.set_aside(key, stage)
