@@ -81,6 +81,7 @@ from gatewise.train.run import find_result as find_result
 from gatewise.train.run import kept_weights as kept_weights
 from gatewise.train.run import make_sink as make_sink
 from gatewise.train.run import records as records
+from gatewise.train.run import seconds_per_run as seconds_per_run
 from gatewise.train.run import single as single
 from gatewise.train.run import ten_folds as ten_folds
 from gatewise.train.run import train as train

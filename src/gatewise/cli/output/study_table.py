@@ -4,26 +4,36 @@ from typing import TYPE_CHECKING
 
 from gatewise.cli.output.terminal import print_rich, table
 
+MOST_TABLES = 12
+MOST_ROWS = 60
+
 if TYPE_CHECKING:
     from gatewise.studies import Status, StudyResult
 
 
 def print_study(result: "StudyResult") -> None:
-    """Print one table for each network, then ranks, seeds needed, and runs that did not finish."""
-    from gatewise.studies import COLUMNS, lines_below, rows_of, title_of
+    """Print the answer, one table for each network, and what stands below the tables."""
+    from gatewise.studies import COLUMNS, NOTHING, lines_below, plain_text, rows_of, title_of
 
     whole = COLUMNS[1:5] + COLUMNS[6:]
-    print(result.content["title"] or result.content["name"])
-    for block in result.blocks:
+    print(result.content.get("title") or result.content["name"])
+    print()
+    for line in (*result.answer, *result.further):
+        print(plain_text(line))
+    for block in result.blocks[:MOST_TABLES]:
         print(f"\n{title_of(result, block)}")
         rows = rows_of(result, block)
         if not rows:
-            print(f"no run of the baseline {result.baseline} has finished")
+            print(NOTHING.format(result.baseline))
             continue
         block_table = table(*COLUMNS, right=whole, whole=whole)
-        for row in rows:
+        for row in rows[:MOST_ROWS]:
             block_table.add_row(*row)
         print_rich(block_table)
+        if len(rows) > MOST_ROWS:
+            print(f"and {len(rows) - MOST_ROWS:,} more units: see the page or --json")
+    if len(result.blocks) > MOST_TABLES:
+        print(f"\nand {len(result.blocks) - MOST_TABLES:,} more tables: see the page or --json")
     print("\n".join(lines_below(result)))
 
 

@@ -195,6 +195,8 @@ def training_content(result: Result | None, folder: Path) -> dict[str, Any] | No
         "weights_sha256": result.weights_sha256,
         "state_sha256": result.state_sha256,
         "data_sha256": result.data_sha256,
+        "correct": result.correct,
+        "examples": result.examples,
     }
 
 

@@ -192,6 +192,9 @@ class Worker:
 class Local:
     """Runs tasks in worker processes; the cell of a lost worker is tried again.
 
+    The processes are kept for the next call of :meth:`run` until :meth:`close` is called, because
+    each takes seconds to start.
+
     Args:
         workers: processes at once.
         threads: of torch in each.
@@ -202,6 +205,8 @@ class Local:
         self.workers = workers
         self.threads = threads
         self.tries = tries
+        self.pool: list[Worker] = []
+        self.messages: queue.Queue[Message] = queue.Queue()
 
     def run(self, tasks: Sequence[Task], on_event: OnEvent, stop: StopSignal) -> None:
         """Run all tasks, or stop when asked to; ``on_event`` is called with what happens."""
@@ -210,21 +215,36 @@ class Local:
         self.stop = stop
         self.retries = Retries(self.tries, on_event)
         self.failed_starts = 0
-        self.messages: queue.Queue[Message] = queue.Queue()
-        count = min(self.workers, len(tasks))
-        self.pool = [Worker(self.threads, self.messages) for _ in range(count)]
-        stopping = False
         try:
-            while self.pool and (self.waiting or any(worker.task for worker in self.pool)):
-                if stop.asked and not stopping:
-                    stopping = True
-                    self.waiting.clear()
-                    for worker in self.pool:
-                        worker.ask_to_stop()
-                self._handle_message()
-        finally:
-            for worker in self.pool:
-                worker.end()
+            self._work()
+        except BaseException:
+            self.close()
+            raise
+        if stop.asked:
+            self.close()  # a worker that was asked to stop takes no more work
+
+    def _work(self) -> None:
+        """Let the workers run the tasks that wait."""
+        for worker in self.pool:  # those of an earlier call
+            self._give_next(worker)
+        count = min(self.workers, len(self.pool) + len(self.waiting))
+        while len(self.pool) < count:
+            self.pool.append(Worker(self.threads, self.messages))
+        stopping = False
+        while self.pool and (self.waiting or any(worker.task for worker in self.pool)):
+            if self.stop.asked and not stopping:
+                stopping = True
+                self.waiting.clear()
+                for worker in self.pool:
+                    worker.ask_to_stop()
+            self._handle_message()
+
+    def close(self) -> None:
+        """End the worker processes."""
+        for worker in self.pool:
+            worker.end()
+        self.pool = []
+        self.messages = queue.Queue()  # without what ended workers have said
 
     def _handle_message(self) -> None:
         """Wait for one message of a worker and act on it."""
@@ -236,6 +256,10 @@ class Local:
             return self._replace(worker)
         if "key" in message:
             self._settle(worker, Outcome(message["status"], message["reason"], message["disc"]))
+        self._give_next(worker)
+
+    def _give_next(self, worker: Worker) -> None:
+        """Let a worker that is free run the next task."""
         if self.waiting and worker.task is None:
             worker.give(self.waiting.popleft())
             self._report("started", worker)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from gatewise.errors import unknown_name
 from gatewise.studies.engine.cell_work import Task
+from gatewise.studies.engine.costs import RunCounts, TimeEstimate
 from gatewise.studies.engine.executors import Event, Executor, InProcess, Local
 from gatewise.studies.engine.folder import CELLS, StudyFolder
 from gatewise.train import CheckedOptions, Pace, StopSignal
@@ -62,7 +63,9 @@ class StudyProgress:
     running: int = 0
     begun: float = field(default_factory=time.monotonic)
     ended_now: int = 0  # by this driver
-    stage: str = "cells"  # or "tuning"
+    stage: str = "cells"  # or "tuning", "confirmation"
+    planned: RunCounts | None = None  # runs of the whole study, if it was planned
+    estimate: TimeEstimate | None = None  # for the whole study, once each unit has a finished run
 
     @classmethod
     def of(
@@ -72,7 +75,7 @@ class StudyProgress:
 
         Args:
             records: one per cell; None for a cell to be run.
-            stage: ``"cells"`` or ``"tuning"``.
+            stage: ``"cells"``, ``"tuning"`` or ``"confirmation"``.
         """
         statuses = [record["status"] for record in records if record is not None]
         failed = statuses.count("failed")
@@ -134,23 +137,37 @@ class CellRunner:
         self.stop = stop
         self.watch = watch or (lambda *_: None)
         self.executor = executor
+        self.keeps_workers = False
 
-    def run(self, tasks: Sequence[Task], threads: int, stage: str = CELLS) -> bool:
+    def __enter__(self) -> "CellRunner":
+        """Keep worker processes from one call of :meth:`run` to the next, until the block ends."""
+        self.keeps_workers = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the worker processes."""
+        self.keeps_workers = False
+        self._close()
+
+    def run(
+        self, tasks: Sequence[Task], threads: int, below: str = CELLS, stage: str | None = None
+    ) -> bool:
         """Run the tasks that have no record yet.
 
         Args:
             tasks: all cells of the stage.
             threads: of torch for each cell.
-            stage: the sub-folder of the study that the cells are in.
+            below: the sub-folder of the study that the cells are in.
+            stage: its name in progress reports; the sub-folder if not given.
 
         Returns:
             Whether every cell has a record; False if stopped before that.
         """
         keys = [task.key for task in tasks]
-        retry = self.options.retry_failed and stage == CELLS
-        records = self.folder.outcomes(keys, below=stage, retry_failed=retry)
+        retry = self.options.retry_failed
+        records = self.folder.outcomes(keys, below=below, retry_failed=retry)
         missing = [task for task in tasks if records[task.key] is None]
-        progress = StudyProgress.of(records.values(), stage=stage)
+        progress = StudyProgress.of(records.values(), stage=stage or below)
         self.watch(progress, None)
 
         def on_event(event: Event) -> None:
@@ -163,11 +180,20 @@ class CellRunner:
         if missing and not self.stop.asked:
             workers = self.options.worker_count
             self.folder.note(
-                "began", stage=stage, waiting=len(missing), total=len(tasks), workers=workers
+                "began", stage=below, waiting=len(missing), total=len(tasks), workers=workers
             )
-            executor = self.executor or make_executor(self.options, threads)
-            executor.run(missing, on_event, self.stop)
-        return all(self.folder.record(key, stage) for key in keys)
+            self.executor = self.executor or make_executor(self.options, threads)
+            try:
+                self.executor.run(missing, on_event, self.stop)
+            finally:
+                if not self.keeps_workers:
+                    self._close()
+        return all(self.folder.record(key, below) for key in keys)
+
+    def _close(self) -> None:
+        """End the processes of the executor, if it has any."""
+        if isinstance(self.executor, Local):
+            self.executor.close()
 
 
 def make_executor(options: RunOptions, threads: int) -> Executor:
