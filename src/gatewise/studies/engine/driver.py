@@ -153,14 +153,16 @@ class Driver:
         self.groups = plan.groups
         self.left_out = [left.to_dict() for left in plan.left_out]
         cells_of(self.groups, table.seeds)  # refuses two places that are the same run
-        with self.folder.claimed(), self.stop.listening(), self.runner:
+        with self.folder.claimed(shard=self.options.shard), self.stop.listening(), self.runner:
             # Another driver may have written the study since the first look.
             before = self.folder.check(table.name) or before
             share = thread_share(self.options)
-            self.threads = self.options.threads or before.get("threads") or share
+            self.threads = self.folder.agree(
+                "threads", self.options.threads or before.get("threads") or share
+            )
             self.search = self._search(self._load_data())
             self.planned, self.times = plan_runs(self.search, self.study, self.options.worker_count)
-            if not before:
+            if self.folder.find() is None:
                 self.folder.write(self._content([]))
             if not self._tune():
                 return None
@@ -209,7 +211,8 @@ class Driver:
         added = cells
         stage = CELLS
         while added:
-            if any(self.folder.record(cell.key) is None for cell in added):
+            statuses = self.folder.statuses([cell.key for cell in added])
+            if len(statuses) < len(added):
                 self.folder.write(self._content(cells))
             if not self._execute(added, CELLS, stage):
                 return False
@@ -221,6 +224,8 @@ class Driver:
 
     def _confirmations(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return cells at neighbouring rates that a verdict needs and that are not among these."""
+        if not self.search.blocks:
+            return []
         table = self.study.table
         wanted = self.search.confirmations(
             list(self._records(cells, CELLS).values()),
@@ -234,12 +239,11 @@ class Driver:
 
     def _records(self, cells: Iterable[Cell], below: str) -> dict[str, dict[str, Any]]:
         """Return the records of cells that have one, by key."""
+        by_key = {cell.key: cell for cell in cells}
         records = {}
-        for cell in cells:
-            record = self.folder.record(cell.key, below)
-            if record is not None:
-                # Records of older versions do not say it.
-                records[cell.key] = {"lr": cell.lr, **record}
+        for key, record in self.folder.records(by_key, below).readable.items():
+            # Records of older versions do not say the learning rate.
+            records[key] = {"lr": by_key[key].lr, **record}
         return records
 
     def _execute(self, cells: Sequence[Cell], below: str, stage: str | None = None) -> bool:
@@ -261,13 +265,14 @@ class Driver:
         return self.runner.run(tasks, self.threads, below, stage)
 
     def _count_earlier(self, cells: Sequence[Cell], below: str) -> None:
-        """Take in the runs of an earlier driver and the time that they took."""
-        for cell in cells:
-            record = self.folder.record(cell.key, below)
-            if record is not None:
-                self.times.count(cell.place, tuning=cell.role == TRIAL)
-                if record["status"] == "finished" and record.get("process_seconds"):
-                    self.times.measured(cell.place, record["process_seconds"])
+        """Take in the runs of an earlier driver, and the time that one of each group took."""
+        by_key = {cell.key: cell for cell in cells}
+        for key, status in self.folder.statuses(by_key, below).items():
+            cell = by_key[key]
+            self.times.count(cell.place, tuning=cell.role == TRIAL)
+            if status == "finished" and cell.place not in self.times.seconds:
+                record = self.folder.record(key, below) or {}
+                self.times.measured(cell.place, record.get("process_seconds") or 0.0)
 
     def _watch(self, progress: StudyProgress, event: Event | None) -> None:
         """Add what is planned and the estimated time to a progress report, and pass it on."""
