@@ -50,9 +50,7 @@ class Simulated:
         self.chance = random.Random(seed)  # noqa: S311  not for secrets
         self.most = 0
 
-    def run(
-        self, tasks: Iterable[cell_work.Task], on_event: OnEvent, stop: StopSignal
-    ) -> None:
+    def run(self, tasks: Iterable[cell_work.Task], on_event: OnEvent, stop: StopSignal) -> None:
         source = iter(tasks)
         retries = Retries(1000, on_event)
         again, running, now = [], [], 0.0

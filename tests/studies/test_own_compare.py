@@ -23,7 +23,7 @@ from gatewise.studies.comparison import (
 )
 from gatewise.studies.engine import read_study
 
-QUICK = {"epochs": 1, "progress": False}
+QUICK = {"epochs": 1, "progress": False, "tune": False}
 RECIPE = user_recipe("adam", 1, {})
 
 
@@ -53,7 +53,7 @@ def test_folder_is_that_of_a_study_and_a_second_call_trains_nothing(found, monke
     result, out = found
     assert read_study(out).to_dict() == result.to_dict()
     monkeypatch.setattr(
-        "gatewise.studies.comparison.compare_units.train",
+        "gatewise.studies.comparison.comparison_driver.train",
         lambda *_, **__: pytest.fail("trained again"),
     )
     again = gw.compare(Net, ["crelu", "psc"], loaders(), seeds=2, out=out, **QUICK)
@@ -132,7 +132,7 @@ def test_numbers_as_labels_are_compared_by_their_loss():
         "epochs = 1\nbatch = 20\noptimiser = {name = 'sgd', lr = 0.001}\nloss = {name = 'mse'}"
     )
     data = (x, y.float()), (x_test, y_test.float())
-    result = gw.compare(net, ["gelu"], data, seeds=1, recipe=recipe, progress=False)
+    result = gw.compare(net, ["gelu"], data, seeds=1, recipe=recipe, progress=False, tune=False)
     assert (result.content["metric"], result.content["mode"]) == ("test_mse", "min")
     for record in result.records:
         assert record["metrics"]["test_mse"] == pytest.approx(record["metrics"]["test_loss"])
@@ -269,7 +269,7 @@ def test_failed_runs_are_run_again_if_asked(tmp_path: Path, monkeypatch):
 
     call = {"seeds": 1, "out": tmp_path / "s", **QUICK}
     with monkeypatch.context() as patched:
-        patched.setattr("gatewise.studies.comparison.compare_units.train", broken)
+        patched.setattr("gatewise.studies.comparison.comparison_driver.train", broken)
         failed = gw.compare(Net, ["gelu"], digits(40), **call)
     assert [record["reason"] for record in failed.records] == ["RuntimeError: for now"] * 2
     assert gw.compare(Net, ["gelu"], digits(40), **call).records == failed.records
