@@ -45,8 +45,7 @@ def test_table_has_every_unit_against_the_model_as_it_is(found):
         (u, s) for u in result.units for s in (0, 1)
     }
     assert all(record["status"] == "finished" for record in result.records)
-    assert "2 seeds are too few to show a difference" in str(result)
-    assert str(result).count("too few seeds to show any") == 2
+    assert "Not tuned" in str(result)
 
 
 def test_folder_is_that_of_a_study_and_a_second_call_trains_nothing(found, monkeypatch):

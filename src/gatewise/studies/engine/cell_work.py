@@ -38,15 +38,7 @@ from gatewise.train import (
 HELD_FOR = 3600.0
 LOOK_AGAIN = 0.2
 LONGEST_REASON = 500
-CURVE = (
-    "epoch",
-    "train_loss",
-    "train_accuracy",
-    "held_loss",
-    "held_accuracy",
-    "test_loss",
-    "test_accuracy",
-)
+NO_CURVE = ("step", "lr")  # of the metrics of an epoch
 NO_RESULT = ("metrics", "best", "seconds", "process_seconds", "environment", "weights_sha256")
 COSTS = ("parameters", "flops", "saved_bytes")
 # Errors of the system that say nothing about the cell, whoever wrote the file.
@@ -188,7 +180,7 @@ def training_content(result: Result | None, folder: Path) -> dict[str, Any] | No
         return None
     curve = []
     for line in records(folder):
-        curve.append({name: line[name] for name in CURVE if name in line})
+        curve.append({k: v for k, v in line.items() if k not in NO_CURVE})
     return {
         "status": result.status,
         "reason": result.reason,
