@@ -175,15 +175,15 @@ class CellRunner:
         self._close()
 
     def run(
-        self, tasks: Sequence[Task], threads: int, stage: str = CELLS, shown: str | None = None
+        self, tasks: Sequence[Task], threads: int, below: str = CELLS, stage: str | None = None
     ) -> bool:
         """Run the tasks that have no record yet.
 
         Args:
             tasks: all cells of the stage.
             threads: of torch for each cell.
-            stage: the sub-folder of the study that the cells are in.
-            shown: its name in progress reports; the sub-folder if not given.
+            below: the sub-folder of the study that the cells are in.
+            stage: its name in progress reports, if not that of the sub-folder.
 
         Returns:
             Whether every cell has a record; False if stopped before that.
@@ -192,15 +192,15 @@ class CellRunner:
             LostProcessError: if cells were lost too often, or the cluster was. What is finished
                 is kept.
         """
-        statuses = self._statuses([task.key for task in tasks], stage)
+        statuses = self._statuses([task.key for task in tasks], below)
         missing = {task.key: task for task in tasks if task.key not in statuses}
-        progress = StudyProgress(len(tasks), stage=shown or stage)
+        progress = StudyProgress(len(tasks), stage=stage or below)
         for status in statuses.values():
             progress.add(status)
         self.watch(progress, None)
         if not missing or self.stop.asked:
             return not missing
-        work = _StageWork(self.folder, stage, missing, progress, self.watch, self.stop)
+        work = _StageWork(self.folder, below, missing, progress, self.watch, self.stop)
         work.begin(self.options.worker_count)
         executor = self.executor or self._executor(threads)
         try:
@@ -218,7 +218,7 @@ class CellRunner:
         """Return the status of every cell that need not run."""
         statuses = self.folder.statuses(keys, stage)
         # Once, and not if another driver may have run them again.
-        retry = self.options.retry_failed and self.folder.alone
+        retry = self.options.retry_failed and stage == CELLS and self.folder.alone
         for key, status in list(statuses.items()):
             if status == DAMAGED:
                 self.folder.set_aside(key, stage)
