@@ -175,7 +175,8 @@ def compare(
     place = _place(device, model)
     options = RunOptions(
         on=on,
-        workers=workers,
+        workers=workers if str(on).startswith("ray") else 1,
+        device=str(place),
         gpus_per_cell=gpus_per_cell,
         shard=shard,
         retry_failed=retry_failed,

@@ -22,6 +22,7 @@ from gatewise.studies.engine import (
     Task,
     Tune,
     make_executor,
+    remove_inexact_checkpoints,
     thread_share,
     training_content,
 )
@@ -142,6 +143,7 @@ class CellTraining:
         """Train one cell and return the fields of its record; None if stopped."""
         config = check(RunConfig, task.cell["config"], "run")
         variant = self.variants[task.cell["unit"]]
+        remove_inexact_checkpoints(task.place, self.device)
         result = train(
             config,
             task.place,
@@ -152,7 +154,6 @@ class CellTraining:
         )
         content = training_content(result, task.place)
         if content is not None:
-            content["device"] = describe_device(torch.device(self.device))
             content["paired"] = not self.model.data.unpaired
         return content
 

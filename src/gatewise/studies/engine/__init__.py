@@ -4,6 +4,9 @@ from gatewise.studies.engine.cell_work import CellCall as CellCall
 from gatewise.studies.engine.cell_work import Outcome as Outcome
 from gatewise.studies.engine.cell_work import Task as Task
 from gatewise.studies.engine.cell_work import plain as plain
+from gatewise.studies.engine.cell_work import (
+    remove_inexact_checkpoints as remove_inexact_checkpoints,
+)
 from gatewise.studies.engine.cell_work import run_and_record as run_and_record
 from gatewise.studies.engine.cell_work import run_cell as run_cell
 from gatewise.studies.engine.cell_work import training_content as training_content

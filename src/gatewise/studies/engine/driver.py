@@ -270,6 +270,7 @@ class Driver:
                 cost=cost.to_dict() if cost else {},
                 pace=self.options.pace.model_dump(),
                 data_folder=self.options.data_folder,
+                device=self.options.device,
             )
             tasks.append(task)
         self._count_earlier(cells, below)
@@ -314,6 +315,7 @@ class Driver:
             "margin": table.margin,
             "match": table.match,
             "threads": self.threads,
+            "device": self.options.device,
             "data_sha256": self.data,
             "tuning": self.search.account(),
             "left_out": self.left_out,
