@@ -10,6 +10,7 @@ from typer.core import TyperCommand
 from gatewise.cli.options import (
     DataFolder,
     DataRequest,
+    Device,
     Input,
     Json,
     KeptAnswers,
@@ -158,6 +159,7 @@ def diagnose(
     memory: Memory = 2.0,
     seconds: Seconds = 15.0,
     checkpoints: Checkpoints = None,
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Measure what the activations of a model do, and give advice.
@@ -230,6 +232,7 @@ def diagnose(
                 memory=int(memory * 2**30),
                 seconds=seconds,
                 checkpoints=files,
+                device=None if device == "cpu" else device,
                 real=inputs.real,
                 about=inputs.about,
                 preprocessing=inputs.preprocessing,
