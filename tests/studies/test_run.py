@@ -14,7 +14,7 @@ from small_studies import small_study, without_times
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
-from gatewise.stats import compare_paired
+from gatewise.stats import compare_runs
 from gatewise.studies.engine import RunOptions, StudyFolder, Worker, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
@@ -240,7 +240,14 @@ def test_comparisons_are_those_of_the_runs_own_files(done):
         unit = results[cell["backbone"]].setdefault(cell["unit"], {})
         unit[cell["seed"]] = result["metrics"]["test_accuracy"]
     for backbone, values in results.items():
-        assert done.compare(backbone) == compare_paired(values, "relu")
+        assert done.values((backbone, *done.blocks[0][1:])) == values
+        found = done.compare(backbone)
+        expected = compare_runs(values, "relu")
+        for unit in ("leaky_relu", "crelu"):
+            assert found[unit].mean == expected[unit].mean
+            assert found[unit].difference == expected[unit].difference
+            assert found[unit].verdict == "undecided"
+            assert found[unit].reason == "fewer than three seeds"
     with pytest.raises(ArgumentError, match="one backbone, data set and recipe is needed"):
         done.compare()
 
