@@ -213,7 +213,7 @@ def _runs(findings: Findings, folder: str | None) -> Iterator[Any]:
 def _again(findings: Findings) -> Iterator[Any]:
     """Yield how to repeat the study."""
     if findings.origin:
-        yield Text([AGAIN_WITHOUT_FILE[findings.origin]])
+        yield Text([AGAIN_WITHOUT_FILE.get(findings.origin, AGAIN_WITHOUT_FILE["recorder"])])
         return
     yield Text([AGAIN])
     yield Code("gatewise compare study.toml --out study")

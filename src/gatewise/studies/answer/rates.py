@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gatewise.stats import compare_runs, mean
+from gatewise.studies.answer.first_line import tuning_runs
 from gatewise.words import number, rate
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _held_out(
             value = trial.get("mean")
             if isinstance(value, int | float) and math.isfinite(value):
                 means[float(trial["lr"])] = float(value)
-                runs[float(trial["lr"])] = int(trial.get("runs") or 0)
+                runs[float(trial["lr"])] = tuning_runs(trial)
         if means:
             by_unit[group["unit"]] = means
             most = max(runs.values())
