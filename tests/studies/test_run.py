@@ -125,6 +125,7 @@ def kill(worker: str) -> None:
     os.kill(int(worker), signal.SIGKILL)
 
 
+@pytest.mark.thorough
 def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp_path, done):
     kills, events = [], []
 
@@ -254,35 +255,6 @@ def test_what_is_not_equal_is_said(done):
         for g in read_record(Path(done.folder) / "study.json")["groups"]
     }
     assert written["relu", "conv"] == [] and "parameters" in written["crelu", "mlp"]
-
-
-def test_rates_are_tuned_on_held_out_training_examples_alone(tmp_path):
-    study = small_study(
-        units=["relu", "elu"], seeds=1, tune={"lr": [1e-4, 3e-3, 1e-2], "share": 0.25}
-    )
-    found = run_study(study, tmp_path / "s", HERE)
-    tuned = found.content["tuned"]
-    assert len(tuned) == 4 and len(list((tmp_path / "s" / "tuning").iterdir())) == 12
-    for each in tuned:
-        losses = {}
-        for path in (tmp_path / "s" / "tuning").glob("*/result.json"):
-            result = read_record(path)
-            assert result["config"]["hold_out"]["examples"] == 15  # a quarter of 60
-            where = result["config"]["unit"], result["config"]["model"]
-            if where == (each["unit"], {"conv": "small_cnn", "mlp": "mlp"}[each["backbone"]]):
-                losses[result["config"]["recipe"]["optimiser"]["lr"]] = result["metrics"][
-                    "held_loss"
-                ]
-        assert (
-            each["lr"] == min(losses, key=losses.get)
-            and {t["lr"]: t["held_loss"] for t in each["tried"]} == losses
-        )
-        chosen = [
-            c for c in found.cells if (c["unit"], c["backbone"]) == (each["unit"], each["backbone"])
-        ]
-        assert {c["config"]["recipe"]["optimiser"]["lr"] for c in chosen} == {each["lr"]}
-        assert all("hold_out" not in c["config"] for c in chosen)
-    assert run_study(study, tmp_path / "s", HERE).records == found.records
 
 
 def test_a_study_may_have_several_recipes_and_data_sets(tmp_path):

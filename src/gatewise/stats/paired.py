@@ -15,20 +15,16 @@ import numpy as np
 
 from gatewise.errors import ArgumentError
 from gatewise.stats.corrections import holm
+from gatewise.stats.sign_flips import permutation_p
 from gatewise.stats.summary import mean, standard_deviation
 
 # Pairs: up to this many, all sign patterns are used; beyond, 65,536 random ones.
 EXACT_UP_TO = 16
 RESAMPLES = 9_999
-# An effect this many times the critical value is shown for certain. Far beyond it, scipy's power
-# is NaN.
-CERTAIN = 8.0
-# Relative to the largest difference: sums that differ by less are equal up to rounding.
-TIED = 1e-9
 
 
 @dataclass(frozen=True)
-class Difference:
+class FormerDifference:
     """One unit against the baseline, over the seeds that both have."""
 
     name: str
@@ -43,7 +39,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FormerComparison:
     """All units against one baseline."""
 
     baseline: str
@@ -51,9 +47,9 @@ class Comparison:
     baseline_spread: float
     n: int
     level: float  # the error rate that the verdicts keep
-    differences: tuple[Difference, ...]
+    differences: tuple[FormerDifference, ...]
 
-    def __getitem__(self, name: str) -> Difference:
+    def __getitem__(self, name: str) -> FormerDifference:
         return next(row for row in self.differences if row.name == name)
 
 
@@ -111,7 +107,7 @@ def compare_paired(
     level: float = 0.05,
     higher_is_better: bool = True,
     seed: int = 0,
-) -> Comparison:
+) -> FormerComparison:
     """Compare every unit's results, by seed, with the baseline's. See Note [Paired].
 
     Args:
@@ -123,7 +119,7 @@ def compare_paired(
         seed: of the bootstrap.
 
     Returns:
-        One :class:`Difference` per unit. Seeds that one of a pair lacks are left out of that
+        One :class:`FormerDifference` per unit. Seeds that one of a pair lacks are left out of that
         pair; ``n`` is the number of pairs.
 
     Raises:
@@ -141,7 +137,7 @@ def compare_paired(
         gap = ours - theirs
         reachable = smallest_p(len(gap)) * len(names) <= level
         gap_mean = float(gap.mean())
-        difference = Difference(
+        difference = FormerDifference(
             name=name,
             n=len(gap),
             mean=float(ours.mean()),
@@ -154,7 +150,7 @@ def compare_paired(
         )
         differences.append(difference)
     base = np.array(list(results[baseline].values()))
-    return Comparison(
+    return FormerComparison(
         baseline=baseline,
         baseline_mean=float(base.mean()),
         baseline_spread=_spread(base),
@@ -162,33 +158,6 @@ def compare_paired(
         level=level,
         differences=tuple(differences),
     )
-
-
-def permutation_p(differences: Sequence[float] | np.ndarray, *, seed: int = 0) -> float:
-    """Return the two-sided p-value of the mean difference under sign flips.
-
-    Args:
-        differences: one per pair. With no pair, one pair or only zeros the p-value is 1.
-        seed: of the random sign patterns, which are used beyond 16 pairs. Up to 16 the test is
-            exact.
-    """
-    from scipy import stats
-
-    gap = np.asarray(differences, dtype=np.float64)
-    if len(gap) < 2 or not np.any(gap):
-        return 1.0
-    null = stats.permutation_test(
-        (gap,),
-        lambda x, axis: x.mean(axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=2**EXACT_UP_TO,  # scipy enumerates all patterns if there are no more
-        rng=np.random.default_rng(seed),
-    ).null_distribution
-    extreme = np.abs(null) >= abs(gap.mean()) - TIED * np.abs(gap).max()
-    if len(gap) <= EXACT_UP_TO:
-        return float(extreme.mean())
-    return float((extreme.sum() + 1) / (len(null) + 1))
 
 
 def interval(
@@ -221,51 +190,6 @@ def interval(
 def smallest_p(n: int) -> float:
     """Return the smallest two-sided p-value that ``n`` pairs can give."""
     return min(1.0, 2.0 ** (1 - n))
-
-
-def seeds_needed(
-    effect: float, spread: float, *, level: float = 0.05, power: float = 0.8, comparisons: int = 1
-) -> int:
-    """Return the number of seeds that show a paired difference of ``effect``.
-
-    The power is that of the t-test. The number is never below what the exact test needs to reach
-    the level at all.
-
-    Args:
-        effect: the size of the difference, > 0.
-        spread: the standard deviation of the differences, >= 0.
-        level: the error rate of the test, shared among the comparisons.
-        power: the probability with which the difference is shown.
-        comparisons: how many units are compared.
-
-    Raises:
-        ArgumentError: if an argument is out of range or more than a million seeds are needed.
-    """
-    from scipy import stats
-
-    if not (effect > 0 and spread >= 0 and 0 < level < 1 and 0 < power < 1 and comparisons >= 1):
-        raise ArgumentError(
-            "seeds_needed: wrong arguments",
-            got={
-                "effect": effect,
-                "spread": spread,
-                "level": level,
-                "power": power,
-                "comparisons": comparisons,
-            },
-            allowed="effect > 0, spread >= 0, level and power within (0, 1), comparisons >= 1",
-        )
-    alpha = level / comparisons
-    n = next(n for n in range(2, 10_000) if smallest_p(n) <= alpha)
-    while n < 1_000_000:
-        shift = effect / spread * math.sqrt(n) if spread else math.inf
-        critical = stats.t.ppf(1 - alpha / 2, n - 1)
-        if shift > CERTAIN * critical or stats.nct.sf(critical, n - 1, shift) >= power:
-            return n
-        n += max(1, n // 50)
-    raise ArgumentError(
-        "seeds_needed: more than a million seeds", got=f"effect {effect} with spread {spread}"
-    )
 
 
 def _check_results(results: Mapping[str, Mapping[int, float]], baseline: str) -> None:

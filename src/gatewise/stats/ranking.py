@@ -1,13 +1,18 @@
 """Mean ranks over several networks or data sets, with Friedman's and Nemenyi's tests."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gatewise.errors import ArgumentError
+from gatewise.stats.checks import check_level, check_number
+
+# Data sets: with fewer, Friedman's and Nemenyi's tests can hardly reject anything. Networks on one
+# data set are not independent blocks.
+FEWEST_DATA_SETS = 10
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,15 @@ class Ranking:
     blocks: int
     p: float  # Friedman's test that all units are equal
     critical_difference: float  # Nemenyi's; infinite if there are too few blocks
+
+
+def enough_to_rank(data_sets: Iterable[Hashable]) -> bool:
+    """Return whether blocks on these data sets are enough for ranks to be shown.
+
+    Args:
+        data_sets: The data set of every block; each counts once.
+    """
+    return len(set(data_sets)) >= FEWEST_DATA_SETS
 
 
 def rank(
@@ -40,6 +54,9 @@ def rank(
     """
     from scipy import stats
 
+    check_level(level, "rank: level")
+    if isinstance(blocks, str | Mapping) or not all(isinstance(one, Mapping) for one in blocks):
+        raise ArgumentError("rank: blocks must be a list of mappings", got=type(blocks).__name__)
     if not blocks:
         raise ArgumentError("rank: no blocks", got=0, allowed="one or more")
     names = list(blocks[0])
@@ -48,6 +65,9 @@ def rank(
             "rank: every block must have the same units, two or more",
             got=[list(block) for block in blocks],
         )
+    for block in blocks:
+        for name, value in block.items():
+            check_number(value, f"rank: the value of {name}")
     values = np.array([[block[name] for name in names] for block in blocks])
     ranks = stats.rankdata(-values if higher_is_better else values, axis=1)
     means = dict(zip(names, ranks.mean(0).tolist(), strict=True))

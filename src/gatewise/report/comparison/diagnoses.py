@@ -8,8 +8,9 @@ from typing import Any
 from gatewise.errors import FileError
 from gatewise.files import confine
 from gatewise.report.charts import SAFE_LINK, Cell
-from gatewise.report.comparison.findings import Findings, Run
+from gatewise.report.comparison.findings import Findings
 from gatewise.report.sheet import Folded, Text
+from gatewise.studies import PlannedRun
 
 RECORD, PAGE = "diagnosis.json", "index.html"
 LARGEST = 20_000_000  # bytes of a record that is read
@@ -61,7 +62,7 @@ def _advice(record: Mapping[str, Any]) -> list[str]:
     return texts or ["No problems found."]
 
 
-def _link(run: Run, folder: str | None) -> list[Text]:
+def _link(run: PlannedRun, folder: str | None) -> list[Text]:
     """A link to the page of a diagnosis; nothing if the path is not safe."""
     if folder is None:
         return []

@@ -19,7 +19,7 @@ from gatewise.report.diagnosis.generic_section import show_facts
 from gatewise.report.diagnosis.layer_charts import Facts
 from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
 
-FORMAT = "gatewise diagnosis 1"
+FORMAT = "gatewise diagnosis 2"
 MOST_NAMES = 7  # questions whose names fit below a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
 # What the section of a question shows, by the name of the question. Any other question has a

@@ -4,6 +4,7 @@ A cell's work is a training run, or any function that returns plain values. Seve
 attempt one cell: the record is that of the first to finish.
 """
 
+import errno
 import importlib
 import json
 import math
@@ -48,6 +49,8 @@ CURVE = (
 )
 NO_RESULT = ("metrics", "best", "seconds", "process_seconds", "environment", "weights_sha256")
 COSTS = ("parameters", "flops", "saved_bytes")
+# Errors of the system that say nothing about the cell, whoever wrote the file.
+DISC_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,10 @@ def run_cell(task: Task, stop: StopSignal | None = None, work: Work | None = Non
         return Outcome("lost", reason, disc=not concerns_one_cell)
     except GatewiseError as problem:
         return fail(task, str(problem))
+    except OSError as problem:
+        if problem.errno in DISC_ERRORS:
+            return Outcome("lost", shorten(str(problem), LONGEST_REASON), disc=True)
+        return fail(task, f"{type(problem).__name__}: {problem}")
     except Exception as problem:  # whatever a unit or a network raises is a result with a reason
         return fail(task, f"{type(problem).__name__}: {problem}")
 
@@ -195,6 +202,8 @@ def training_content(result: Result | None, folder: Path) -> dict[str, Any] | No
         "weights_sha256": result.weights_sha256,
         "state_sha256": result.state_sha256,
         "data_sha256": result.data_sha256,
+        "correct": result.correct,
+        "examples": result.examples,
     }
 
 
@@ -266,4 +275,5 @@ def _record(task: Task, content: Mapping[str, Any], **more: Any) -> dict[str, An
     """Return the whole record: labels of the cell, what came out, and the counted costs."""
     labels = {k: v for k, v in task.cell.items() if k not in ("config", "settings")}
     costs = {} if task.function is not None else {name: task.cost.get(name) for name in COSTS}
-    return {"format": FORMAT, **labels, **content, **more, **costs}
+    status = {"status": content["status"]}  # first: a status command reads no more
+    return {"format": FORMAT, **status, **labels, **content, **more, **costs}

@@ -23,6 +23,7 @@ from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import Site, parameter_count
 from gatewise.layers import HardGate, SoftGate, StraightThroughGate, gate_response
 from gatewise.surgery.planning import (
+    UNCHANGED,
     Draft,
     Entry,
     PlanningContext,
@@ -244,6 +245,11 @@ class GaluSwap(SiteSwap):
         run = RunGateNetwork(holder, learns=learns, level=level)
         network.register_forward_pre_hook(run, with_kwargs=True)
         network.register_forward_hook(ForgetGates(level), always_call=True)
+
+    def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
+        """The activation stays if its gates are those of the same network; else it cannot tell."""
+        same = entry.options["gate"] == "hard" and entry.options["twin"] == "copy"
+        return UNCHANGED if same and entry.op == "relu" else None
 
     def uninstall(self, model: nn.Module, level: int) -> None:
         """Remove the hooks that :meth:`install` added."""

@@ -218,7 +218,7 @@ def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
         return plan
     work = Transaction(copy.deepcopy(model))
     execute_plan(plan, work)
-    return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.example)))
+    return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.examples[0])))
 
 
 def _error(plan: Plan, match: str) -> float:
@@ -270,6 +270,7 @@ def _scaled_plan(
         signature=first.signature,
         notes=(*plan.notes, note),
         graph=None,  # it would be that of the scaled model
+        scaled=True,
     )
 
 
