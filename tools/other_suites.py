@@ -38,21 +38,21 @@ def main() -> int:
     """Run both, print the differences."""
     arguments = _arguments()
     results = {}
-    swaps = {}
     for label, unit in (("as is", None), ("with gatewise", arguments.swap or arguments.act_layer)):
-        results[label], swaps[label] = _run(arguments, unit)
-        counts = Counter(results[label].values())
+        results[label] = _run(arguments, unit)
+        counts = Counter(results[label]["outcomes"].values())
         shown = ", ".join(f"{counts[name]} {name}" for name in WORST_FIRST if counts[name])
         print(f"{label}: {shown or 'no tests'}")
-    print("models:", json.dumps(swaps["with gatewise"]))
-    before, after = results["as is"], results["with gatewise"]
+    print("models:", json.dumps(results["with gatewise"]["models"]))
+    before, after = (results[label]["outcomes"] for label in ("as is", "with gatewise"))
+    reasons = results["with gatewise"]["reasons"]
     worse = []
     for test in before.keys() | after.keys():
         old, new = before.get(test, "missing"), after.get(test, "missing")
         if old != new:
             worse.append((test, old, new))
     for test, old, new in sorted(worse):
-        print(f"{old} -> {new}: {test}")
+        print(f"{old} -> {new}: {test} {reasons.get(test, '')}")
     return int(any(new in ("failed", "error", "missing") for _, _, new in worse))
 
 
@@ -76,8 +76,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(arguments: argparse.Namespace, unit: str | None) -> tuple[dict[str, str], dict[str, int]]:
-    """Run pytest once; the outcome of every test, and how many models were swapped."""
+def _run(arguments: argparse.Namespace, unit: str | None) -> dict[str, dict[str, Any]]:
+    """Run pytest once; outcome and reason of every test, and how many models were swapped."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         settings = {
@@ -109,8 +109,7 @@ def _run(arguments: argparse.Namespace, unit: str | None) -> tuple[dict[str, str
         )
         if not report.is_file():
             sys.exit(f"pytest did not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        found = json.loads(report.read_text())
-        return found["outcomes"], found["models"]
+        return json.loads(report.read_text())
 
 
 # --- what follows is the pytest plugin ------------------------------------------------------------
@@ -122,6 +121,7 @@ class Swapping:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.outcomes: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
         self.models: Counter[str] = Counter()
         self.plans: dict[Any, Any] = {}
         self.depth = threading.local()
@@ -144,7 +144,7 @@ class Swapping:
         plan = self.plans[key]
         self.models["swapped" if plan else "not swapped"] += 1
         if plan is not None:
-            replace(plan, example=None).apply(model, inplace=True)
+            replace(plan, examples=()).apply(model, inplace=True)
         return model
 
     def swap_transformers(self) -> None:
@@ -278,6 +278,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
             outcome = "error"
         if report.when == "call" or outcome != "passed":
             swapping.outcomes[item.nodeid] = outcome
+        if report.failed:
+            swapping.reasons[item.nodeid] = str(report.longrepr).strip().splitlines()[-1][:300]
     return report
 
 
@@ -285,7 +287,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the outcomes."""
     swapping = session.config.stash.get(_KEY, None)
     if swapping:
-        result = {"outcomes": swapping.outcomes, "models": dict(swapping.models)}
+        names = ("outcomes", "reasons", "models")
+        result = {name: dict(getattr(swapping, name)) for name in names}
         Path(swapping.settings["report"]).write_text(json.dumps(result))
 
 
