@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.graph.eager import run_eagerly
+
 # Dictionaries of hooks that a module, or a parameter, may have.
 MODULE_HOOKS = (
     "_forward_pre_hooks",
@@ -31,7 +33,8 @@ def untouched(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
     ``requires_grad`` and ``.grad`` of the parameters, and the random state of Python and of torch
     on the devices of the model. Hooks that were added meanwhile are removed. Inside the context
     ``.grad`` of every parameter is ``None``, so that a backward pass does not add to the user's
-    gradients. Values of parameters are not copied.
+    gradients. Values of parameters are not copied. The model runs as plain code meanwhile, see
+    :func:`run_eagerly`.
 
     Args:
         model: the model.
@@ -39,7 +42,8 @@ def untouched(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
     """
     state = _ModelState(model, buffers=buffers)
     try:
-        yield
+        with run_eagerly(model):
+            yield
     finally:
         state.restore()
 
