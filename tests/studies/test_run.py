@@ -14,7 +14,7 @@ from small_studies import small_study, without_times
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
-from gatewise.stats import compare_paired
+from gatewise.stats import compare_runs
 from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
@@ -174,7 +174,7 @@ def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypat
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
+def test_a_run_that_diverges_is_a_result(tmp_path):
     recipe = {
         "epochs": 2,
         "batch": 20,
@@ -184,9 +184,9 @@ def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
     found = run_study(small_study(recipe=recipe, seeds=1), tmp_path / "s", HERE)
     assert {record["status"] for record in found.records} == {"diverged"}
     assert all("the loss" in record["reason"] for record in found.records)
-    with pytest.raises(ArgumentError, match="the baseline has no finished run"):
-        found.compare("conv")
-    assert found.to_dict()["blocks"][0]["comparison"] is None
+    for difference in found.compare("conv").differences:
+        assert (difference.verdict, difference.diverged) == ("undecided", 1)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):
@@ -213,7 +213,15 @@ def test_comparisons_are_those_of_the_runs_own_files(done):
         unit = results[cell["backbone"]].setdefault(cell["unit"], {})
         unit[cell["seed"]] = result["metrics"]["test_accuracy"]
     for backbone, values in results.items():
-        assert done.compare(backbone) == compare_paired(values, "relu")
+        comparison = done.compare(backbone)
+        for unit in values.keys() - {"relu"}:
+            ours = comparison[unit]
+            two = {name: values[name] for name in ("relu", unit)}
+            resolution = done.resolution(done.blocks[list(results).index(backbone)])
+            again = compare_runs(
+                two, "relu", comparisons=comparison.comparisons, resolution=resolution
+            )[unit]
+            assert (ours.interval, ours.p, ours.verdict) == (again.interval, again.p, again.verdict)
     with pytest.raises(ArgumentError, match="one backbone, data set and recipe is needed"):
         done.compare()
 
