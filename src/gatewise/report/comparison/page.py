@@ -224,7 +224,8 @@ def _reading(study: Mapping[str, Any]) -> Iterator[str]:
 def _again(findings: Findings) -> Iterator[Any]:
     """Yield how to repeat the study."""
     if findings.origin:
-        yield Text([AGAIN_WITHOUT_FILE[findings.origin]])
+        again = AGAIN_WITHOUT_FILE.get(findings.origin, AGAIN_WITHOUT_FILE["recorder"])
+        yield Text([again])
         for line in _reading(findings.study):
             yield Text([line])
         return
