@@ -6,6 +6,8 @@ from gatewise.surgery.rewrite.checkpoint import negative_weight as negative_weig
 from gatewise.surgery.rewrite.checkpoint import state_shapes as state_shapes
 from gatewise.surgery.rewrite.classes import base_and_recipe as base_and_recipe
 from gatewise.surgery.rewrite.classes import rewritten_class as rewritten_class
+from gatewise.surgery.rewrite.copies import copy_with_same_tensors as copy_with_same_tensors
+from gatewise.surgery.rewrite.copies import has_hooks as has_hooks
 from gatewise.surgery.rewrite.optimizer import carry_over as carry_over
 from gatewise.surgery.rewrite.optimizer import check_carried as check_carried
 from gatewise.surgery.rewrite.optimizer import check_optimizer as check_optimizer

@@ -10,6 +10,7 @@ from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import HOLDER
 from gatewise.surgery.propagate import Edit, Setting, edited
 from gatewise.surgery.rewrite.classes import Recipe, base_and_recipe, rewritten_class
+from gatewise.surgery.rewrite.copies import carry_hooks
 from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
@@ -107,7 +108,10 @@ class Transaction:
     def replace(self, path: str, name: str, new: Any, kind: str) -> None:
         """Put ``new`` in place of ``name`` of the module at ``path``."""
         home = self.model.get_submodule(path)
-        self.changes.append(Change(path, name, held(home, name, kind), kind))
+        old = held(home, name, kind)
+        self.changes.append(Change(path, name, old, kind))
+        if kind == "module" and isinstance(old, nn.Module) and isinstance(new, nn.Module):
+            carry_hooks(old, new)
         put(home, name, new, kind)
 
     def roll_back(self) -> None:

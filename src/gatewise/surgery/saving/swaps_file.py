@@ -135,4 +135,4 @@ def records_of(model: nn.Module) -> Sequence[SwapRecord]:
 
 def without_example(plan: Plan) -> Plan:
     """The plan without what is known only while it is in memory, and large."""
-    return replace(plan, example=None, graph=None, sizes=None)
+    return replace(plan, examples=(), graph=None, sizes=None)
