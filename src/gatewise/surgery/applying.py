@@ -1,6 +1,5 @@
 """Plan a swap, apply it, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
-import copy
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, parameter_count, split_example
+from gatewise.graph import Example, copied, parameter_count, split_example
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
 from gatewise.surgery.planning import (
     Entry,
@@ -188,7 +187,7 @@ def apply_plan(
     before = dict(model.named_parameters())
     shapes = state_shapes(model)
     original = copy_with_same_tensors(model) if inplace and examples else model
-    changed = model if inplace else copy.deepcopy(model)
+    changed = model if inplace else copied(model)
     calls = RewrittenCalls.of(changed)
     held = [id(tensor) for tensor in state_tensors(changed).values()]
     work = Transaction(changed)

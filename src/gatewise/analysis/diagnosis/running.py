@@ -202,7 +202,7 @@ def diagnose(
     preprocessing_known: bool = True,
     name: str | None = None,
     reference: str = "MODEL",
-    data_options: str = "--data DATA",
+    data_options: str = "--data YOUR_DATA",
     progress: Progress | None = None,
     finished: Sequence[Answer] = (),
     on_answer: Callable[[Answer], None] | None = None,

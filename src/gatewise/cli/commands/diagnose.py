@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from gatewise.cli.options import (
+    OTHER_DATA,
     DataFolder,
     DataRequest,
     Device,
@@ -215,7 +216,7 @@ def diagnose(
         data_options = ""
     kept = KeptAnswers(
         out,
-        [model, settings, data_options, input, examples, memory, seconds],
+        [model, settings, data, data_options, input, examples, memory, seconds],
         [model.rpartition(":")[0], *(data or []), *filter(None, [weights]), *files],
     )
     finished = kept.read()
@@ -240,7 +241,7 @@ def diagnose(
                 name=model,
                 progress=watch,
                 reference=_reference(model, weights, input, set, inputs),
-                data_options=data_options or "--data DATA",
+                data_options=data_options or f"--data {OTHER_DATA}",
                 finished=finished,
                 on_answer=kept.add,
             )

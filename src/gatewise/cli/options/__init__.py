@@ -1,6 +1,7 @@
 """Command line options, and what they name: models, weights, data and checkpoints."""
 
 from gatewise.cli.options.checkpoints import find_checkpoints as find_checkpoints
+from gatewise.cli.options.diagnosis_data import OTHER_DATA as OTHER_DATA
 from gatewise.cli.options.diagnosis_data import DataRequest as DataRequest
 from gatewise.cli.options.diagnosis_data import DiagnosisData as DiagnosisData
 from gatewise.cli.options.diagnosis_data import find_data as find_data

@@ -100,7 +100,7 @@ def rehearse(study: Study, options: RunOptions | None = None) -> Rehearsal:
     options = options or RunOptions()
     table = study.table
     plan = plan_study(study, data_folder=options.data_folder)
-    cells_of(plan.groups, table.seeds)  # refuses two places that are the same run
+    cells_of(plan.groups, table.seeds[:1])  # refuses two places that are the same run
     search = RateSearch(plan.groups, table.tune, seeds=table.seeds)
     planned, times = plan_runs(search, study, options.worker_count)
     for group in plan.groups:
@@ -146,6 +146,8 @@ class Driver:
         self.watch = watch
         self.cells: dict[str, Cell] = {}  # all that were run or looked at, by key
         self.begun: dict[str, float] = {}  # when cells that run now were started
+        self.events = 0  # since the last estimate
+        self.estimate: TimeEstimate | None = None
         self.runner = CellRunner(folder, options, stop, self._watch, executor)
 
     def run(self) -> StudyResult | None:
@@ -155,7 +157,7 @@ class Driver:
         plan = self._plan()
         self.groups = plan.groups
         self.left_out = [left.to_dict() for left in plan.left_out]
-        cells_of(self.groups, table.seeds)  # refuses two places that are the same run
+        cells_of(self.groups, table.seeds[:1])  # refuses two places that are the same run
         with self.folder.claimed(shard=self.options.shard), self.stop.listening(), self.runner:
             # Another driver may have written the study since the first look.
             before = self.folder.check(table.name) or before
@@ -297,7 +299,12 @@ class Driver:
             if event.kind == "finished" and begun is not None:
                 self.times.measured(cell.place, time.monotonic() - begun)
         progress.planned = self.planned
-        progress.estimate = self.times.estimate()
+        self.events += 1
+        # An estimate asks every group, so there is one for about as many events as groups.
+        if event is None or self.estimate is None or self.events >= len(self.groups) // 8:
+            self.events = 0
+            self.estimate = self.times.estimate()
+        progress.estimate = self.estimate
         if self.watch is not None:
             self.watch(progress, event)
 

@@ -22,7 +22,7 @@ PLACES = ("local", "here", "ray", "ray:ADDRESS", "ray://HOST:PORT")
 LOOK_SECONDS = 1.0
 LONGEST_LOOK_SECONDS = 30.0
 MOST_SHARDS = 100_000
-SUMMARY = 1000  # events between two summaries in the journal, so that nobody reads all of it
+SUMMARY = 200  # events between two summaries in the journal, so that nobody reads all of it
 
 
 class RunOptions(CheckedOptions):
@@ -308,7 +308,8 @@ class _StageWork:
             self.missing.pop(event.key, None)
             self._release(event.key)
         self.events += 1
-        if self.events % SUMMARY == 0:
+        if self.events >= max(SUMMARY, len(self.running)):  # a summary names all that run
+            self.events = 0
             self.folder.note("summary", **self._summary(), running=self.running)
         self.watch(self.progress, event)
 
