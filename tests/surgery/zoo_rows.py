@@ -139,8 +139,8 @@ def row(name: str) -> Row:
     count, receipt, seconds = together(model, example, "concat_act")
     deferred, _, _ = together(model, example, "psc")
     units, checked, _ = together(model, example, "silu")
-    assert checked is not None and checked.proof.against_graph is not None
-    assert checked.proof.against_graph <= 1e-5
+    assert checked is not None and checked.proof.against_reference is not None
+    assert checked.proof.against_reference <= 1e-5
     proof = receipt.proof if receipt else None
     return Row(
         name=name,

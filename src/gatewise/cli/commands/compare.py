@@ -10,6 +10,7 @@ from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import (
     DataFolder,
     DataOptions,
+    Device,
     Epochs,
     Json,
     RecipeChanges,
@@ -17,7 +18,7 @@ from gatewise.cli.options import (
     toml_table,
 )
 from gatewise.cli.output import print_error, print_json, print_note
-from gatewise.errors import ArgumentError, FileError, HeldError
+from gatewise.errors import ArgumentError, FileError, HeldError, LostProcessError
 
 if TYPE_CHECKING:
     from gatewise.studies import RunOptions, Study, StudyResult
@@ -101,8 +102,24 @@ On = Annotated[
     str,
     typer.Option(
         metavar="PLACE",
-        help="Where to run: `local` (processes of this computer), `here` (this process), `ray`, "
-        "or `ray://HOST:PORT`.",
+        help="Where to run: `local` (processes of this computer), `here` (this process), `ray` "
+        "(a Ray cluster of this computer, or the one in RAY_ADDRESS), `ray:HOST:PORT` (a cluster "
+        "that this computer is part of) or `ray://HOST:PORT` (Ray's client protocol).",
+    ),
+]
+GpusPerCell = Annotated[
+    float,
+    typer.Option(
+        "--gpus-per-cell",
+        help="Graphics processors that each run has for itself; 0.5 if two runs share one.",
+    ),
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N",
+        help="This is one of N commands that run the same study in the same folder, on one "
+        "computer or many, for example of a Slurm array. Each runs what no other has claimed.",
     ),
 ]
 Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]
@@ -132,6 +149,9 @@ def compare(
     on: On = "local",
     workers: Workers = 0,
     threads: Threads = 0,
+    device: Device = "cpu",
+    gpus_per_cell: GpusPerCell = 0.0,
+    shard: Shard = None,
     tries: Tries = 3,
     retry_failed: RetryFailed = False,
     data_folder: DataFolder = None,
@@ -176,6 +196,9 @@ def compare(
         on=on,
         workers=workers,
         threads=threads,
+        device=device,
+        gpus_per_cell=gpus_per_cell,
+        shard=shard,
         tries=tries,
         retry_failed=retry_failed,
         data_folder=data_folder,
@@ -259,7 +282,7 @@ def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
             result = run_study(study, out, options, watch=watch, stop=stop)
     except HeldError:
         raise  # another process uses the folder: invalid input, exit code 2
-    except FileError as problem:  # the disk failed: not invalid input
+    except (FileError, LostProcessError) as problem:  # the disk or a cluster: not invalid input
         print_error(str(problem))
         raise typer.Exit(CHECK_FAILED) from None
     if result is None:

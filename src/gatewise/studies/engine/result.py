@@ -531,7 +531,13 @@ class StudyResult:
         return final, by_rate
 
     def resolution(self, block: Block) -> float:
-        """Return the weight of one test example in an accuracy; 0 if it is not known."""
+        """Return the smallest step of the metric: what was stated, or one test example.
+
+        0 if it is not known.
+        """
+        stated = self.content.get("resolution")
+        if isinstance(stated, int | float):
+            return float(stated)
         if not self.display.in_points or bare_metric(self.metric) not in ACCURACIES:
             return 0.0
         most = 0

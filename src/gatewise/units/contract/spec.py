@@ -35,6 +35,16 @@ SPAN_TARGETS = (
     "identity",
     "abs",
 )  # functions that `spans` may name
+# What it means that a unit is on for a response x, with output y. A gate is on a scale from 0,
+# where the unit passes least, to 1, where it passes most.
+ON = (
+    "x > 0",
+    "x > 0, x < 0",  # two outputs for each response, each on for one sign
+    "gate > 1/2",
+    "y = x",
+    "similarity >= threshold",
+    "no gate",
+)
 # What a unit may need: the number of channels, 2-d feature maps, or input channels that are
 # divisible by `pieces`.
 NEEDS = (
@@ -151,6 +161,8 @@ class Unit:
     limits: Limits | Callable[..., Limits]
     # By dtype name.
     error: Mapping[str, Promise]
+    # What "on" means, out of ON.
+    on: str = "gate > 1/2"
     # Keys of PAPERS.
     studied_in: tuple[str, ...] = ()
     # Output channels per input channel.
@@ -375,6 +387,8 @@ def _check_facts(spec: Unit) -> None:
         )
     if spec.family not in FAMILIES:
         raise refuse("unknown family", spec.family, ", ".join(FAMILIES))
+    if spec.on not in ON:
+        raise refuse("unknown meaning of on", spec.on, "; ".join(ON))
     for names, known, what in (
         (spec.studied_in, PAPERS, "paper"),
         (spec.needs, NEEDS, "need"),
