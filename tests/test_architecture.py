@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "gatewise"
 
 ROWS = (
     {"errors", "words"},
-    {"files", "native", "stats", "units"},
+    {"devices", "files", "native", "stats", "units"},
     {"fused"},
     {"layers", "graph", "testing"},
     {"models", "surgery", "analysis", "data"},

@@ -61,6 +61,7 @@ if _TYPE_CHECKING:
     from gatewise.studies import Study as Study
     from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
+    from gatewise.studies import compare_records as compare_records
     from gatewise.surgery import deploy as deploy
     from gatewise.surgery import from_pretrained as from_pretrained
     from gatewise.surgery import load_swaps as load_swaps
@@ -133,6 +134,7 @@ _NAMES = {
         "Study",
         "TransformersRecorder",
         "compare",
+        "compare_records",
     ),
     "surgery": (
         "deploy",

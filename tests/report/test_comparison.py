@@ -2,17 +2,20 @@
 
 import copy
 import json
+import math
 import random
 import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from report.made_study import BACKBONES, UNITS, made_study, write_study
+from report.made_study import BACKBONES, UNITS, made_study, made_tuned_study, write_study
 from report.parsed import Node, parse, rows
 
 from gatewise.errors import GatewiseError
 from gatewise.report.comparison import comparison_page, write_comparison
+from gatewise.report.comparison.findings import read_findings
+from gatewise.report.comparison.page import comparison_sheet
 from gatewise.studies.engine import Study
 
 PAYLOADS = (
@@ -270,8 +273,10 @@ def kinds(page: Node) -> set[tuple[str, tuple[str, ...]]]:
     return {(node.tag, tuple(sorted(node.attributes))) for node in page.walk()}
 
 
-KNOWN = kinds(parse(comparison_page(made_study(3)))) | kinds(
-    parse(comparison_page(made_study(6, troubles=False)))
+KNOWN = (
+    kinds(parse(comparison_page(made_study(3))))
+    | kinds(parse(comparison_page(made_study(6, troubles=False))))
+    | kinds(parse(comparison_page(made_tuned_study(3))))
 )
 
 
@@ -329,12 +334,19 @@ def each_field(result: dict[str, Any]) -> list[tuple]:
     ]
 
 
+def whole() -> dict[str, Any]:
+    """A study with everything that a page can show: tuned, with a margin, and left-out units."""
+    left_out = [{"unit": "psc", "backbone": "mlp", "data": "digits", "reason": "does not fit"}]
+    damaged = [{"key": "00", "problem": "cut off"}]
+    return made_tuned_study(3) | {"left_out": left_out, "damaged": damaged, "margin": 0.005}
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("path", each_field(few()), ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize("path", each_field(whole()), ids=lambda path: ".".join(map(str, path)))
 def test_hostile_text_in_each_single_field_adds_nothing(path):
     """Some fields then make no sense, and are refused in words."""
     for payload in PAYLOADS[:2]:
-        result = copy.deepcopy(few())
+        result = copy.deepcopy(whole())
         place = result
         for step in path[:-1]:
             place = place[step]
@@ -343,6 +355,48 @@ def test_hostile_text_in_each_single_field_adds_nothing(path):
             nothing_added(comparison_page(result))
         except GatewiseError as refused:
             assert "report:" in str(refused) or "compare" in str(refused)
+
+
+def all_places(value: Any, path: tuple = ()) -> list[tuple]:
+    """Every place in the plain values: of lists, only the first entry."""
+    if isinstance(value, dict):
+        inside = [p for key, each in value.items() for p in all_places(each, (*path, key))]
+    elif isinstance(value, list) and value:
+        inside = all_places(value[0], (*path, 0))
+    else:
+        inside = []
+    return [path, *inside] if path else inside
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(None, marks=pytest.mark.thorough),
+        pytest.param("x", marks=pytest.mark.thorough),
+        *(
+            pytest.param(value, marks=pytest.mark.slow)
+            for value in (7, math.nan, [], {}, [None], {"a": 1})
+        ),
+    ],
+    ids=str,
+)
+def test_a_value_of_the_wrong_type_is_shown_or_refused_in_words(wrong):
+    """A study file can be edited by hand."""
+    study = whole()
+    for path in all_places(study):
+        result = copy.deepcopy(study)
+        place = result
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = wrong
+        try:
+            findings = read_findings(result)
+            findings.result.to_dict()
+            comparison_sheet(findings, None, {})
+        except GatewiseError:
+            pass
+        except Exception as problem:
+            raise AssertionError(f"{path} = {wrong!r}") from problem
 
 
 @pytest.mark.slow

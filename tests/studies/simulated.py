@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gatewise.files import disk
+from gatewise.report import comparison_page
 from gatewise.studies.engine import Study, cell_work, read_study, run_study, runner, status
 from gatewise.studies.engine.executors import Event, OnEvent, Retries
 from gatewise.train import StopSignal
@@ -122,7 +123,7 @@ def study_of(cells: int) -> Study:
         "recipe": {"epochs": EPOCHS},
         "tune": False,
     }
-    return Study.of({name: value for name, value in table.items() if name != "tune"}, name="grown")
+    return Study.of(table, name="grown")
 
 
 @contextmanager
@@ -161,11 +162,16 @@ def measure(cells: int, workers: int, folder: Path) -> dict[str, float]:
         "journal_bytes": (folder / "journal.jsonl").stat().st_size,
     }
     del result
-    for name, action in (("status", status), ("read", read_study)):
+    for name, action in (("status", status), ("read", read_study), ("page", write_page)):
         begin = time.perf_counter()
         action(folder)
         answer[f"{name}_seconds"] = time.perf_counter() - begin
-    return answer
+    return {name: round(value, 2) for name, value in answer.items()}
+
+
+def write_page(folder: Path) -> None:
+    page = comparison_page(read_study(folder))
+    (folder / "report.html").write_text(page)
 
 
 if __name__ == "__main__":

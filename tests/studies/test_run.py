@@ -14,8 +14,8 @@ from small_studies import small_study, without_times
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
-from gatewise.stats import compare_paired
-from gatewise.studies.engine import RunOptions, StudyFolder, Worker, read_study, run_study, status
+from gatewise.stats import compare_runs
+from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
 HERE = RunOptions(on="here")
@@ -149,33 +149,6 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp
     assert not any(Path(f"/proc/{event.worker}").exists() for event in events)  # and none is left
 
 
-@pytest.mark.thorough
-def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatch):
-    give, chosen = Worker.give, []
-
-    def deadly(worker, task) -> None:
-        chosen.append(task.key)
-        give(worker, task)
-        if task.key == chosen[0]:
-            kill(worker.name)
-
-    monkeypatch.setattr(Worker, "give", deadly)
-    study = small_study(seeds=1, units=["relu", "elu"])
-    found = run_study(study, tmp_path / "s", RunOptions(workers=1, threads=1, tries=2))
-    bad = [record for record in found.records if record["status"] == "failed"]
-    assert [record["key"] for record in bad] == chosen[:1] and chosen.count(chosen[0]) == 2
-    assert bad[0]["reason"] == "the worker process was ended by signal 9 (tried 2 times)"
-    assert len(found.records) == 4
-    monkeypatch.undo()
-    assert (
-        len(run_study(study, tmp_path / "s", HERE).to_dict()["not_finished"]) == 1
-    )  # it is not tried again
-    again = run_study(
-        study, tmp_path / "s", RunOptions(on="here", retry_failed=True)
-    )  # unless one asks for it
-    assert {record["status"] for record in again.records} == {"finished"}
-
-
 def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypatch):
     from gatewise.studies.engine import cell_work
 
@@ -201,7 +174,7 @@ def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypat
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
+def test_a_run_that_diverges_is_a_result(tmp_path):
     recipe = {
         "epochs": 2,
         "batch": 20,
@@ -211,9 +184,9 @@ def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
     found = run_study(small_study(recipe=recipe, seeds=1), tmp_path / "s", HERE)
     assert {record["status"] for record in found.records} == {"diverged"}
     assert all("the loss" in record["reason"] for record in found.records)
-    with pytest.raises(ArgumentError, match="the baseline has no finished run"):
-        found.compare("conv")
-    assert found.to_dict()["blocks"][0]["comparison"] is None
+    for difference in found.compare("conv").differences:
+        assert (difference.verdict, difference.diverged) == ("undecided", 1)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):
@@ -240,7 +213,15 @@ def test_comparisons_are_those_of_the_runs_own_files(done):
         unit = results[cell["backbone"]].setdefault(cell["unit"], {})
         unit[cell["seed"]] = result["metrics"]["test_accuracy"]
     for backbone, values in results.items():
-        assert done.compare(backbone) == compare_paired(values, "relu")
+        comparison = done.compare(backbone)
+        for unit in values.keys() - {"relu"}:
+            ours = comparison[unit]
+            two = {name: values[name] for name in ("relu", unit)}
+            resolution = done.resolution(done.blocks[list(results).index(backbone)])
+            again = compare_runs(
+                two, "relu", comparisons=comparison.comparisons, resolution=resolution
+            )[unit]
+            assert (ours.interval, ours.p, ours.verdict) == (again.interval, again.p, again.verdict)
     with pytest.raises(ArgumentError, match="one backbone, data set and recipe is needed"):
         done.compare()
 

@@ -14,7 +14,7 @@ from gatewise.files.failure import damaged, explained, show
 from gatewise.files.journal_lines import LineError, Lines, read_lines, write_line
 
 log = logging.getLogger("gatewise.files")
-TAIL = 1 << 12  # bytes at the end that usually hold the last lines
+TAIL = 1 << 10  # bytes at the end that usually hold the last lines
 BLOCK = 1 << 16  # bytes at the end that are read back first
 
 

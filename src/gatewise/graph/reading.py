@@ -9,6 +9,7 @@ from torch import nn
 
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
+from gatewise.graph.eager import cache_settings
 from gatewise.graph.relations import consumers, producers
 from gatewise.graph.roles import role_of
 from gatewise.graph.sites import Found, Site, activation_sites
@@ -94,6 +95,8 @@ def find_sites(
     args, kwargs = split_example(example)
     readings: dict[str, Reading] = {}
     notes: list[str] = []
+    if cache_settings(model):
+        notes.append("use_cache was False while the model was read and compared, and is True again")
     for mode in modes:
         graph = _read(model, args, kwargs, mode, notes)
         if graph is not None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.graph.eager import run_eagerly
 
 # Dictionaries of hooks that a module, or a parameter, may have.
 MODULE_HOOKS = (
@@ -37,7 +38,7 @@ def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
     state of Python, of numpy, of torch on the devices of the model, and of generators that modules
     hold. Hooks that were added meanwhile are removed. Inside the context ``.grad`` of every
     parameter is ``None``, so that a backward pass does not add to the user's gradients. Values of
-    parameters are not copied.
+    parameters are not copied. The model runs as plain code meanwhile, see :func:`run_eagerly`.
 
     Args:
         model: the model.
@@ -50,7 +51,8 @@ def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
     check_not_lazy(model)
     state = _ModelState(model, buffers=buffers)
     try:
-        yield
+        with run_eagerly(model):
+            yield
     finally:
         state.restore()
 

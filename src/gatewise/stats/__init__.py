@@ -5,6 +5,8 @@ from gatewise.stats.blocks import PairDifference as PairDifference
 from gatewise.stats.blocks import PooledDifference as PooledDifference
 from gatewise.stats.blocks import compare_pairs as compare_pairs
 from gatewise.stats.blocks import pool_blocks as pool_blocks
+from gatewise.stats.checks import check_number as check_number
+from gatewise.stats.checks import check_whole as check_whole
 from gatewise.stats.claims import ClaimEvidence as ClaimEvidence
 from gatewise.stats.claims import ClaimResult as ClaimResult
 from gatewise.stats.claims import Judgement as Judgement
@@ -19,12 +21,8 @@ from gatewise.stats.comparison import Difference as Difference
 from gatewise.stats.comparison import compare_runs as compare_runs
 from gatewise.stats.corrections import holm as holm
 from gatewise.stats.new_examples import NewExamples as NewExamples
-from gatewise.stats.paired import EXACT_UP_TO as EXACT_UP_TO
 from gatewise.stats.paired import PairedDifference as PairedDifference
-from gatewise.stats.paired import compare_paired as compare_paired
-from gatewise.stats.paired import interval as interval
 from gatewise.stats.paired import paired_difference as paired_difference
-from gatewise.stats.paired import smallest_p as smallest_p
 from gatewise.stats.power import detectable_difference as detectable_difference
 from gatewise.stats.power import plan_seeds as plan_seeds
 from gatewise.stats.power import safe_spread as safe_spread

@@ -82,7 +82,9 @@ class PairComparison:
         for pair in here:
             if pair.better:
                 beaten.add(pair.second if pair.better == pair.first else pair.first)
-        names = dict.fromkeys(name for pair in here for name in (pair.first, pair.second))
+        names: dict[str, None] = {}
+        for pair in here:
+            names.update({pair.first: None, pair.second: None})
         return [name for name in names if name not in beaten]
 
 
@@ -116,7 +118,7 @@ class PooledDifference:
 
 
 def compare_pairs(
-    blocks: Mapping[Hashable, Any],
+    blocks: Mapping[Any, Any],
     *,
     chosen: Mapping[Hashable, Mapping[str, float]] | None = None,
     grid: Sequence[float] | None = None,
@@ -163,7 +165,7 @@ def compare_pairs(
 
 
 def pool_blocks(
-    blocks: Mapping[Hashable, Any],
+    blocks: Mapping[Any, Any],
     baseline: str,
     *,
     chosen: Mapping[Hashable, Mapping[str, float]] | None = None,
@@ -193,8 +195,16 @@ def pool_blocks(
         One row per method that has an interval in at least three blocks.
     """
     _check_blocks(blocks, "pool_blocks")
-    names = dict.fromkeys(name for results in blocks.values() for name in results)
-    names.pop(baseline, None)
+    names: dict[str, None] = {}
+    for results in blocks.values():
+        names.update(dict.fromkeys(results))
+    if not isinstance(baseline, Hashable) or baseline not in names:
+        raise ArgumentError(
+            "pool_blocks: the baseline has no results",
+            got=baseline,
+            allowed=", ".join(map(str, names)),
+        )
+    names.pop(baseline)
     rules = make_rules(len(names), level, higher_is_better, margin, None, resolution, paired)
     rows = []
     for name in names:
@@ -277,13 +287,15 @@ def _mean_of(estimates: Sequence[Estimate]) -> Estimate:
 
 def _check_blocks(blocks: Any, where: str) -> None:
     """Raise unless blocks map to results."""
-    if not isinstance(blocks, Mapping) or not all(
-        isinstance(results, Mapping) for results in blocks.values()
-    ):
-        raise ArgumentError(
-            f"{where}: blocks must map each block to the results of its methods",
-            got=type(blocks).__name__,
-        )
+    results = list(blocks.values()) if isinstance(blocks, Mapping) else [None]
+    for methods in results:
+        values = list(methods.values()) if isinstance(methods, Mapping) else [None]
+        for runs in values:
+            if not isinstance(runs, Mapping):
+                raise ArgumentError(
+                    f"{where}: blocks must map every block to {{method: {{seed: value}}}}",
+                    got=type(blocks).__name__,
+                )
 
 
 def _chosen_in(chosen: Any, block: Hashable) -> Mapping[str, float]:

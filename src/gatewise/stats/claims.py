@@ -14,8 +14,10 @@ from enum import Enum
 from itertools import combinations, pairwise
 from typing import Any
 
+import numpy as np
+
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import check_level, check_number, check_whole, is_number
+from gatewise.stats.checks import check_level, check_number, check_whole, is_finite
 from gatewise.stats.comparison import (
     Rules,
     Seeds,
@@ -231,7 +233,7 @@ def judge_trend(
         return ClaimResult(Judgement.NOT_TESTED, reason=reason)
     places = sorted(table[0])
     slopes = [_slope(values, places, resolution) for values in table]
-    slope = _Gap("slope", slopes if rises else [one.reversed() for one in slopes])
+    slope = _Gap("slope", slopes if rises else list(map(Estimate.reversed, slopes)))
     steps = [_step(table, one, other, rules) for one, other in pairwise(places)]
     later = [_step(table, one, other, rules) for one, other in combinations(places, 2)]
     fallen = any(gap.high(level / len(later)) < -margin for gap in later)
@@ -256,9 +258,16 @@ def judge_everywhere(results: Sequence[ClaimResult]) -> ClaimResult:
     every = list(results)
     if not every or not all(isinstance(one, ClaimResult) for one in every):
         raise ArgumentError("judge_everywhere: a list of judged claims is needed", got=results)
-    evidence = tuple(part for one in every for part in one.evidence)
-    sizes = [one.detectable for one in every if one.detectable is not None]
-    judgements = {one.judgement for one in every}
+    evidence: list[ClaimEvidence] = []
+    sizes: list[float] = []
+    judgements: set[Judgement] = set()
+    reason = ""
+    for one in every:
+        evidence += one.evidence
+        judgements.add(one.judgement)
+        reason = reason or one.reason
+        if one.detectable is not None:
+            sizes.append(one.detectable)
     judgement = Judgement.UNDECIDED
     for candidate in (Judgement.CONTRADICTED, Judgement.NOT_TESTED):
         if candidate in judgements:
@@ -266,10 +275,9 @@ def judge_everywhere(results: Sequence[ClaimResult]) -> ClaimResult:
             break
     if judgements == {Judgement.SUPPORTED}:
         judgement = Judgement.SUPPORTED
-    reason = next((one.reason for one in every if one.reason), "")
     if judgement is not Judgement.NOT_TESTED:
         reason = ""
-    return ClaimResult(judgement, evidence, max(sizes, default=None), reason)
+    return ClaimResult(judgement, tuple(evidence), max(sizes, default=None), reason)
 
 
 @dataclass(frozen=True)
@@ -333,7 +341,7 @@ def _gap(name: str, ours: Any, theirs: Any, rules: Rules, where: str) -> "_Gap |
     if estimates[0].n < 3:
         return "fewer than three seeds in common"
     if not rules.higher_is_better:
-        estimates = [one.reversed() for one in estimates]
+        estimates = list(map(Estimate.reversed, estimates))
     return _Gap(name, estimates)
 
 
@@ -344,17 +352,17 @@ def _values(values: Any, where: str) -> Seeds:
     return check_seeds(values, where)
 
 
-def _by_level(levels: Any, rules: Rules) -> tuple[list[dict[float, Seeds]], str]:
+def _by_level(levels: Any, rules: Rules) -> tuple[list[Mapping[float, Seeds]], str]:
     """Return values by level and seed, without and with diverged runs, or why not tested."""
     _check_mapping(levels, "judge_trend: levels")
     values: dict[float, Seeds] = {}
     for place, runs in levels.items():
-        if not (is_number(place) and math.isfinite(place)):
+        if not is_finite(place):
             raise ArgumentError("judge_trend: a level is not a number", got=place)
         values[place] = _values(runs, f"judge_trend: level {place:g}")
     if len(values) < 2:
         return [], "fewer than two levels"
-    shared = set.intersection(*(set(runs) for runs in values.values()))
+    shared = set.intersection(*map(set, values.values()))
     worst = worst_value(list(values.values()), rules)
     whole: set[Hashable] = set()
     for seed in shared:
@@ -380,12 +388,13 @@ def _by_level(levels: Any, rules: Rules) -> tuple[list[dict[float, Seeds]], str]
 def _slope(values: Mapping[float, Seeds], places: Sequence[float], resolution: float) -> Estimate:
     """Estimate the slope over x by its value in each seed."""
     center = mean(places)
-    size = math.fsum((place - center) ** 2 for place in places)
+    offsets = np.array(places, dtype=np.float64) - center
+    size = float(offsets @ offsets)
     slopes = []
     for seed in values[places[0]]:
-        slopes.append(math.fsum((place - center) * values[place][seed] for place in places) / size)
+        slopes.append(float(offsets @ [values[place][seed] for place in places]) / size)
     # One step of the metric at one end of the levels changes the slope by this much.
-    step = resolution * max(abs(place - center) for place in places) / size
+    step = resolution * float(np.abs(offsets).max()) / size
     return of_pairs(slopes, resolution=step)
 
 

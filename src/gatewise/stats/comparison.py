@@ -31,7 +31,7 @@ ON_DIVERGED = "depends on what a diverged run is worth"
 ON_NORMALITY = "depends on normality"
 UNEQUAL_GROUPS = "spreads and numbers of runs differ by more than a factor of two"
 
-Seeds = Mapping[Hashable, float]
+Seeds = Mapping[Any, float]
 Results = Mapping[str, Seeds]
 
 
@@ -178,7 +178,7 @@ def compare_runs(
     comparisons: int | None = None,
     resolution: float = 0.0,
     paired: bool | None = None,
-    correct: Mapping[str, Mapping[Hashable, Any]] | None = None,
+    correct: Mapping[str, Mapping[Any, Any]] | None = None,
 ) -> Comparison:
     """Compare every method's runs with the baseline's.
 
@@ -233,7 +233,7 @@ def compare_runs(
     return summarise(baseline, base, rules, differences)
 
 
-def check_results(results: Any, baseline: Any, where: str) -> dict[str, dict[Hashable, float]]:
+def check_results(results: Any, baseline: Any, where: str) -> dict[str, dict[Any, float]]:
     """Return the results as plain numbers, or raise.
 
     Args:
@@ -256,11 +256,11 @@ def check_results(results: Any, baseline: Any, where: str) -> dict[str, dict[Has
     return {name: check_seeds(values, f"{where}: {name}") for name, values in results.items()}
 
 
-def check_seeds(values: Any, where: str) -> dict[Hashable, float]:
+def check_seeds(values: Any, where: str) -> dict[Any, float]:
     """Return values by seed as floats, without the missing ones; raise if one is not a number."""
     if not isinstance(values, Mapping):
         raise ArgumentError(f"{where}: values by seed must be a mapping", got=type(values).__name__)
-    numbers: dict[Hashable, float] = {}
+    numbers: dict[Any, float] = {}
     for seed, value in values.items():
         if value is None:
             continue
@@ -357,8 +357,8 @@ def decide(
     if not (math.isfinite(low) and math.isfinite(high)):
         missing = (math.nan, math.nan)
         return Decision(missing, alone, math.nan, 1.0, UNDECIDED)
-    above = max(estimate.p_above() for estimate in lower)
-    below = max(estimate.p_below() for estimate in upper)
+    above = max(map(Estimate.p_above, lower))
+    below = max(map(Estimate.p_below, upper))
     p = min(1.0, 2 * min(above, below))
     outside = low > 0 or high < 0
     p_corrected = min(1.0, rules.comparisons * p)
@@ -472,7 +472,7 @@ def _hull(
     return min(lows), max(highs)
 
 
-def _finished(runs: Seeds) -> dict[Hashable, float]:
+def _finished(runs: Seeds) -> dict[Any, float]:
     """Return the runs that did not diverge."""
     return {seed: value for seed, value in runs.items() if math.isfinite(value)}
 
@@ -526,7 +526,7 @@ def _as_float(value: Any) -> float:
         return math.inf
 
 
-def _per_example(correct: Any, where: str) -> Mapping[str, Mapping[Hashable, Any]]:
+def _per_example(correct: Any, where: str) -> Mapping[str, Mapping[Any, Any]]:
     """Return right and wrong by method, checked to be mappings."""
     if correct is None:
         return {}

@@ -11,6 +11,7 @@ import functools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -113,8 +114,8 @@ def t_tail(value: float, freedom: float) -> float:
 
 
 def estimate(
-    ours: Mapping[Hashable, float],
-    theirs: Mapping[Hashable, float],
+    ours: Mapping[Any, float],
+    theirs: Mapping[Any, float],
     *,
     resolution: float = 0.0,
     paired: bool | None = None,
@@ -154,7 +155,7 @@ def of_pairs(
             differences. By default the largest difference.
     """
     n = len(gaps)
-    largest = max((abs(gap) for gap in gaps), default=0.0)
+    largest = max(map(abs, gaps), default=0.0)
     rounding = ROUNDING * (largest if scale is None else scale)
     spread = spread_of(gaps) if n > 1 else math.nan
     flat = n >= FEWEST and resolution == 0 and spread <= rounding
@@ -175,7 +176,7 @@ def of_pairs(
 
 def spread_of(values: Sequence[float]) -> float:
     """Return the standard deviation, scaled so that squares neither overflow nor vanish."""
-    largest = max(abs(value) for value in values)
+    largest = max(map(abs, values))
     if largest == 0:
         return 0.0
     return largest * standard_deviation([value / largest for value in values])
@@ -198,8 +199,8 @@ def _welch(ours: Sequence[float], theirs: Sequence[float], resolution: float) ->
 
 
 def _overlapping(
-    ours: Mapping[Hashable, float],
-    theirs: Mapping[Hashable, float],
+    ours: Mapping[Any, float],
+    theirs: Mapping[Any, float],
     shared: Sequence[Hashable],
     resolution: float,
 ) -> Estimate:
@@ -234,7 +235,7 @@ def _two_spreads(
 
     They are NaN if no run differs from another of its group and the resolution is not known.
     """
-    rounding = ROUNDING * max(abs(value) for value in [*ours, *theirs])
+    rounding = ROUNDING * max(map(abs, [*ours, *theirs]))
     first = spread_of(ours)
     second = spread_of(theirs)
     if resolution == 0 and max(first, second) <= rounding:

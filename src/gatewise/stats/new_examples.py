@@ -7,7 +7,7 @@ random.
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +44,10 @@ class NewExamples:
 
 
 def for_new_examples(
-    ours: Mapping[Hashable, Any],
-    theirs: Mapping[Hashable, Any],
-    our_values: Mapping[Hashable, float],
-    their_values: Mapping[Hashable, float],
+    ours: Mapping[Any, Any],
+    theirs: Mapping[Any, Any],
+    our_values: Mapping[Any, float],
+    their_values: Mapping[Any, float],
     alpha: float,
     verdict: str,
     higher_is_better: bool,

@@ -129,6 +129,8 @@ def plan_seeds(
     Returns:
         Both numbers; None if more than a million seeds are needed.
     """
+    _check(spread, level, power, comparisons, "plan_seeds")
+    check_number(effect, "plan_seeds: effect", above=0)
     safe = safe_spread(spread, n)
     if not _enough(MOST_SEEDS, effect / safe if safe else math.inf, level / comparisons, power):
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import check_level, check_number
+from gatewise.stats.checks import check_level, check_number, takes_numbers
 
 # Data sets: with fewer, Friedman's and Nemenyi's tests can hardly reject anything. Networks on one
 # data set are not independent blocks.
@@ -25,6 +25,7 @@ class Ranking:
     critical_difference: float  # Nemenyi's; infinite if there are too few blocks
 
 
+@takes_numbers
 def enough_to_rank(data_sets: Iterable[Hashable]) -> bool:
     """Return whether blocks on these data sets are enough for ranks to be shown.
 
@@ -34,6 +35,7 @@ def enough_to_rank(data_sets: Iterable[Hashable]) -> bool:
     return len(set(data_sets)) >= FEWEST_DATA_SETS
 
 
+@takes_numbers
 def rank(
     blocks: Sequence[Mapping[str, float]], *, level: float = 0.05, higher_is_better: bool = True
 ) -> Ranking:
@@ -81,6 +83,7 @@ def rank(
     return Ranking(means, n, p, critical)
 
 
+@takes_numbers
 def rank_trend(values: Sequence[float]) -> tuple[float, float]:
     """Return Spearman's rank correlation of the values with their place, and its p-value."""
     from scipy import stats

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import is_number
+from gatewise.stats.checks import is_finite
 from gatewise.stats.comparison import (
     UNDECIDED,
     Comparison,
@@ -53,7 +53,7 @@ def compare_tuned_runs(
     comparisons: int | None = None,
     resolution: float = 0.0,
     paired: bool | None = None,
-    correct: Mapping[str, Mapping[float, Mapping[Hashable, Any]]] | None = None,
+    correct: Mapping[str, Mapping[float, Mapping[Any, Any]]] | None = None,
 ) -> Comparison:
     """Compare methods at their chosen learning rates. See Note [Confirmed differences].
 
@@ -133,7 +133,9 @@ def needs_confirmation(
             continue
         verdict = study.decide(name, rules).verdict
         tested = {"better": baseline, "worse": name}.get(verdict)
-        for rate in study.neighbours(tested) if tested else ():
+        if tested is None:
+            continue
+        for rate in study.neighbours(tested):
             if not study.complete(tested, rate):
                 needed[tested, rate] = None
     return list(needed)
@@ -231,7 +233,9 @@ class _Study:
         self, name: str, rules: Rules
     ) -> tuple[list[Estimate], list[Estimate], list[Estimate]]:
         """Return the estimates at the chosen rates, over the baseline's rates, and over our own."""
-        groups = [runs for rates in self.values.values() for runs in rates.values()]
+        groups: list[Seeds] = []
+        for rates in self.values.values():
+            groups += rates.values()
         worst = worst_value(groups, rules)
         ours = self.final(name)
         theirs = self.final(self.baseline)
@@ -304,15 +308,17 @@ def _new_examples(
     known = [one for one in judged if one is not None]
     if len(known) < len(judged):
         return None
-    lows = [one.interval[0] for one in known]
-    highs = [one.interval[1] for one in known]
     verdict = known[0].verdict
-    if any(one.verdict != verdict for one in known):
-        verdict = UNDECIDED
-    return replace(known[0], verdict=verdict, interval=(min(lows), max(highs)))
+    low, high = known[0].interval
+    for one in known[1:]:
+        low = min(low, one.interval[0])
+        high = max(high, one.interval[1])
+        if one.verdict != verdict:
+            verdict = UNDECIDED
+    return replace(known[0], verdict=verdict, interval=(low, high))
 
 
-def _at(correct: Mapping[str, Any], name: str, rate: float) -> Mapping[Hashable, Any]:
+def _at(correct: Mapping[str, Any], name: str, rate: float) -> Mapping[Any, Any]:
     """Return right and wrong by seed of a method at a rate; empty if there is none."""
     by_rate = correct.get(name, {})
     by_seed = by_rate.get(rate, {}) if isinstance(by_rate, Mapping) else {}
@@ -321,6 +327,7 @@ def _at(correct: Mapping[str, Any], name: str, rate: float) -> Mapping[Hashable,
 
 def _read(results: Any, chosen: Any, baseline: Any, grid: Any, where: str) -> _Study:
     """Return the results as plain numbers, or raise."""
+    label: Any = baseline
     for name, value in (("results", results), ("chosen", chosen)):
         if not isinstance(value, Mapping):
             raise ArgumentError(f"{where}: {name} must be a mapping", got=type(value).__name__)
@@ -341,19 +348,19 @@ def _read(results: Any, chosen: Any, baseline: Any, grid: Any, where: str) -> _S
         for rate, by_seed in by_rate.items():
             _check_rate(rate, f"{where}: {name}")
             values[name][rate] = check_seeds(by_seed, f"{where}: {name} at {rate:g}")
-        if name not in chosen or not values[name].get(chosen[name]):
+        if not is_finite(chosen.get(name)) or not values[name].get(chosen[name]):
             raise ArgumentError(
                 f"{where}: {name} has no results at its chosen learning rate",
                 got=chosen.get(name),
                 allowed=", ".join(f"{rate:g}" for rate in values[name]),
             )
-    return _Study(values, chosen, baseline, _grid(values, grid, where))
+    return _Study(values, chosen, label, _grid(values, grid, where))
 
 
 def _grid(values: Mapping[str, Rates], grid: Any, where: str) -> list[float]:
     """Return the learning rates in order; by default all that have results."""
     if grid is None:
-        return sorted({rate for by_rate in values.values() for rate in by_rate})
+        return sorted(set().union(*values.values()))
     if isinstance(grid, str | Mapping) or not hasattr(grid, "__iter__"):
         raise ArgumentError(f"{where}: grid must be a list of learning rates", got=grid)
     rates = list(grid)
@@ -364,5 +371,5 @@ def _grid(values: Mapping[str, Rates], grid: Any, where: str) -> list[float]:
 
 def _check_rate(rate: Any, where: str) -> None:
     """Raise unless a learning rate is a positive number."""
-    if not (is_number(rate) and math.isfinite(rate) and rate > 0):
+    if not (is_finite(rate) and rate > 0):
         raise ArgumentError(f"{where}: a learning rate is not a number above 0", got=rate)

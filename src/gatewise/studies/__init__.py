@@ -53,7 +53,10 @@ from gatewise.studies.engine import rows_of as rows_of
 from gatewise.studies.engine import run_study as run_study
 from gatewise.studies.engine import status as status
 from gatewise.studies.engine import title_of as title_of
+from gatewise.studies.recorders import OptunaObjective as OptunaObjective
 from gatewise.studies.recorders import Recorder as Recorder
+from gatewise.studies.records import compare_records as compare_records
+from gatewise.studies.records import comparison_csv as comparison_csv
 
 
 def __getattr__(name: str) -> object:

@@ -1,5 +1,10 @@
 """Training: recipes as data, one loop, and checkpoints that resume to the same bits."""
 
+from gatewise.devices import DEVICE_VARIABLE as DEVICE_VARIABLE
+from gatewise.devices import describe_device as describe_device
+from gatewise.devices import find_device as find_device
+from gatewise.devices import move as move
+from gatewise.devices import place_model as place_model
 from gatewise.train.config import CheckedOptions as CheckedOptions
 from gatewise.train.config import Epochs as Epochs
 from gatewise.train.config import HoldOut as HoldOut
@@ -22,10 +27,6 @@ from gatewise.train.config import read_text as read_text
 from gatewise.train.config import recipes as recipes
 from gatewise.train.config import run_config as run_config
 from gatewise.train.config import torch_optimisers as torch_optimisers
-from gatewise.train.devices import describe_device as describe_device
-from gatewise.train.devices import find_device as find_device
-from gatewise.train.devices import move as move
-from gatewise.train.devices import place_model as place_model
 from gatewise.train.loop import AtEpochs as AtEpochs
 from gatewise.train.loop import BatchSource as BatchSource
 from gatewise.train.loop import Checkpoints as Checkpoints

@@ -274,8 +274,8 @@ def _on_lost_image(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     steps = ", ReLU and pooling" if facts["pooled"] else " and ReLU"
     text = (
         f"An image rebuilt from what {layer_name(layer)}{steps} pass on is off by "
-        f"{percentage(relu)} of its norm; with CReLU, by {percentage(crelu)}. `--preserve` swaps "
-        "in CReLU without changing the network's outputs, and training can use the other sign."
+        f"{percentage(relu)} of its norm; with CReLU, by {percentage(crelu)}. The command "
+        "swaps in CReLU without changing the outputs, so that training can use the other sign."
     )
     by_relu = facts["per_image"][f"relu{pooled}"]
     by_crelu = facts["per_image"][f"crelu{pooled}"]
@@ -288,7 +288,7 @@ def _on_lost_image(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     return Advice(
         title=f"{place} drops much of the image",
         effect=f"{percentage(relu)} → {percentage(crelu)}",
-        effect_of="error of the rebuilt image, if both signs are kept",
+        effect_of="image error, if both signs are kept",
         text=text,
         evidence=evidence,
         strength=FAIR if min(by_relu) > max(by_crelu) else WEAK,

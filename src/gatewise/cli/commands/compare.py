@@ -10,6 +10,7 @@ from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import (
     DataFolder,
     DataOptions,
+    Device,
     Epochs,
     Json,
     RecipeChanges,
@@ -148,6 +149,7 @@ def compare(
     on: On = "local",
     workers: Workers = 0,
     threads: Threads = 0,
+    device: Device = "cpu",
     gpus_per_cell: GpusPerCell = 0.0,
     shard: Shard = None,
     tries: Tries = 3,
@@ -194,6 +196,7 @@ def compare(
         on=on,
         workers=workers,
         threads=threads,
+        device=device,
         gpus_per_cell=gpus_per_cell,
         shard=shard,
         tries=tries,

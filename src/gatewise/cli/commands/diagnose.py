@@ -8,8 +8,10 @@ import typer
 from typer.core import TyperCommand
 
 from gatewise.cli.options import (
+    OTHER_DATA,
     DataFolder,
     DataRequest,
+    Device,
     Input,
     Json,
     KeptAnswers,
@@ -158,6 +160,7 @@ def diagnose(
     memory: Memory = 2.0,
     seconds: Seconds = 15.0,
     checkpoints: Checkpoints = None,
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Measure what the activations of a model do, and give advice.
@@ -213,7 +216,7 @@ def diagnose(
         data_options = ""
     kept = KeptAnswers(
         out,
-        [model, settings, data_options, input, examples, memory, seconds],
+        [model, settings, data, data_options, input, examples, memory, seconds],
         [model.rpartition(":")[0], *(data or []), *filter(None, [weights]), *files],
     )
     finished = kept.read()
@@ -230,6 +233,7 @@ def diagnose(
                 memory=int(memory * 2**30),
                 seconds=seconds,
                 checkpoints=files,
+                device=None if device == "cpu" else device,
                 real=inputs.real,
                 about=inputs.about,
                 preprocessing=inputs.preprocessing,
@@ -237,7 +241,7 @@ def diagnose(
                 name=model,
                 progress=watch,
                 reference=_reference(model, weights, input, set, inputs),
-                data_options=data_options or "--data DATA",
+                data_options=data_options or f"--data {OTHER_DATA}",
                 finished=finished,
                 on_answer=kept.add,
             )

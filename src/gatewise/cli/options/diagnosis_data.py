@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_RANDOM = 100  # random inputs
 BATCH = 100
+OTHER_DATA = "YOUR_DATA"  # what the user replaces in a command
 ROW = 128  # tokens in a row of text
 STATED = "stated on the command line"
 NOT_KNOWN = "how the network was trained is not known"
@@ -86,8 +87,8 @@ class DataRequest:
 
     @property
     def options(self) -> str:
-        """The options with which another ``gatewise diagnose`` reads the same inputs."""
-        words = [word for name in self.names for word in ("--data", name)]
+        """The options with which ``gatewise diagnose`` reads more inputs in the same way."""
+        words = ["--data", OTHER_DATA]
         for flag, value in (
             ("--data-folder", self.folder),
             ("--size", self.size),
@@ -98,7 +99,7 @@ class DataRequest:
             ("--tokenizer", self.tokenizer),
         ):
             if value is not None:
-                words += [flag, str(value)]
+                words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
         if self.bgr:
             words.append("--bgr")
         if self.length != ROW:

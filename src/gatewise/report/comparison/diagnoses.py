@@ -1,6 +1,7 @@
 """Diagnoses of single runs on the page of a comparison: those that are in the folder of a run."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ def read_diagnoses(study: Path, keys: list[str]) -> dict[str, Mapping[str, Any]]
     """
     diagnoses: dict[str, Mapping[str, Any]] = {}
     for key in keys:
+        # Most runs have none. A look costs little, and a path is checked before it is read.
+        if not os.path.lexists(study / "cells" / key / RECORD):
+            continue
         try:
             path = confine(study, f"cells/{key}/{RECORD}")
             if not path.is_file() or path.stat().st_size > LARGEST:

@@ -1,7 +1,6 @@
 """The figures of a comparison: paired differences, differences against cost, learning curves."""
 
 import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from gatewise.report.charts import Chart, Forest, Interval, Mark, Panels, Series, colour_of
@@ -10,12 +9,13 @@ from gatewise.report.comparison.limits import (
     MOST_BLOCKS,
     MOST_DOTS,
     MOST_PANELS,
+    MOST_POINTS,
     MOST_UNITS,
     both_ends,
     shown_words,
     spread_out,
 )
-from gatewise.stats import Difference, PooledDifference
+from gatewise.stats import Difference, PooledDifference, mean, standard_deviation
 from gatewise.studies import (
     COST_WORDS,
     PlannedRun,
@@ -284,6 +284,7 @@ def curve_panels(block: Block, metric: str, factor: float, words: str) -> Panels
         factor: What a recorded value is multiplied with.
         words: The metric in words.
     """
+    seeds = max(len(runs) for runs in block.runs.values())
     names = [unit for unit in block.runs if unit != block.baseline]
     kept = [block.baseline, *spread_out(names, MOST_PANELS)]
     curves = {unit: mean_curve(block.runs[unit], metric, factor) for unit in kept}
@@ -291,8 +292,8 @@ def curve_panels(block: Block, metric: str, factor: float, words: str) -> Panels
         return None
     edges = []
     for points in curves.values():
-        for _, mean, spread in points:
-            edges += [mean - spread, mean + spread]
+        for _, middle, spread in points:
+            edges += [middle - spread, middle + spread]
     room = 0.04 * (max(edges) - min(edges)) or 1.0
     behind = _curve_series(block.baseline, curves[block.baseline], "light")
     charts = []
@@ -315,6 +316,7 @@ def curve_panels(block: Block, metric: str, factor: float, words: str) -> Panels
         f"{words} by epoch. Line: mean over seeds. Area: one standard deviation to each side. "
         f"Grey: {block.baseline}."
         f"{shown_words(len(kept) - 1, len(names), 'units')}"
+        f"{shown_words(min(seeds, MOST_DOTS), seeds, 'seeds per unit')}"
     )
     return Panels(block.name, about, charts)
 
@@ -334,16 +336,15 @@ def mean_curve(runs: Sequence[PlannedRun], metric: str, factor: float) -> list[C
             value = entry.get(metric)
             if isinstance(value, int | float) and math.isfinite(value):
                 values.setdefault(float(entry["epoch"]), []).append(factor * value)
+    common = [epoch for epoch, column in sorted(values.items()) if len(column) == len(finished)]
     points = []
-    for epoch, column in sorted(values.items()):
-        if len(column) == len(finished):
-            spread = statistics.stdev(column) if len(column) > 1 else 0.0
-            points.append((epoch, statistics.fmean(column), spread))
+    for epoch in spread_out(common, MOST_POINTS):
+        points.append((epoch, mean(values[epoch]), standard_deviation(values[epoch])))
     return points
 
 
 def _curve_series(name: str, points: Sequence[CurvePoint], colour: str) -> Series:
     """A mean curve with one standard deviation to each side."""
-    line = [(epoch, mean) for epoch, mean, _ in points]
-    band = [(mean - spread, mean + spread) for _, mean, spread in points]
+    line = [(epoch, middle) for epoch, middle, _ in points]
+    band = [(middle - spread, middle + spread) for _, middle, spread in points]
     return Series(name, line, band, colour=colour)

@@ -14,7 +14,9 @@ from typing import Any
 from gatewise.errors import ArgumentError
 from gatewise.stats import Comparison, Difference
 from gatewise.studies import Display, PlannedRun, StudyResult, block_names
+from gatewise.train import metric_mode
 
+PARTS = ("backbone", "data", "recipe")
 COSTS = ("parameters", "flops", "saved_bytes", "seconds")
 Place = tuple[str, str, str]  # backbone, data set, recipe
 
@@ -168,6 +170,7 @@ def _read(result: StudyResult | Mapping[str, Any]) -> Findings:
         raise ArgumentError("report: the study has no runs", got=0)
     if result.baseline not in result.units:
         raise ArgumentError("report: no run has the baseline", got=result.baseline)
+    metric_mode(result.metric, result.content.get("mode"))
     blocks = []
     for place, name in block_names(result).items():
         blocks.append(Block(name, place, result))
@@ -178,9 +181,39 @@ def _from_plain(result: Mapping[str, Any]) -> StudyResult:
     """The result from its plain values; what was computed before is computed again."""
     records = tuple(result["records"])
     damaged = tuple(result.get("damaged") or ())
-    tables = (result["study"], *records, *damaged)
-    for table in tables:
-        if not isinstance(table, Mapping):
-            raise TypeError(f"a table was expected, not {type(table).__name__}")
+    tuning = result.get("tuning") or {}
+    _check_tables("study", [result["study"]])
+    _check_tables("tuning", [tuning])
+    _check_tables("records", records, str, "key", "status")
+    _check_tables("damaged", damaged, str, "key", "problem")
+    _check_tables("left_out", result.get("left_out") or ())
+    _check_tables("groups", result.get("groups") or (), str, "unit", *PARTS)
+    for name in ("grids", "groups"):
+        _check_tables(f"tuning.{name}", tuning.get(name) or (), str, *PARTS)
+    tuned = [*(tuning.get("groups") or ()), *(result.get("tuned") or ())]
+    _check_tables("tuned", tuned, str, "unit", *PARTS)
+    for group in tuned:
+        _check_tables("tried", group["tried"], int | float, "lr")
+    for record in records:
+        _check_tables("metrics", [record.get("metrics") or {}])
+        _check_tables("curve", record.get("curve") or (), int | float, "epoch")
+        _check_tables("environment", [record.get("environment") or {}])
+    for cell in result["cells"]:
+        config = cell.get("config") or {}
+        _check_tables("config", [config])
+        for name in ("recipe", "model_options"):
+            _check_tables(f"config.{name}", [config.get(name) or {}])
     content = {**result, "records": None, "baseline": str(result["baseline"])}
     return StudyResult(str(result.get("folder") or ""), content, records, damaged)
+
+
+def _check_tables(where: str, tables: Any, kind: Any = str, *names: str) -> None:
+    """Refuse what is not a list of tables that have values of one type under these names."""
+    if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
+        raise TypeError(f"{where} must be a list of tables, not {type(tables).__name__}")
+    for table in tables:
+        if not isinstance(table, Mapping):
+            raise TypeError(f"{where}: a table was expected, not {type(table).__name__}")
+        for name in names:
+            if not isinstance(table[name], kind):
+                raise TypeError(f"{where}: {name} cannot be {table[name]!r:.60}")

@@ -7,6 +7,7 @@ MOST_BLOCKS = 12  # blocks with charts
 MOST_UNITS = 40  # rows of a forest plot
 MOST_PANELS = 16  # small charts side by side
 MOST_DOTS = 60  # single seeds of a row
+MOST_POINTS = 200  # epochs of a learning curve
 MOST_ROWS = 1000  # rows of a table
 MOST_TABLES = 200  # tables of one kind
 

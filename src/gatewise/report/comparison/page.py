@@ -31,6 +31,7 @@ AGAIN_WITHOUT_FILE = {
         "These runs were recorded from other training loops. "
         "To repeat them, run those loops again into another folder."
     ),
+    "table": "These runs were made elsewhere and read from a table, as follows.",
 }
 
 
@@ -210,10 +211,23 @@ def _runs(findings: Findings, folder: str | None) -> Iterator[Any]:
         yield Folded("Environment", [environment])
 
 
+def _reading(study: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how a table of runs was read, if the runs come from one."""
+    columns = study.get("columns")
+    if isinstance(columns, Mapping):
+        names = ", ".join(f"{role} = {column}" for role, column in columns.items())
+        yield f"Source: {study.get('source')}. Columns: {names}."
+    for note in study.get("notes") or ():
+        yield str(note)
+
+
 def _again(findings: Findings) -> Iterator[Any]:
     """Yield how to repeat the study."""
     if findings.origin:
-        yield Text([AGAIN_WITHOUT_FILE[findings.origin]])
+        again = AGAIN_WITHOUT_FILE.get(findings.origin, AGAIN_WITHOUT_FILE["recorder"])
+        yield Text([again])
+        for line in _reading(findings.study):
+            yield Text([line])
         return
     yield Text([AGAIN])
     yield Code("gatewise compare study.toml --out study")

@@ -270,5 +270,17 @@
   document.documentElement.classList.add("scripted");
   document.querySelectorAll(".plot").forEach((plot) => { zoomable(plot); togglable(plot); });
   document.querySelectorAll(".film").forEach(playable);
+  // ---- the page of a diagnosis: commands can be copied, and a layer shows its numbers
+
+  document.querySelectorAll(".cmd").forEach((box) => {
+    const status = make(box, "span", "", { role: "status" });
+    button(box, "Copy", "copy the command", () => copy(box.querySelector("code").textContent, box, status));
+  });
+  document.querySelectorAll(".net .row").forEach((row) => {
+    const show = () => document.querySelector(".net .detail").replaceChildren(...row.querySelector(".facts").cloneNode(true).childNodes);
+    row.addEventListener("mouseenter", show);
+    row.addEventListener("focus", show);
+  });
+
   document.querySelectorAll(".kit-table").forEach(copyable);
 })();

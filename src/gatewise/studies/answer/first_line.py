@@ -1,6 +1,7 @@
 """The first line of an answer: how the learning rates of the units were chosen."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from gatewise.studies.answer.lines import Line, Part
 from gatewise.words import joined, plural, rate
@@ -63,13 +64,23 @@ def _one_rate_per_block(result: "StudyResult") -> bool:
     return all(len(set(result.chosen_rates(block).values())) <= 1 for block in result.blocks)
 
 
+def tuning_runs(trial: Mapping[str, Any]) -> int:
+    """Return how many tuning runs one learning rate had; 0 if that is not known.
+
+    Args:
+        trial: One rate of the account of tuning.
+    """
+    runs = trial.get("runs")
+    return runs if isinstance(runs, int) else 0
+
+
 def _tuned(result: "StudyResult") -> str:
     """Return how many rates were tried for each unit, and on what."""
     tried: set[float] = set()
     runs: set[int] = set()
     for group in result.tuning.get("groups") or ():
         tried |= {trial["lr"] for trial in group["tried"]}
-        runs.add(sum(trial.get("runs") or 0 for trial in group["tried"]))
+        runs.add(sum(tuning_runs(trial) for trial in group["tried"]))
     if not tried:
         return "Tuned: the learning rate of each unit was chosen on held-out training examples."
     words = (

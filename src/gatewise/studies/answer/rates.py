@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gatewise.stats import compare_runs, mean
+from gatewise.studies.answer.first_line import tuning_runs
 from gatewise.words import number, rate
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def rate_curves(result: "StudyResult", block: "Block") -> list[RateCurve]:
         Nothing if all results of the block are at one rate.
     """
     tested = result.rate_values(block)
-    held_out = _held_out(result, block)
+    held_out, settled = _held_out(result, block)
     rates: set[float] = set()
     for by_rate in (*tested.values(), *held_out.values()):
         rates |= by_rate.keys()
@@ -81,7 +82,8 @@ def rate_curves(result: "StudyResult", block: "Block") -> list[RateCurve]:
     chosen = result.chosen_rates(block)
     curves = []
     for unit in result.by_block[block]:
-        best, good = _best(result, held_out.get(unit) or _means(tested.get(unit, {})))
+        means = held_out.get(unit) or _means(tested.get(unit, {}))
+        best, good = _best(result, means, settled.get(unit) or set(means))
         curves.append(
             RateCurve(
                 unit=unit,
@@ -96,20 +98,30 @@ def rate_curves(result: "StudyResult", block: "Block") -> list[RateCurve]:
     return curves
 
 
-def _held_out(result: "StudyResult", block: "Block") -> dict[str, dict[float, float]]:
-    """Return the mean of the tuning runs by unit and rate."""
+def _held_out(
+    result: "StudyResult", block: "Block"
+) -> tuple[dict[str, dict[float, float]], dict[str, set[float]]]:
+    """Return the mean of the tuning runs by unit and rate, and the rates with the most runs.
+
+    Rates that were given up early have few runs. One of them can be best by chance.
+    """
     by_unit: dict[str, dict[float, float]] = {}
+    settled: dict[str, set[float]] = {}
     for group in result.tuning.get("groups") or ():
         if (group["backbone"], group["data"], group["recipe"]) != block:
             continue
         means: dict[float, float] = {}
+        runs: dict[float, int] = {}
         for trial in group["tried"]:
             value = trial.get("mean")
             if isinstance(value, int | float) and math.isfinite(value):
                 means[float(trial["lr"])] = float(value)
+                runs[float(trial["lr"])] = tuning_runs(trial)
         if means:
             by_unit[group["unit"]] = means
-    return by_unit
+            most = max(runs.values())
+            settled[group["unit"]] = {value for value, count in runs.items() if count == most}
+    return by_unit, settled
 
 
 def _means(by_rate: Mapping[float, Mapping[int, float]]) -> dict[float, float]:
@@ -145,13 +157,13 @@ def _verdicts(
 
 
 def _best(
-    result: "StudyResult", means: Mapping[float, float]
+    result: "StudyResult", means: Mapping[float, float], settled: set[float]
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the best rate, and the range of rates next to it with nearly the same result."""
     if len(means) < 2:
         return None, None
     sign = 1.0 if result.higher_is_better else -1.0
-    best = max(means, key=lambda value: sign * means[value])
+    best = max(settled, key=lambda value: sign * means[value])
     allowed = WITHIN if result.display.in_points else WITHIN * abs(means[best])
     rates = sorted(means)
     place = rates.index(best)

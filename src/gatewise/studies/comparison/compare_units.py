@@ -2,8 +2,8 @@
 
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,53 +12,26 @@ from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.studies.comparison.choices import Choices, optimiser_changes, user_recipe
-from gatewise.studies.comparison.user_data import read_data
+from gatewise.studies.comparison.comparison_driver import ComparisonDriver, UserStudy
+from gatewise.studies.comparison.user_data import UserData, read_data
 from gatewise.studies.comparison.user_models import (
     Factory,
     UnitRequest,
     UserModel,
-    Variant,
-    model_digest,
     read_units,
     user_model,
     variants,
 )
 from gatewise.studies.comparison.user_objective import EvaluateFunction, StepFunction
 from gatewise.studies.engine import (
-    CELLS,
-    KEY,
     MOST_SEEDS,
-    Cell,
-    CellRunner,
-    Event,
-    Facts,
-    Group,
-    InProcess,
-    Place,
+    SEEDS,
     RunOptions,
     StudyFolder,
-    StudyProgress,
     StudyResult,
-    Task,
-    group_contents,
-    read_study,
-    training_content,
+    Tune,
 )
-from gatewise.train import (
-    Pace,
-    Patience,
-    Recipe,
-    RunConfig,
-    StopSignal,
-    check,
-    clock,
-    describe_device,
-    device_of,
-    environment,
-    find_device,
-    metric_mode,
-    train,
-)
+from gatewise.train import Pace, Patience, Recipe, check, device_of, find_device
 
 
 def compare(
@@ -76,7 +49,9 @@ def compare(
     metrics: Sequence[str] = (),
     mode: str | None = None,
     validation: Any = None,
-    seeds: int | Sequence[int] = 5,
+    tune: Any = "quick",
+    margin: float | None = None,
+    seeds: int | Sequence[int] = SEEDS,
     baseline: Any = None,
     recipe: str | Recipe = "adam",
     epochs: int | None = None,
@@ -93,6 +68,10 @@ def compare(
     name: str | None = None,
     title: str = "",
     out: str | Path | None = None,
+    on: str = "here",
+    workers: int = 0,
+    gpus_per_cell: float = 0.0,
+    shard: str | None = None,
     pace: Pace | None = None,
     retry_failed: bool = False,
     progress: bool = True,
@@ -128,7 +107,12 @@ def compare(
             have are computed by torchmetrics, if it is installed.
         metrics: others to record.
         mode: ``"max"`` or ``"min"``, for a metric whose direction is not known.
-        validation: further examples, in any form of ``data``, to stop early by.
+        validation: further examples, in any form of ``data``, to choose learning rates and to
+            stop early by. Without them, parts of the training set are held out in turn.
+        tune: ``"quick"`` or ``"full"`` to choose the learning rate of every unit before it is
+            compared, False for the recipe's rate, or a table such as ``{"lr": [0.01, 0.1]}``.
+        margin: the largest difference of the metric that does not matter to you. Units within it
+            are called equivalent.
         seeds: how many, or which.
         baseline: the unit that all others are compared with; the unchanged model if not given.
         recipe: its name, or one read by :func:`gatewise.train.read_recipe`.
@@ -151,6 +135,12 @@ def compare(
         title: of the page.
         out: a folder to keep, from which a later call with the same arguments resumes, and from
             which ``gatewise report`` makes a page. Without it only the result is returned.
+        on: ``"here"`` for this process; ``"ray"``, ``"ray:HOST:PORT"`` or ``"ray://HOST:PORT"`` for
+            a cluster, to which model, data and functions are sent. ``"local"`` is ``"here"``:
+            functions of the user cannot be sent to other processes without Ray.
+        workers: runs at once on a cluster; 0 for as many as it has room for.
+        gpus_per_cell: graphics processors for each run on a cluster.
+        shard: ``"i/n"`` if this is one of n calls in the same folder ``out``.
         pace: how often checkpoints are written.
         retry_failed: whether to run failed runs of the folder again.
         progress: whether to print the recognised task, and a line for each run that has ended.
@@ -183,191 +173,42 @@ def compare(
     chosen = user_recipe(recipe, epochs, changes)
     examples = read_data(data, chosen, validation)
     place = _place(device, model)
+    options = RunOptions(
+        on=on,
+        workers=workers if str(on).startswith("ray") else 1,
+        device=str(place),
+        gpus_per_cell=gpus_per_cell,
+        shard=shard,
+        retry_failed=retry_failed,
+        pace=_pace(pace),
+    )
+    chosen_tune, why = _tune(tune, examples)
     subject = user_model(model, examples, chosen, choices, name=name, example=example)
-    request = _Request(
+    study = UserStudy(
+        title=title or f"Units in {subject.name}",
         seeds=tuple(seed_list),
         baseline=base,
-        title=title or f"Units in {subject.name}",
+        margin=_margin(margin),
         match=str(surgery.get("match") or "none"),
+        tune=chosen_tune,
+        why_untuned=why,
         patience=_patience(patience, subject),
-        evaluate_every=evaluate_every,
+        evaluate_every=_positive("evaluate_every", evaluate_every),
         device=place,
-        options=RunOptions(on="here", retry_failed=retry_failed, pace=pace or Pace()),
     )
     if progress:
-        _print_plan(subject)
-    job = _Job(subject, variants(subject, labelled, surgery), request)
-    if out is not None:
-        return job.run(StudyFolder(out), progress)
-    with tempfile.TemporaryDirectory(prefix="gatewise-") as folder:
-        return job.run(StudyFolder(folder), progress)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What is asked of a comparison."""
-
-    seeds: tuple[int, ...]
-    baseline: str
-    title: str
-    match: str
-    patience: Patience | None
-    evaluate_every: int
-    device: torch.device
-    options: RunOptions
-
-
-class _Job:
-    """All runs of one comparison."""
-
-    def __init__(self, model: UserModel, variants: Sequence[Variant], request: _Request) -> None:
-        self.model = model
-        self.request = request
-        self.variants = {variant.unit.label: variant for variant in variants}
-        self.weights = model_digest(model)
-        facts = Facts(0, (0, 0, 0))  # only networks of the catalogue are built from them
-        self.groups: list[Group] = []
-        for variant in variants:
-            config = self._config(variant, request.seeds[0])
-            self.groups.append(Group(self._place(variant), config, facts, variant.cost))
-        self.cells: dict[str, Cell] = {}
-        for seed in request.seeds:
-            for variant in variants:
-                config = self._config(variant, seed)
-                key = config.digest[:KEY]
-                self.cells[key] = Cell(key, self._place(variant), config)
-
-    def run(self, folder: StudyFolder, progress: bool) -> StudyResult:
-        """Run what is missing in the folder, to the end."""
-        folder.check(self._name)
-        with folder.claimed():
-            folder.write(self._content())
-            self._execute(folder, progress)
-        return read_study(folder.path)
-
-    def _execute(self, folder: StudyFolder, progress: bool) -> None:
-        """Run the missing cells in this process."""
-        tasks = []
-        for cell in self.cells.values():
-            cost = self.variants[cell.place.unit].cost
-            task = Task(
-                cell=cell.to_dict(),
-                folder=str((folder.path / CELLS).resolve()),
-                cost=cost.to_dict(),
-                pace=self.request.options.pace.model_dump(),
-            )
-            tasks.append(task)
-        runner = CellRunner(
-            folder,
-            self.request.options,
-            StopSignal(),
-            self._print_progress if progress else None,
-            InProcess(self._train),
+        _print_plan(subject, study)
+    built = variants(subject, labelled, surgery)
+    with ExitStack() as stack:
+        if out is None:
+            out = stack.enter_context(tempfile.TemporaryDirectory(prefix="gatewise-"))
+        driver = ComparisonDriver(
+            subject, built, study, StudyFolder(out), options, progress=bool(progress)
         )
-        if not runner.run(tasks, torch.get_num_threads()):
-            raise KeyboardInterrupt("stopped; with the same folder as out, the same call resumes")
-
-    def _train(self, task: Task, stop: StopSignal) -> dict[str, Any] | None:
-        """Train one cell and return the fields of its record; None if stopped."""
-        cell = self.cells[task.key]
-        variant = self.variants[cell.place.unit]
-        result = train(
-            cell.config,
-            task.place,
-            setup=lambda device: self.model.setup(variant, cell.config, device),
-            device=self.request.device,
-            pace=self.request.options.pace,
-            stop=stop,
-        )
-        content = training_content(result, task.place)
-        if content is not None:
-            content["device"] = describe_device(self.request.device)
-            content["paired"] = not self.model.data.unpaired
-        return content
-
-    def _print_progress(self, progress: StudyProgress, event: Event | None) -> None:
-        """Print a line for each run that has ended."""
-        if event is None or event.kind == "started":
-            return
-        cell = self.cells[event.key]
-        left = progress.seconds_left
-        time = f", {clock(left)} left" if left else ""
-        run = f"{cell.place.unit}, seed {cell.config.seed} {event.kind}"
-        ended = progress.done + progress.failed
-        print(f"{ended} of {progress.total}: {run}{time}", file=sys.stderr)
-
-    def _place(self, variant: Variant) -> Place:
-        """Return the labels of a variant."""
-        return Place(variant.unit.label, self.model.name, self.model.data.name, "recipe")
-
-    def _config(self, variant: Variant, seed: int) -> RunConfig:
-        """Return the configuration that names a run; its digest is the key of the cell."""
-        identity = {
-            "model_sha256": self.weights,
-            "drawn": self.model.drawn,
-            "training_sha256": self.model.training.identity,
-            **variant.identity,
-        }
-        return RunConfig(
-            model=self.model.name,
-            unit=variant.unit.label,
-            model_options=identity,
-            data=self.model.data.name,
-            data_options={"sha256": self.model.data.digest},
-            recipe=Recipe(**self.model.recipe.model_dump(exclude_unset=True)),
-            seed=seed,
-            patience=self.request.patience,
-            evaluate_every=self.request.evaluate_every,
-        )
-
-    @property
-    def _name(self) -> str:
-        """The name of the folder's study: one model on one data set."""
-        data = self.model.data
-        return f"{self.model.name} {self.weights[:8]} on {data.name} {data.digest[:8]}"
-
-    def _content(self) -> dict[str, Any]:
-        """Return the content of ``study.json``."""
-        request = self.request
-        data = self.model.data
-        units = []
-        for variant in self.variants.values():
-            units.append({"name": variant.unit.name or "none", "label": variant.unit.label})
-        study = {
-            "title": request.title,
-            "units": units,
-            "baseline": request.baseline,
-            "seeds": list(request.seeds),
-            "backbones": [{"name": self.model.name, "model": self.model.name}],
-            "data": [{"name": data.name, "label": data.name}],
-            "recipe": self.model.recipe.model_dump(mode="json", exclude_unset=True),
-            "match": request.match,
-        }
-        groups = group_contents(self.groups, request.baseline)
-        for group in groups:
-            variant = self.variants[group["unit"]]
-            group["receipt"] = variant.receipt
-            group["checked"] = variant.checked
-        return {
-            "name": self._name,
-            "title": request.title,
-            "study": study,
-            "gatewise": environment()["gatewise"],
-            "origin": "gw.compare",
-            "baseline": request.baseline,
-            "metric": f"test_{self.model.training.metric}",
-            "mode": self.model.training.mode,
-            "margin": None,
-            "task": self.model.training.task,
-            "device": describe_device(request.device),
-            "batches": {"paired": not data.unpaired, "why": data.unpaired},
-            "match": request.match,
-            "threads": torch.get_num_threads(),
-            "data_sha256": {data.name: data.digest},
-            "tuned": [],
-            "groups": groups,
-            "cells": [cell.to_dict() for cell in self.cells.values()],
-        }
+        result = driver.run()
+    if result is None:
+        raise KeyboardInterrupt("stopped; with the same folder as out, the same call resumes")
+    return result
 
 
 def _seed_list(seeds: int | Sequence[int]) -> list[int]:
@@ -403,13 +244,55 @@ def _patience(epochs: Any, model: UserModel) -> Patience | None:
     training = model.training
     table = {
         "metric": f"val_{training.metric}",
-        "mode": metric_mode(training.metric, training.mode),
-        "epochs": epochs,
+        "mode": training.mode,
+        "epochs": _positive("patience", epochs),
     }
     return check(Patience, table, "patience")
 
 
-def _print_plan(model: UserModel) -> None:
+def _tune(tune: Any, data: UserData) -> tuple[Tune, str]:
+    """Return how rates are chosen, and why they are not although that was asked for."""
+    if isinstance(tune, bool):
+        tune = "quick" if tune else "none"
+    if isinstance(tune, str):
+        tune = {"mode": tune}
+    if not isinstance(tune, Mapping):
+        raise ArgumentError(
+            "tune: not understood", got=tune, allowed="'quick', 'full', False, or a table"
+        )
+    chosen = check(Tune, tune, "tune")
+    if chosen.mode == "none" or not data.not_tunable:
+        return chosen, ""
+    return Tune(mode="none"), data.not_tunable
+
+
+def _margin(margin: Any) -> float | None:
+    """Return the margin, or raise an error."""
+    if margin is None:
+        return None
+    is_number = isinstance(margin, int | float) and not isinstance(margin, bool)
+    if not is_number or not 0 < margin <= 1e9:
+        raise ArgumentError("margin: a positive number is needed", got=margin)
+    return float(margin)
+
+
+def _positive(name: str, value: Any) -> int:
+    """Return a whole number from 1 to a million, or raise an error."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000:
+        raise ArgumentError(f"{name}: a number of epochs is needed", got=value, allowed="1 or more")
+    return value
+
+
+def _pace(pace: Any) -> Pace:
+    """Return the pace, or raise an error."""
+    if pace is None:
+        return Pace()
+    if not isinstance(pace, Pace):
+        raise ArgumentError("pace: a gatewise.train.Pace is needed", got=type(pace).__name__)
+    return pace
+
+
+def _print_plan(model: UserModel, study: UserStudy) -> None:
     """Print what was recognised."""
     training = model.training
     better = "higher" if training.mode == "max" else "lower"
@@ -418,3 +301,5 @@ def _print_plan(model: UserModel) -> None:
     )
     if model.data.unpaired:
         print(f"batches are not paired: {model.data.unpaired}", file=sys.stderr)
+    if study.why_untuned:
+        print(f"learning rates are not tuned: {study.why_untuned}", file=sys.stderr)

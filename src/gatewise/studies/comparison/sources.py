@@ -193,23 +193,28 @@ class LoaderSource(Source):
 
     Args:
         loader: of the user. It is not changed.
+        name: of the part of the data in error messages.
         chosen: the examples that are used; all by default.
         in_order: whether to read them in the order of the data set.
     """
 
     def __init__(
-        self, loader: DataLoader, chosen: Sequence[int] | None = None, *, in_order: bool = False
+        self,
+        loader: DataLoader,
+        name: str,
+        chosen: Sequence[int] | None = None,
+        *,
+        in_order: bool = False,
     ) -> None:
         self.loader = loader
+        self.name = name
         self.chosen = None if chosen is None else frozenset(chosen)
         self.in_order = in_order
         batches = self._index_batches(0, 0)
         self._count = len(batches)
         self._examples = sum(len(batch) for batch in batches)
         if not self._count:
-            raise ArgumentError(
-                "data: a loader has no batch", got=f"{len(loader.dataset)} examples"
-            )  # pyright: ignore[reportArgumentType]
+            raise ArgumentError(f"data: {name} is empty", got="no batch", allowed="one or more")
         self._check_pairs()
 
     @property
@@ -245,8 +250,8 @@ class LoaderSource(Source):
         """Return the examples to train on and those held out."""
         rest, held = held_index(len(self.loader.dataset), rule)  # pyright: ignore[reportArgumentType]
         return (
-            LoaderSource(self.loader, rest.tolist()),
-            LoaderSource(self.loader, held.tolist(), in_order=True),
+            LoaderSource(self.loader, self.name, rest.tolist()),
+            LoaderSource(self.loader, "held out", held.tolist(), in_order=True),
         )
 
     @property
@@ -429,7 +434,7 @@ def loader_source(part: Any, name: str) -> Source:
     """
     try:
         if isinstance(part, DataLoader) and not isinstance(part.dataset, IterableDataset):
-            return LoaderSource(part)
+            return LoaderSource(part, name)
         if iter(part) is part:
             raise ArgumentError(
                 f"data: {name} is an iterator, which can be read only once",

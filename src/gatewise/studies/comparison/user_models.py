@@ -45,7 +45,7 @@ from gatewise.train import (
     stream_seed,
     tensors_digest,
 )
-from gatewise.units import is_activation_object, unit_from
+from gatewise.units import Unit, is_activation_object, unit_from
 
 AS_IT_IS = "as it is"  # label of the unchanged model
 EXAMPLES = 2  # inputs on which a swap is planned; the plan is the same for any number
@@ -61,7 +61,7 @@ class UserUnit:
     label: str
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    fingerprint: str = ""  # of a unit that is not in the catalogue
+    own: Unit | None = None  # if it is not in the catalogue
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,8 @@ class Variant:
         network = model.start(seed)
         if self.plan is None:
             return network
+        if self.unit.own is not None:
+            unit_from(self.unit.own)  # another process does not know it yet
         with all_randomness():
             seed_all(stream_seed(seed, "surgery"))
             return self.plan.apply(network)
@@ -140,8 +142,8 @@ class Variant:
         if self.plan is None:
             return {}
         words = {"plan_sha256": digest(self.plan.to_json().encode())}
-        if self.unit.fingerprint:
-            words["unit_sha256"] = self.unit.fingerprint
+        if self.unit.own is not None:
+            words["unit_sha256"] = self.unit.own.fingerprint
         return words
 
 
@@ -299,7 +301,7 @@ def _own_unit(activation: Any, table: Mapping[str, Any]) -> UserUnit:
     label = table.get("label", unit.title if unit.make else unit.name)
     _check_label(label)
     options = {key: value for key, value in table.items() if key != "label"}
-    return UserUnit(label, unit.name, options, unit.fingerprint)
+    return UserUnit(label, unit.name, options, unit if unit.make else None)
 
 
 def _check_label(label: Any) -> None:
@@ -312,7 +314,7 @@ def _variant(unit: UserUnit, start: nn.Module, example: Any, options: Mapping[st
     """Plan, apply and test one unit, and count its cost."""
     if unit.name is None:
         return Variant(unit, None, None, cost_of(copy.deepcopy(start), example))
-    checked = _check_own(unit, start, example) if unit.fingerprint else ""
+    checked = _check_own(unit, start, example) if unit.own else ""
     swap = plan(start, unit.name, example, **{**options, **unit.options})
     network = swap.apply(start, inplace=False)
     changes = receipt(network).to_dict()

@@ -4,6 +4,9 @@ from gatewise.studies.engine.cell_work import CellCall as CellCall
 from gatewise.studies.engine.cell_work import Outcome as Outcome
 from gatewise.studies.engine.cell_work import Task as Task
 from gatewise.studies.engine.cell_work import plain as plain
+from gatewise.studies.engine.cell_work import (
+    remove_inexact_checkpoints as remove_inexact_checkpoints,
+)
 from gatewise.studies.engine.cell_work import run_and_record as run_and_record
 from gatewise.studies.engine.cell_work import run_cell as run_cell
 from gatewise.studies.engine.cell_work import training_content as training_content
@@ -11,6 +14,7 @@ from gatewise.studies.engine.cells import KEY as KEY
 from gatewise.studies.engine.cells import Cell as Cell
 from gatewise.studies.engine.cells import Group as Group
 from gatewise.studies.engine.cells import Place as Place
+from gatewise.studies.engine.cells import StudyPlan as StudyPlan
 from gatewise.studies.engine.cells import cells_of as cells_of
 from gatewise.studies.engine.cells import make_groups as make_groups
 from gatewise.studies.engine.cells import plain_config as plain_config
@@ -18,7 +22,9 @@ from gatewise.studies.engine.cells import plan_study as plan_study
 from gatewise.studies.engine.cells import with_costs as with_costs
 from gatewise.studies.engine.config import METRICS as METRICS
 from gatewise.studies.engine.config import MOST_SEEDS as MOST_SEEDS
+from gatewise.studies.engine.config import SEEDS as SEEDS
 from gatewise.studies.engine.config import Study as Study
+from gatewise.studies.engine.config import Tune as Tune
 from gatewise.studies.engine.config import presets as presets
 from gatewise.studies.engine.config import unit_table as unit_table
 from gatewise.studies.engine.costs import Cost as Cost
@@ -29,6 +35,7 @@ from gatewise.studies.engine.costs import budget as budget
 from gatewise.studies.engine.costs import cost_of as cost_of
 from gatewise.studies.engine.costs import measure as measure
 from gatewise.studies.engine.costs import with_matched_widths as with_matched_widths
+from gatewise.studies.engine.driver import Driver as Driver
 from gatewise.studies.engine.driver import Rehearsal as Rehearsal
 from gatewise.studies.engine.driver import group_contents as group_contents
 from gatewise.studies.engine.driver import rehearse as rehearse
@@ -54,6 +61,8 @@ from gatewise.studies.engine.runner import CellRunner as CellRunner
 from gatewise.studies.engine.runner import RunOptions as RunOptions
 from gatewise.studies.engine.runner import StudyProgress as StudyProgress
 from gatewise.studies.engine.runner import Watch as Watch
+from gatewise.studies.engine.runner import make_executor as make_executor
+from gatewise.studies.engine.runner import thread_share as thread_share
 from gatewise.studies.engine.table import COLUMNS as COLUMNS
 from gatewise.studies.engine.table import NOTHING as NOTHING
 from gatewise.studies.engine.table import best_first as best_first

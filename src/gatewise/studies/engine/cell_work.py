@@ -29,6 +29,7 @@ from gatewise.train import (
     StopSignal,
     differences,
     environment,
+    find_device,
     records,
     run_config,
     train,
@@ -38,15 +39,7 @@ from gatewise.train import (
 HELD_FOR = 3600.0
 LOOK_AGAIN = 0.2
 LONGEST_REASON = 500
-CURVE = (
-    "epoch",
-    "train_loss",
-    "train_accuracy",
-    "held_loss",
-    "held_accuracy",
-    "test_loss",
-    "test_accuracy",
-)
+NO_CURVE = ("step", "lr")  # of the metrics of an epoch
 NO_RESULT = ("metrics", "best", "seconds", "process_seconds", "environment", "weights_sha256")
 COSTS = ("parameters", "flops", "saved_bytes")
 # Errors of the system that say nothing about the cell, whoever wrote the file.
@@ -62,6 +55,7 @@ class Task:
     cost: Mapping[str, Any] = field(default_factory=dict)
     pace: Mapping[str, Any] = field(default_factory=dict)
     data_folder: str | None = None
+    device: str = "cpu"  # where it is trained
     function: str | None = None  # "package.module:name"; None: train the cell's ``config``
 
     @property
@@ -188,7 +182,7 @@ def training_content(result: Result | None, folder: Path) -> dict[str, Any] | No
         return None
     curve = []
     for line in records(folder):
-        curve.append({name: line[name] for name in CURVE if name in line})
+        curve.append({k: v for k, v in line.items() if k not in NO_CURVE})
     return {
         "status": result.status,
         "reason": result.reason,
@@ -198,6 +192,7 @@ def training_content(result: Result | None, folder: Path) -> dict[str, Any] | No
         "seconds": result.seconds,
         "starts": result.starts,
         "environment": result.environment,
+        "device": result.environment.get("device", "cpu"),
         "inexact": result.inexact,
         "weights_sha256": result.weights_sha256,
         "state_sha256": result.state_sha256,
@@ -240,11 +235,18 @@ def _train(config: RunConfig, task: Task, stop: StopSignal) -> Result | None:
     until = time.monotonic() + HELD_FOR
     while True:
         try:
-            _remove_inexact_checkpoints(task.place)
+            remove_inexact_checkpoints(task.place, task.device)
             with warnings.catch_warnings():
                 # They were shown when the study was planned; nobody reads them here.
                 warnings.simplefilter("ignore")
-                return train(config, task.place, data=data, pace=Pace(**task.pace), stop=stop)
+                return train(
+                    config,
+                    task.place,
+                    data=data,
+                    device=task.device,
+                    pace=Pace(**task.pace),
+                    stop=stop,
+                )
         except HeldError:
             if time.monotonic() > until or stop.asked:
                 raise
@@ -257,17 +259,22 @@ def _data(name: str, options: str, folder: str | None) -> DataSet:
     return load(name, folder=folder, **json.loads(options))
 
 
-def _remove_inexact_checkpoints(folder: Path) -> None:
+def remove_inexact_checkpoints(folder: Path, device: str) -> None:
     """Delete checkpoints that would not lead to the bits of an uninterrupted run.
 
     The cell then starts again from the beginning.
+
+    Args:
+        folder: of the cell.
+        device: where it is trained now.
     """
     checkpoints = Checkpoints(folder)
     try:
         checkpoint = checkpoints.load()
     except DamagedFileError:
         return checkpoints.remove()
-    if checkpoint is not None and differences(checkpoint.environment, environment()):
+    now = environment(device=find_device(device))
+    if checkpoint is not None and differences(checkpoint.environment, now):
         checkpoints.remove()
 
 

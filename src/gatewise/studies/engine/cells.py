@@ -203,14 +203,14 @@ def cells_of(groups: Sequence[Group], seeds: Sequence[int], role: str = FINAL) -
             config = group.config.model_copy(update={"seed": seed})
             cells.append(Cell("", group.place, config, role))
     digests = [cell.config.digest for cell in cells]
-    if len(set(digests)) < len(digests):
-        second = next(place for place, key in enumerate(digests) if digests.index(key) < place)
-        first = digests.index(digests[second])
-        raise ArgumentError(
-            "two places of the study are the same run",
-            got=f"{cells[first].place} and {cells[second].place}",
-            fix="leave one of them out",
-        )
+    first: dict[str, Cell] = {}
+    for cell, key in zip(cells, digests, strict=True):
+        if first.setdefault(key, cell) is not cell:
+            raise ArgumentError(
+                "two places of the study are the same run",
+                got=f"{first[key].place} and {cell.place}",
+                fix="leave one of them out",
+            )
     unique = len({key[:KEY] for key in digests}) == len(digests)
     length = KEY if unique else None
     return [replace(cell, key=key[:length]) for cell, key in zip(cells, digests, strict=True)]

@@ -20,6 +20,7 @@ from gatewise.studies.engine.cells import (
     Group,
     LeftOut,
     Place,
+    StudyPlan,
     cells_of,
     examples_of,
     plan_study,
@@ -27,7 +28,7 @@ from gatewise.studies.engine.cells import (
 )
 from gatewise.studies.engine.config import Study
 from gatewise.studies.engine.costs import Cost, RunCounts, RunTimes, TimeEstimate
-from gatewise.studies.engine.executors import Event
+from gatewise.studies.engine.executors import Event, Executor
 from gatewise.studies.engine.folder import CELLS, TUNING, StudyFolder
 from gatewise.studies.engine.result import StudyResult, read_study
 from gatewise.studies.engine.runner import (
@@ -99,7 +100,7 @@ def rehearse(study: Study, options: RunOptions | None = None) -> Rehearsal:
     options = options or RunOptions()
     table = study.table
     plan = plan_study(study, data_folder=options.data_folder)
-    cells_of(plan.groups, table.seeds)  # refuses two places that are the same run
+    cells_of(plan.groups, table.seeds[:1])  # refuses two places that are the same run
     search = RateSearch(plan.groups, table.tune, seeds=table.seeds)
     planned, times = plan_runs(search, study, options.worker_count)
     for group in plan.groups:
@@ -126,6 +127,7 @@ class Driver:
         options: how.
         watch: called with the progress whenever something happens.
         stop: ends the run early if a stop is asked for.
+        executor: where to run, if not where ``options`` say.
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class Driver:
         options: RunOptions,
         watch: Watch | None,
         stop: StopSignal,
+        executor: Executor | None = None,
     ) -> None:
         self.study = study
         self.folder = folder
@@ -143,33 +146,43 @@ class Driver:
         self.watch = watch
         self.cells: dict[str, Cell] = {}  # all that were run or looked at, by key
         self.begun: dict[str, float] = {}  # when cells that run now were started
-        self.runner = CellRunner(folder, options, stop, self._watch)
+        self.events = 0  # since the last estimate
+        self.estimate: TimeEstimate | None = None
+        self.runner = CellRunner(folder, options, stop, self._watch, executor)
 
     def run(self) -> StudyResult | None:
         """Run everything that is missing; None if stopped."""
         table = self.study.table
         before = self.folder.check(table.name) or {}
-        plan = plan_study(self.study, data_folder=self.options.data_folder)
+        plan = self._plan()
         self.groups = plan.groups
         self.left_out = [left.to_dict() for left in plan.left_out]
-        cells_of(self.groups, table.seeds)  # refuses two places that are the same run
+        cells_of(self.groups, table.seeds[:1])  # refuses two places that are the same run
         with self.folder.claimed(shard=self.options.shard), self.stop.listening(), self.runner:
             # Another driver may have written the study since the first look.
             before = self.folder.check(table.name) or before
-            share = thread_share(self.options)
-            self.threads = self.folder.agree(
-                "threads", self.options.threads or before.get("threads") or share
-            )
+            self.threads = self.folder.agree("threads", self._thread_count(before))
             self.search = self._search(self._load_data())
             self.planned, self.times = plan_runs(self.search, self.study, self.options.worker_count)
-            if not before:
+            if self.folder.find() is None:
                 self.folder.write(self._content([]))
             if not self._tune():
                 return None
-            known = _known_costs(before.get("groups", []))
-            self.groups = with_costs(self.search.tuned_groups(), known)
+            self.groups = self._costed(self.search.tuned_groups(), before)
             finished = self._run_final()
         return read_study(self.folder.path) if finished else None
+
+    def _plan(self) -> StudyPlan:
+        """Return the groups of the study, each tried out."""
+        return plan_study(self.study, data_folder=self.options.data_folder)
+
+    def _thread_count(self, before: dict[str, Any]) -> int:
+        """Return the threads of each cell; ``before`` is what an earlier driver wrote."""
+        return self.options.threads or before.get("threads") or thread_share(self.options)
+
+    def _costed(self, groups: Sequence[Group], before: dict[str, Any]) -> list[Group]:
+        """Return the groups with their costs; ``before`` may hold some of them."""
+        return with_costs(groups, _known_costs(before.get("groups", [])))
 
     def _search(self, examples: dict[str, int]) -> RateSearch:
         """Return the search for learning rates."""
@@ -211,7 +224,8 @@ class Driver:
         added = cells
         stage = CELLS
         while added:
-            if any(self.folder.record(cell.key) is None for cell in added):
+            statuses = self.folder.statuses([cell.key for cell in added])
+            if len(statuses) < len(added):
                 self.folder.write(self._content(cells))
             if not self._execute(added, CELLS, stage):
                 return False
@@ -223,6 +237,8 @@ class Driver:
 
     def _confirmations(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return cells at neighbouring rates that a verdict needs and that are not among these."""
+        if not self.search.blocks:
+            return []
         table = self.study.table
         wanted = self.search.confirmations(
             list(self._records(cells, CELLS).values()),
@@ -236,12 +252,11 @@ class Driver:
 
     def _records(self, cells: Iterable[Cell], below: str) -> dict[str, dict[str, Any]]:
         """Return the records of cells that have one, by key."""
+        by_key = {cell.key: cell for cell in cells}
         records = {}
-        for cell in cells:
-            record = self.folder.record(cell.key, below)
-            if record is not None:
-                # Records of older versions do not say it.
-                records[cell.key] = {"lr": cell.lr, **record}
+        for key, record in self.folder.records(by_key, below).readable.items():
+            # Records of older versions do not say the learning rate.
+            records[key] = {"lr": by_key[key].lr, **record}
         return records
 
     def _execute(self, cells: Sequence[Cell], below: str, stage: str | None = None) -> bool:
@@ -257,19 +272,21 @@ class Driver:
                 cost=cost.to_dict() if cost else {},
                 pace=self.options.pace.model_dump(),
                 data_folder=self.options.data_folder,
+                device=self.options.device,
             )
             tasks.append(task)
         self._count_earlier(cells, below)
         return self.runner.run(tasks, self.threads, below, stage)
 
     def _count_earlier(self, cells: Sequence[Cell], below: str) -> None:
-        """Take in the runs of an earlier driver and the time that they took."""
-        for cell in cells:
-            record = self.folder.record(cell.key, below)
-            if record is not None:
-                self.times.count(cell.place, tuning=cell.role == TRIAL)
-                if record["status"] == "finished" and record.get("process_seconds"):
-                    self.times.measured(cell.place, record["process_seconds"])
+        """Take in the runs of an earlier driver, and the time that one of each group took."""
+        by_key = {cell.key: cell for cell in cells}
+        for key, status in self.folder.statuses(by_key, below).items():
+            cell = by_key[key]
+            self.times.count(cell.place, tuning=cell.role == TRIAL)
+            if status == "finished" and cell.place not in self.times.seconds:
+                record = self.folder.record(key, below) or {}
+                self.times.measured(cell.place, record.get("process_seconds") or 0.0)
 
     def _watch(self, progress: StudyProgress, event: Event | None) -> None:
         """Add what is planned and the estimated time to a progress report, and pass it on."""
@@ -282,7 +299,12 @@ class Driver:
             if event.kind == "finished" and begun is not None:
                 self.times.measured(cell.place, time.monotonic() - begun)
         progress.planned = self.planned
-        progress.estimate = self.times.estimate()
+        self.events += 1
+        # An estimate asks every group, so there is one for about as many events as groups.
+        if event is None or self.estimate is None or self.events >= len(self.groups) // 8:
+            self.events = 0
+            self.estimate = self.times.estimate()
+        progress.estimate = self.estimate
         if self.watch is not None:
             self.watch(progress, event)
 
@@ -300,6 +322,7 @@ class Driver:
             "margin": table.margin,
             "match": table.match,
             "threads": self.threads,
+            "device": self.options.device,
             "data_sha256": self.data,
             "tuning": self.search.account(),
             "left_out": self.left_out,

@@ -456,7 +456,7 @@ class StudyResult:
             "answer": [plain_text(line) for line in (*self.answer, *self.further)],
             "folder": self.folder,
             **self.content,
-            "records": list(self.records),
+            "records": [_plain_record(record) for record in self.records],
             **plain(
                 {
                     "damaged": list(self.damaged),
@@ -531,13 +531,21 @@ class StudyResult:
         return final, by_rate
 
     def resolution(self, block: Block) -> float:
-        """Return the weight of one test example in an accuracy; 0 if it is not known."""
+        """Return the smallest step of the metric: what was stated, or one test example.
+
+        0 if it is not known.
+        """
+        stated = self.content.get("resolution")
+        if isinstance(stated, int | float):
+            return float(stated)
         if not self.display.in_points or bare_metric(self.metric) not in ACCURACIES:
             return 0.0
-        counts = []
+        most = 0
         for runs in self.by_block[block].values():
-            counts += [run.record["examples"] for run in runs if run.record.get("examples")]
-        return 1.0 / max(counts) if counts else 0.0
+            for run in runs:
+                examples = run.record.get("examples")
+                most = max(most, examples if isinstance(examples, int) else 0)
+        return 1.0 / most if most else 0.0
 
     def _grid(self, block: Block, by_rate: Mapping[str, Mapping[float, Any]]) -> list[float]:
         """Return all learning rates of a block, and those next to the ends of its grid."""
@@ -587,6 +595,14 @@ def _run(cell: Mapping[str, Any], record: Mapping[str, Any], damaged: bool) -> P
     )
 
 
+def _plain_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record whose metrics are plain values; one from a file has no others."""
+    metrics = record.get("metrics")
+    if isinstance(metrics, Mapping) and plain(metrics) != metrics:
+        return {**record, "metrics": plain(metrics)}
+    return record
+
+
 def _higher(metric: str) -> bool:
     """Return whether larger values of a metric with a usual name are better."""
     return metric_mode(metric) == "max"
@@ -605,7 +621,7 @@ def _mean_costs(runs: Sequence[PlannedRun], group: Mapping[str, Any]) -> dict[st
         numbers = []
         for run in finished:
             value = run.record.get(name)
-            if isinstance(value, int | float):
+            if isinstance(value, int | float) and math.isfinite(value):
                 numbers.append(value)
         costs[name] = mean(numbers) if numbers else group.get(name)
     return costs

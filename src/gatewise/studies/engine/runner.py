@@ -14,7 +14,7 @@ from gatewise.studies.engine.cell_work import Task
 from gatewise.studies.engine.costs import RunCounts, TimeEstimate
 from gatewise.studies.engine.executors import POLL_SECONDS, RERUN, Event, Executor, InProcess, Local
 from gatewise.studies.engine.folder import CELLS, DAMAGED, StudyFolder
-from gatewise.train import CheckedOptions, Pace, StopSignal
+from gatewise.train import CheckedOptions, Pace, StopSignal, find_device
 
 ENDS = ("finished", "diverged", "failed")
 PLACES = ("local", "here", "ray", "ray:ADDRESS", "ray://HOST:PORT")
@@ -22,7 +22,7 @@ PLACES = ("local", "here", "ray", "ray:ADDRESS", "ray://HOST:PORT")
 LOOK_SECONDS = 1.0
 LONGEST_LOOK_SECONDS = 30.0
 MOST_SHARDS = 100_000
-SUMMARY = 1000  # events between two summaries in the journal, so that nobody reads all of it
+SUMMARY = 200  # events between two summaries in the journal, so that nobody reads all of it
 
 
 class RunOptions(CheckedOptions):
@@ -37,6 +37,8 @@ class RunOptions(CheckedOptions):
         threads: of torch for each cell; 0 for what the study was started with, or an equal share
             of the cores. The last bits of results depend on it.
         gpus_per_cell: graphics processors that a cell has for itself; 0.5 if two share one.
+        device: where a cell is trained: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or
+            ``"auto"``. Results on different devices differ in their last bits or more.
         shard: ``"i/n"`` if this is one of n calls that work in the same folder, on one machine or
             many. Every call runs what no other has claimed, and waits for the others where the
             study needs all results. The shard only says with which cells the call begins.
@@ -50,6 +52,7 @@ class RunOptions(CheckedOptions):
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     gpus_per_cell: Annotated[float, Field(ge=0, le=1024)] = 0.0
+    device: Annotated[str, Field(max_length=20)] = "cpu"
     shard: str | None = None
     tries: Annotated[int, Field(ge=1, le=1_000_000)] = 3
     retry_failed: bool = False
@@ -62,6 +65,8 @@ class RunOptions(CheckedOptions):
             raise unknown_name("place to run on", self.on, PLACES)
         if self.shard is not None:
             shard_of(self.shard)
+        if self.on in ("local", "here"):  # elsewhere there are other devices
+            find_device(self.device)
 
     @property
     def worker_count(self) -> int:
@@ -303,7 +308,8 @@ class _StageWork:
             self.missing.pop(event.key, None)
             self._release(event.key)
         self.events += 1
-        if self.events % SUMMARY == 0:
+        if self.events >= max(SUMMARY, len(self.running)):  # a summary names all that run
+            self.events = 0
             self.folder.note("summary", **self._summary(), running=self.running)
         self.watch(self.progress, event)
 

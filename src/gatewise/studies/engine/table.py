@@ -45,17 +45,13 @@ def rows_of(result: "StudyResult", block: "Block") -> list[list[str]]:
 
 
 def title_of(result: "StudyResult", block: "Block") -> str:
-    """Return the title of a block's table; data set and recipe only if there are several.
+    """Return the title of a block's table: what tells it from the other blocks.
 
     Args:
         result: of the study.
         block: backbone, data set and recipe.
     """
-    names = [block[0]]
-    for place in (1, 2):
-        if len({other[place] for other in result.blocks}) > 1:
-            names.append(block[place])
-    title = f"{', '.join(names)}: {result.display.label}"
+    title = f"{block_names(result)[block]}: {result.display.label}"
     comparison = result.compare_block(block)
     return f"{title}; intervals {level_words(comparison)}" if comparison else title
 

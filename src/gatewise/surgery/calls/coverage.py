@@ -11,6 +11,7 @@ torch and of this library.
 import ast
 import dis
 import linecache
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ from torch.overrides import TorchFunctionMode
 
 _OWN = str(Path(__file__).parents[2])
 _TORCH = str(Path(torch.__file__).parent)
+_HEADER = re.compile(r"^(?:if|elif|while)\s+(.+?):.*$")
+_METADATA = {"__get__", "__set__", "__delete__", "requires_grad_", "size", "dim", "numel"}
 _QUESTIONS = {"isinstance", "hasattr", "getattr", "len", "callable", "bool", "type"}
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 _NOTHING = (nn.Identity, nn.modules.dropout._DropoutNd)  # computing nothing that a path could miss
@@ -111,14 +114,16 @@ class Coverage:
                 seen = {jumped for place, jumped in outcomes if place == offset}
                 if len(seen) != 1 or _only_raises(code, jump, jumped=not seen.copy().pop()):
                     continue
-                text = _text(code, jump)
-                is_true = _when_true(code, jump) is seen.pop()
-                words = f"{_place(code, jump)}: `{text}` was always {str(is_true).lower()}"
-                if _parsed(text) is None:
-                    words = f"{_place(code, jump)}: one outcome of `{text}`"
-                target = settings if _is_setting(text, code) else branches
+                condition = _condition(code, jump)
+                outcome = str(_when_true(code, jump, condition.text) is seen.pop()).lower()
+                words = f"`{condition.text}` was always {outcome}"
+                if not condition.exact:
+                    words = f"one outcome of `{condition.text}`"
+                words = f"{Path(code.co_filename).name}:{jump.lines[0]}: {words}"
+                target = settings if _is_setting(condition.text, code) else branches
                 if words not in target:
                     target.append(words)
+        branches += _optional_outputs(self.model)
         return Unreached(tuple(self._modules(set(reached))), tuple(branches), tuple(settings))
 
     def _modules(self, reached: set[str]) -> list[str]:
@@ -129,6 +134,8 @@ class Coverage:
                 continue
             if isinstance(module, (*_CONTAINERS, *_NOTHING)) or _is_part(module):
                 continue
+            if any(id(inner) in self.modules for inner in module.modules()):
+                continue  # code around it calls its parts
             if not any(path.startswith(f"{outer}.") for outer in missing):
                 missing.append(path)
         return missing
@@ -162,10 +169,18 @@ class _ParameterReads(TorchFunctionMode):
                 self.owners[id(parameter)] = id(module)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for value in (*args, *(kwargs or {}).values()):
+        is_read = getattr(func, "__name__", "") not in _METADATA
+        for value in (*args, *(kwargs or {}).values()) if is_read else ():
             if isinstance(value, Tensor) and id(value) in self.owners:
                 self.modules.add(self.owners[id(value)])
         return func(*args, **(kwargs or {}))
+
+
+def _optional_outputs(model: nn.Module) -> list[str]:
+    """Return the outputs that a configuration in the style of Hugging Face switches off."""
+    config = getattr(model, "config", None)
+    names = ("output_hidden_states", "output_attentions", "output_router_logits")
+    return [f"optional output {name}" for name in names if getattr(config, name, None) is False]
 
 
 def _is_part(module: nn.Module) -> bool:
@@ -213,14 +228,14 @@ def jumps_of(code: CodeType) -> dict[int, Jump]:
     return jumps
 
 
-def _when_true(code: CodeType, jump: Jump) -> bool:
+def _when_true(code: CodeType, jump: Jump, condition: str) -> bool:
     """Return whether the jump is taken when its condition is true."""
     name = next(i.opname for i in dis.get_instructions(code) if i.offset == jump.offset)
     # ``is None`` and ``is not None`` have instructions of their own; the text has the condition.
     if name.endswith("NOT_NONE"):
-        return "is not None" in _text(code, jump)
+        return "is not None" in condition
     if name.endswith("NONE"):
-        return "is not None" not in _text(code, jump)
+        return "is not None" not in condition
     return "IF_TRUE" in name
 
 
@@ -237,17 +252,32 @@ def _only_raises(code: CodeType, jump: Jump, *, jumped: bool) -> bool:
     return False
 
 
-def _text(code: CodeType, jump: Jump) -> str:
-    """Return the condition in the source, shortened to its first line."""
-    line = linecache.getline(code.co_filename, jump.lines[0])
+@dataclass(frozen=True)
+class _Condition:
+    """The condition of a jump in the source; ``exact`` if it is known where it begins and ends."""
+
+    text: str
+    exact: bool
+
+
+def _condition(code: CodeType, jump: Jump) -> _Condition:
+    """Return the condition of a jump.
+
+    Python records the place of a comparison. For a plain name it records that of the statement or
+    expression around it.
+    """
+    line = linecache.getline(code.co_filename, jump.lines[0]).rstrip()
     first, last = jump.columns
-    if jump.lines[0] != jump.lines[1] or last < 0:
-        return line[first:].strip()
-    return line.encode()[first:last].decode(errors="replace").strip() or line.strip()
-
-
-def _place(code: CodeType, jump: Jump) -> str:
-    return f"{Path(code.co_filename).name}:{jump.lines[0]}"
+    if jump.lines[0] == jump.lines[1] and last >= 0:
+        line = line.encode()[first:last].decode(errors="replace")
+    line = line.strip()
+    tree = _parsed(line)
+    if tree is not None and isinstance(tree.body, ast.IfExp):
+        return _Condition(ast.unparse(tree.body.test), exact=False)
+    if tree is not None:
+        return _Condition(line, exact=not isinstance(tree.body, ast.BoolOp | ast.UnaryOp))
+    header = _HEADER.match(line)
+    return _Condition(header.group(1) if header else line, exact=False)
 
 
 def _parsed(text: str) -> ast.Expression | None:

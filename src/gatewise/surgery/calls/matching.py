@@ -48,15 +48,18 @@ def record_sites(
     if all(site.kind not in REWRITTEN for site in graph.sites):
         if coverage is not None:
             copied_args, copied_kwargs = copied((args, kwargs))
-            with untouched(model, buffers=True), torch.no_grad(), watching():
-                model.eval()(*copied_args, **copied_kwargs)
+            with untouched(model, buffers=True), torch.no_grad():
+                model.eval()
+                with watching():
+                    model(*copied_args, **copied_kwargs)
         return calls
     for mode, reading in graph.readings.items():
         if all(name in calls for name in reading.found):
             continue
-        with untouched(model), watching():
+        with untouched(model):
             model.train(mode == "train")
-            recorded = record_calls(model, args, kwargs)
+            with watching():
+                recorded = record_calls(model, args, kwargs)
         calls = match_calls(reading, recorded) | calls
     return calls
 

@@ -67,6 +67,19 @@ def first_difference(one: Samples, other: Samples, most: float) -> tuple[str, fl
     return "", largest
 
 
+def changed_modules(one: Samples, other: Samples, most: float) -> list[str]:
+    """Return the paths of the modules of both models that return other values or shapes."""
+    changed: dict[str, None] = {}
+    for key, outputs in one.items():
+        if key not in other:
+            continue
+        shapes = [shape for shape, _ in outputs] != [shape for shape, _ in other[key]]
+        values = difference([value for _, value in outputs], [value for _, value in other[key]])
+        if shapes or not values <= most:
+            changed[key[0]] = None
+    return list(changed)
+
+
 def _sample(tensor: Tensor) -> Tensor:
     flat = tensor.detach().flatten()
     # An odd step does not stay in one row or channel of the usual even sizes.

@@ -13,6 +13,7 @@ from gatewise.graph import Reading, example_tensors, find_sites, run_graph, spli
 from gatewise.surgery.calls import Coverage
 from gatewise.surgery.planning import Plan, paths_of, readings_of_example
 from gatewise.surgery.proof.against_reference import (
+    MOST_INSIDE,
     Compared,
     ReferenceComparison,
     exceeded,
@@ -25,6 +26,7 @@ from gatewise.surgery.proof.failures import (
     of_changed,
     of_original,
 )
+from gatewise.surgery.proof.module_outputs import Samples, changed_modules, sampling_outputs
 from gatewise.surgery.proof.new_weights import has_new, neutral
 from gatewise.surgery.proof.preserved import (
     BOUNDS,
@@ -118,14 +120,22 @@ def _prove_preserved(
     before = single_precision(original)
     pair = Comparison(plan, original, changed, before, after, coverage)
     results: dict[str, Any] = {}
+    inside: list[str] = []
     for number, example in enumerate(examples):
-        actual = _run_with_sizes(plan, changed, example, after, number)
-        expected = run(original, example, before, inside=coverage.watching())
+        old_samples: Samples = {}
+        new_samples: Samples = {}
+        with sampling_outputs(changed, new_samples):
+            actual = _run_with_sizes(plan, changed, example, after, number)
+        with sampling_outputs(original, old_samples):
+            expected = run(original, example, before, inside=coverage.watching())
+        inside += changed_modules(old_samples, new_samples, MOST_INSIDE)
         output = difference(expected.outputs, actual.outputs)
         part = {"output_float32": output, **compare_on_a_part(pair, example)}
         results = _merged(results, part)
         if not any(bool(value.isfinite().any()) for value in expected.outputs):
             return Proof(**results, reason="the outputs hold no finite floating-point numbers")
+    sites = {entry.path for entry in plan.swapped}
+    results["changed_inside"] = tuple(path for path in dict.fromkeys(inside) if path not in sites)
     return Proof(**results, verdict=PROVED)
 
 

@@ -11,7 +11,7 @@ from gatewise.surgery.planning import Plan, unreached_lines
 PROVED = "proved"
 WIRING = "wiring proved, function new"
 NOT_PROVED = "not proved"
-NOT_LISTED = ("notes", "verdict", "reason", "examples", "unreached")
+NOT_LISTED = ("notes", "verdict", "reason", "examples", "unreached", "changed_inside")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Proof:
     saved_bytes: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
+    changed_inside: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """A line for each number that was computed, then the notes."""
@@ -70,6 +71,14 @@ class Proof:
         for name, value in asdict(self).items():
             if value is not None and name not in NOT_LISTED:
                 lines.append(f"{name.replace('_', ' ')}: {_words(name, value)}")
+        if self.changed_inside:
+            shown = ", ".join(self.changed_inside[:6])
+            more = ", ..." if len(self.changed_inside) > 6 else ""
+            count = len(self.changed_inside)
+            lines.append(
+                f"{count} modules return other values than before ({shown}{more}): hidden states "
+                "and features that are taken from them change"
+            )
         return [*lines, *self.notes]
 
     def first_line(self, units: str) -> str:

@@ -50,13 +50,18 @@ def places_of(model: nn.Module, found: Mapping[str, Found], others: Mapping[str,
             module; every call of the module is one.
     """
     modules = dict(model.named_modules(remove_duplicate=False))
-    whole: dict[int, list[Place]] = defaultdict(list)
-    functional: dict[int, list[Place]] = defaultdict(list)
+    calls: dict[int, list[tuple[Place, bool]]] = defaultdict(list)
     for name, site in sorted(found.items(), key=lambda item: item[1].order):
-        calls = functional if site.kind == "functional" else whole
-        calls[id(modules[site.path])].append(Place(name, site.op))
+        is_whole = site.kind != "functional"
+        calls[id(modules[site.path])].append((Place(name, site.op), is_whole))
+    whole: dict[int, list[Place]] = {}
+    functional: dict[int, list[Place]] = {}
+    for module, places in calls.items():
+        # Under a second name of an activation module, the graph has the function that it calls.
+        table = whole if any(is_whole for _, is_whole in places) else functional
+        table[module] = [place for place, _ in places]
     every = {id(modules[path]): Place(name, COMPOSITE) for name, path in others.items()}
-    return Places(dict(whole), dict(functional), every)
+    return Places(whole, functional, every)
 
 
 @dataclass(frozen=True)

@@ -107,13 +107,14 @@ def run(
             return floating_tensors(model(*args, **kwargs))
         return floating_tensors(torch.func.functional_call(model, state, args, kwargs))
 
-    with left_unchanged(model, buffers=state is None), inside or nullcontext():
+    with left_unchanged(model, buffers=state is None):
         torch.manual_seed(SEED)
         model.train(training)
-        if training:
-            return _run_backwards(call, state or dict(model.named_parameters()))
-        with torch.no_grad():
-            return Run(call(), {}, 0)
+        with inside or nullcontext():
+            if training:
+                return _run_backwards(call, state or dict(model.named_parameters()))
+            with torch.no_grad():
+                return Run(call(), {}, 0)
 
 
 @contextmanager

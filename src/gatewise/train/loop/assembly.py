@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.data import DataSet, Split, datasets, load, shifted
+from gatewise.devices import place_model
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.models import create_model, get_model
 from gatewise.train.config import HoldOut, RunConfig
-from gatewise.train.devices import place_model
 from gatewise.train.loop.batches import Batches
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs

@@ -58,18 +58,30 @@ def seed_step(
     """
     names = ("step", step, rank) if not part else ("step", step, rank, part)
     value = stream_seed(seed, *names)
-    if device is None or device.type == "cpu":
-        torch.default_generator.manual_seed(value)
-    else:
-        torch.manual_seed(value)
+    torch.default_generator.manual_seed(value)
+    if device is not None and device.type != "cpu":
+        _seed_accelerators(value)
 
 
 def seed_all(seed: int) -> None:
     """Seed Python's, NumPy's and torch's global generators with a 64-bit number."""
     random.seed(seed)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    _seed_accelerators(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed([seed & 0xFFFFFFFF, seed >> 32])
+
+
+def _seed_accelerators(seed: int) -> None:
+    """Seed the generators of accelerators that are in use.
+
+    ``torch.manual_seed`` does it too, but where CUDA was never used it keeps a stack trace for each
+    call, which takes milliseconds.
+    """
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from gatewise.devices import describe_device
 from gatewise.native import library
-from gatewise.train.devices import describe_device
 
 # A checkpoint is resumed only if none of these has changed; see Note [What changes last bits].
 DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes", "device")

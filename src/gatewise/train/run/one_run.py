@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from gatewise.data import DataSet
+from gatewise.devices import device_randomness, find_device
 from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.files import (
     Journal,
@@ -31,7 +32,6 @@ from gatewise.files import (
     write_tensors,
 )
 from gatewise.train.config import RunConfig
-from gatewise.train.devices import device_randomness, find_device
 from gatewise.train.loop import (
     Checkpoints,
     Diverged,
@@ -73,7 +73,7 @@ def train(
     data_folder: str | None = None,
     network: Callable[[], nn.Module] | None = None,
     setup: Callable[[torch.device], TrainingSetup] | None = None,
-    device: str | torch.device = "cpu",
+    device: str | torch.device | None = None,
     pace: Pace | None = None,
     allow_inexact: bool = False,
     watchers: Sequence[Watcher] = (),
@@ -93,8 +93,9 @@ def train(
             digest identifies the run.
         setup: makes the network, its batches and its objective in place of configuration and data,
             on the device that it is called with.
-        device: where to train: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``. A run
-            is resumed on the device it was started on.
+        device: where to train: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``. None
+            is what GATEWISE_DEVICE says, or the processor. A run is resumed on the device it was
+            started on.
         pace: how often to save, and how many threads prepare batches. It does not change the
             result.
         allow_inexact: whether to resume a checkpoint of other versions, threads or processor. The

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -12,24 +13,26 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 
+DEVICE_VARIABLE = "GATEWISE_DEVICE"
 KINDS = ("cpu", "cuda", "mps", "xpu", "meta")
 ALLOWED = "cpu, cuda, cuda:1, mps, or auto for the accelerator that is there"
 # What torch raises for a device that this machine or this build of torch does not have.
 NO_DEVICE = (RuntimeError, AssertionError, ImportError, NotImplementedError, ValueError)
 
 
-def find_device(name: str | torch.device | None = "cpu") -> torch.device:
+def find_device(name: str | torch.device | None = None) -> torch.device:
     """Return the device of that name, after checking that a tensor can be made on it.
 
     Args:
         name: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``: the accelerator of this
-            machine, or the processor if there is none. None is the processor.
+            machine, or the processor if there is none. None is what the environment variable
+            GATEWISE_DEVICE says, or the processor.
 
     Raises:
         ArgumentError: if there is no such device here.
     """
     if name is None:
-        return torch.device("cpu")
+        name = os.environ.get(DEVICE_VARIABLE) or "cpu"
     if name == "auto":
         return _best_device()
     if not isinstance(name, str | torch.device):
