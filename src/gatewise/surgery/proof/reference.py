@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -213,7 +214,8 @@ class Reference(TorchFunctionMode):
             return call()
         before = source.clone()
         version = _version(source)
-        result = call()
+        with torch.no_grad():  # its own gradient must not depend on what is overwritten below
+            result = call()
         if not isinstance(result, Tensor):
             self.problems.append(f"{place.site} returns {type(result).__name__}")
             return result
