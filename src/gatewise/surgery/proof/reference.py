@@ -143,6 +143,8 @@ class Reference(TorchFunctionMode):
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         self._running.append(module)
+        if self._returned:  # torch switches modes off in a backward pass, but not hooks
+            self.recomputed = True
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
         while self._running and self._running.pop() is not module:
