@@ -53,7 +53,12 @@ MUST_BE_FALSE = {"allow_pickle", "shell"}  # keywords of any call
 # One file makes functions, from the text of a class that is already imported: only where that text
 # was found to be the very code that runs, with calls replaced by calls of `self.gw.NAME`, and
 # without executing any of it. See its head.
-ALLOWED = {"surgery/calls/compiling.py": {"compile", "types.FunctionType"}}
+# Another file reads weights of `torch.save`, in one call, and only with `weights_only=True`.
+PICKLED_WEIGHTS = "files/pickled_weights.py"
+ALLOWED = {
+    "surgery/calls/compiling.py": {"compile", "types.FunctionType"},
+    PICKLED_WEIGHTS: {"torch.load"},
+}
 
 
 def dotted(node: ast.AST) -> str | None:
@@ -113,6 +118,18 @@ def ways_to_run_code(text: str, allowed: Collection[str] = ()) -> list[str]:
 def is_open_door(keyword: ast.keyword) -> bool:
     literally_false = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
     return keyword.arg in MUST_BE_FALSE and not literally_false
+
+
+def test_one_call_reads_pickled_weights_and_it_reads_only_tensors():
+    calls = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and dotted(node.func) == "torch.load":
+                keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
+                calls.append((path.relative_to(SOURCE).as_posix(), keywords))
+    ((path, keywords),) = calls
+    assert path == PICKLED_WEIGHTS
+    assert keywords["weights_only"] == "True" and keywords["mmap"] == "True"
 
 
 def test_sources_have_no_way_to_run_code_from_a_file():

@@ -566,7 +566,7 @@ def test_progress_tells_each_question_and_counts() -> None:
     told: list[tuple[str, int, int | None]] = []
     gw.diagnose(
         network(),
-        images()[0].split(5),
+        images(250)[0].split(5),
         questions=["sites", "gates"],
         progress=lambda *each: told.append(each),
     )

@@ -81,7 +81,7 @@ def test_equal_checkpoints_count_once_and_the_model_itself_comes_last(tmp_path: 
     ]
     assert find_checkpoints(network(1), paths).names == ("epoch 0", "epoch 3")
     assert find_checkpoints(network(2), paths[::2]).names == ("epoch 0", "weights", "now")
-    assert find_checkpoints(network(0), None).names == ()
+    assert find_checkpoints(network(0), []).names == ()
     with_one = asked(network(0), [network(0)])
     assert {each.reason for each in with_one} == {"no checkpoints"}
 

@@ -250,3 +250,47 @@ def test_maxout_is_left_out_by_name() -> None:
     model = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 4), gw.create_unit("maxout"))
     found = gw.gates(model, [torch.randn(3, 3)])
     assert [site.name for site in found.sites] == ["1"] and "maxout" in found.left_out[0]
+
+
+POSITIVE = ("SELU", "ELU", "CELU", "GELU", "SiLU", "Mish", "Hardswish", "Tanh", "Softplus")
+POSITIVE += ("LogSigmoid", "Sigmoid", "Hardsigmoid", "Softsign", "Tanhshrink", "ReLU", "LeakyReLU")
+
+
+@pytest.mark.parametrize("name", POSITIVE)
+def test_on_is_where_the_response_is_positive(name: str) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(6, 16)
+    x = torch.randn(200, 6)
+    site = gw.gates(nn.Sequential(layer, getattr(nn, name)()), [x]).sites[0]
+    with torch.no_grad():
+        expected = (layer(x) > 0).double().mean(0)
+    assert site.on == "x > 0"
+    torch.testing.assert_close(site.on_rate, expected, atol=0, rtol=0)
+    assert not site.always_on and not site.dead
+
+
+@pytest.mark.parametrize(
+    ("unit", "on", "is_on"),
+    [
+        (nn.Hardtanh(-0.5, 2.0), "x > -0.5", lambda z: z > -0.5),
+        (nn.Softshrink(0.3), "|x| > 0.3", lambda z: z.abs() > 0.3),
+        (nn.Threshold(0.2, -1.0), "x > 0.2", lambda z: z > 0.2),
+        (nn.ReLU6(), "x > 0", lambda z: z > 0),
+    ],
+)
+def test_on_of_a_piecewise_unit_has_the_threshold_of_the_call(unit, on, is_on) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(6, 8)
+    x = torch.randn(100, 6)
+    site = gw.gates(nn.Sequential(layer, unit), [x]).sites[0]
+    with torch.no_grad():
+        torch.testing.assert_close(site.on_rate, is_on(layer(x)).double().mean(0), atol=0, rtol=0)
+    assert site.on == on
+
+
+def test_every_unit_of_the_catalogue_declares_what_on_means() -> None:
+    from pathlib import Path
+
+    folder = Path(gw.__file__).parent / "units" / "catalogue"
+    for name in gw.list_units():
+        assert f'on="{gw.get_unit(name).on}"' in (folder / f"{name}.py").read_text()

@@ -382,7 +382,7 @@ BAD = [
     (("gatewise:mlp", "--data", "nothing"), "nothing"),
     (("gatewise:mlp", "--data", "missing.npy"), "cannot be read"),
     (("gatewise:mlp", "--data", "digits", "--size", "0"), "must be a side in pixels"),
-    (("gatewise:mlp", "--data", "a.npy", "--data", "digits"), "allowed: one data set, one folder"),
+    (("gatewise:mlp", "--data", "a.npy", "--data", "digits"), "allowed: one of: a data set"),
     (("gatewise:mlp", "--questions", "nothing"), "there is no question of that name"),
     (("gatewise:mlp", "--input", "2x5"), "cannot be run"),
     (("nonsense",), "not a reference to a model"),

@@ -122,7 +122,7 @@ def test_a_cut_image_is_refused(home: Path):
 def test_an_image_that_claims_to_be_enormous_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gatewise.data.sets.image_folder.MOST_PIXELS", 255)
+    monkeypatch.setattr("gatewise.data.inputs.image_files.MOST_PIXELS", 255)
     with pytest.raises(DamagedFileError, match="16 by 16"):
         load("image_folder", folder=home, size=8)
     monkeypatch.setattr("gatewise.data.sets.image_folder.MOST_BYTES", 1000)

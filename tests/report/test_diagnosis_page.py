@@ -236,12 +236,47 @@ def test_the_traceback_of_a_failure_is_folded_below_the_answers(record) -> None:
 
 def test_advice_stands_with_its_evidence_and_its_command(page, record) -> None:
     assert record["advice"]
-    section = page.all("section")[0]
-    for each in record["advice"]:
-        assert each["text"] in page.one("div", "answer").text and each["evidence"] in section.text
-    assert [node.text for node in section.all("code")] == [
-        each["command"] for each in record["advice"]
-    ]
+    found = page.one("div", "find")
+    items = found.all("li")
+    assert len(items) == len(record["advice"]) <= 3
+    for item, each in zip(items, record["advice"], strict=True):
+        for key in ("title", "effect", "effect_of", "text", "evidence"):
+            assert each[key] in item.text
+        assert f"Evidence: {each['strength']}." in item.text
+        assert item.one("code").text == each["command"]
+
+
+def test_the_layers_stand_with_their_numbers(page, record) -> None:
+    shown = [node for node in page.all("div") if "row" in node.attributes.get("class", "").split()]
+    assert len(shown) == len(record["layers"]) > 0
+    for node, row in zip(shown, record["layers"], strict=True):
+        assert row["layer"] in node.text and row["on"] in node.text
+        assert f"{row['dead']:,} of {row['channels']:,}" in node.text
+    table = table_of(page, "layer", "on means", "shared gates")
+    for cells, row in zip(table, record["layers"], strict=True):
+        assert cells["unit"].text == row["unit"] and cells["on means"].text == row["on"]
+        assert number(cells["dead"].text) == row["dead"]
+
+
+@pytest.mark.parametrize("state", ["passed", "suspect", "not decided"])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_input_check_comes_first_and_marks_what_depends_on_inputs(record, state, known) -> None:
+    changed = copy.deepcopy(record)
+    changed["input_check"] |= {"state": state, "line": "The result: 9 of 10 agree."}
+    changed["data"] |= {"preprocessing": "scaled by a guess", "preprocessing_known": known}
+    page = parse(diagnosis_page(changed))
+    check = next(n for n in page.all("div") if "check" in n.attributes.get("class", "").split())
+    assert "9 of 10 agree" in check.text
+    if not known:
+        assert "scaled by a guess" in check.text
+        assert ("not known" in check.text) == (state != "suspect")
+    marked = [node for node in page.all("section") if "preprocessed wrongly" in node.text]
+    titles = {node.one("h2").text for node in marked}
+    expected = set()
+    for each in changed["questions"]:
+        if state == "suspect" and each["state"] == "answered" and each["reads_inputs"]:
+            expected.add(each["title"])
+    assert titles == expected
 
 
 def test_pictures_are_in_the_page_and_nothing_else_is_fetched(page, record) -> None:

@@ -20,6 +20,7 @@ TABLE = {
         "augment": {"shift": 1},
     },
     "evaluate_every": 2,
+    "tune": False,
 }
 TIMES = (
     "seconds",

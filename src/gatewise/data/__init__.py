@@ -9,6 +9,7 @@ from gatewise.data.catalogue import Source as Source
 from gatewise.data.catalogue import check_options as check_options
 from gatewise.data.catalogue import datasets as datasets
 from gatewise.data.catalogue import load as load
+from gatewise.data.choice import shifted as shifted
 from gatewise.data.choice import shuffled_pixels as shuffled_pixels
 from gatewise.data.data_set import DataSet as DataSet
 from gatewise.data.data_set import Split as Split
@@ -24,6 +25,18 @@ from gatewise.data.images import Augment as Augment
 from gatewise.data.images import ResizedCrop as ResizedCrop
 from gatewise.data.images import centre_crop as centre_crop
 from gatewise.data.images import ten_crop as ten_crop
+from gatewise.data.inputs import LARGEST_SIDE as LARGEST_SIDE
+from gatewise.data.inputs import Preprocessing as Preprocessing
+from gatewise.data.inputs import decode_image as decode_image
+from gatewise.data.inputs import find_images as find_images
+from gatewise.data.inputs import is_arrow_folder as is_arrow_folder
+from gatewise.data.inputs import model_preprocessing as model_preprocessing
+from gatewise.data.inputs import normalize_images as normalize_images
+from gatewise.data.inputs import prepare_images as prepare_images
+from gatewise.data.inputs import read_arrays as read_arrays
+from gatewise.data.inputs import read_arrow_folder as read_arrow_folder
+from gatewise.data.inputs import read_text_tokens as read_text_tokens
+from gatewise.data.inputs import sample_places as sample_places
 from gatewise.data.ordering import order as order
 from gatewise.data.published import Form as Form
 from gatewise.data.published import Published as Published

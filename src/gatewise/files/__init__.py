@@ -7,7 +7,8 @@ Note [Guarantees]
 * Files written by ``write_json`` and ``write_tensors`` and every line of a :class:`Journal` hold a
   sha256 over all their bytes. A changed, cut or foreign file raises
   :class:`gatewise.errors.DamagedFileError` and is never used.
-* Reading never runs code: there is no pickle here. A seal proves that bytes are as they were
+* Reading never runs code. There is no pickle here but for weights of ``torch.save``, which are
+  read only on request, see ``pickled_weights``. A seal proves that bytes are as they were
   written, not who wrote them. So every file is also read as if it were hostile: sizes, depth, names
   and offsets are checked.
 * Temporary files of a writer that died remain under a name that :func:`is_temporary` recognises.
@@ -20,12 +21,20 @@ from gatewise.files.atomic import make_folder as make_folder
 from gatewise.files.atomic import remove_file as remove_file
 from gatewise.files.atomic import remove_temporaries as remove_temporaries
 from gatewise.files.atomic import replace_file as replace_file
+from gatewise.files.atomic import set_aside as set_aside
 from gatewise.files.atomic import write_bytes as write_bytes
 from gatewise.files.atomic import write_text as write_text
+from gatewise.files.claims import Claims as Claims
+from gatewise.files.claims import Presence as Presence
+from gatewise.files.claims import forget_claims as forget_claims
+from gatewise.files.claims import may_exist as may_exist
+from gatewise.files.claims import present_processes as present_processes
+from gatewise.files.claims import this_process as this_process
 from gatewise.files.confinement import confine as confine
 from gatewise.files.disk import Disk as Disk
 from gatewise.files.envelope import ROOM as ROOM
 from gatewise.files.envelope import find_record as find_record
+from gatewise.files.envelope import find_sealed as find_sealed
 from gatewise.files.envelope import read_json as read_json
 from gatewise.files.envelope import read_record as read_record
 from gatewise.files.envelope import write_json as write_json
@@ -37,6 +46,8 @@ from gatewise.files.journal import Journal as Journal
 from gatewise.files.journal_lines import read_lines as read_lines
 from gatewise.files.journal_lines import write_line as write_line
 from gatewise.files.mapped import map_tensors as map_tensors
+from gatewise.files.pickled_weights import PICKLED as PICKLED
+from gatewise.files.pickled_weights import read_pickled_weights as read_pickled_weights
 from gatewise.files.plain_json import DEEPEST as DEEPEST
 from gatewise.files.plain_json import LARGEST as LARGEST
 from gatewise.files.plain_json import decode as decode

@@ -1,7 +1,7 @@
 """An append-only file of records that many processes may write and that survives crashes."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -14,7 +14,8 @@ from gatewise.files.failure import damaged, explained, show
 from gatewise.files.journal_lines import LineError, Lines, read_lines, write_line
 
 log = logging.getLogger("gatewise.files")
-TAIL = 1 << 12  # bytes at the end that usually hold the last lines
+TAIL = 1 << 10  # bytes at the end that usually hold the last lines
+BLOCK = 1 << 16  # bytes at the end that are read back first
 
 
 class Journal:
@@ -112,6 +113,41 @@ class Journal:
                 if problem.key == seen:
                     raise damaged(self.path, str(problem)) from problem
                 seen = problem.key
+
+    def read_back(self, is_enough: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """Return the last records, oldest first: as many as are needed.
+
+        The time does not depend on the length of the journal. Only the lines that are returned are
+        checked.
+
+        Args:
+            is_enough: takes the records that have been read so far and returns whether older ones
+                are not needed.
+        """
+        length = BLOCK
+        while True:
+            data, start = self._end(length)
+            try:
+                records = read_lines(data, start, 0 if start else 1).records
+            except LineError:
+                return self.read()  # which tells damage from a writer at work
+            if not start or is_enough(records):
+                return records
+            length *= 8
+
+    def _end(self, length: int) -> tuple[bytes, int]:
+        """Return the whole lines within the last ``length`` bytes, and where they start."""
+        with explained("read", self.path):
+            try:
+                with opened(self.path, "rb") as handle:
+                    start = max(0, disk.current.size(handle) - length)
+                    data = disk.current.read(handle, start)
+            except FileNotFoundError:
+                return b"", 0
+        if not start:
+            return data, 0
+        whole = data.partition(b"\n")[2]
+        return whole, start + len(data) - len(whole)
 
     def _content(self) -> bytes:
         with explained("read", self.path):

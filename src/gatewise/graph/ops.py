@@ -138,6 +138,13 @@ class Pieces:
             return (z < thresholds[0]) | (z > thresholds[1])
         return z > thresholds[0]
 
+    def on(self, arguments: Mapping[str, Any]) -> str:
+        """Return what :meth:`active` compares, in words: ``x > 0``, ``|x| > 0.5``."""
+        first = _resolve(self.thresholds[0], arguments)
+        if len(self.thresholds) == 2 and self.slopes[1] == 0:
+            return f"|x| > {abs(first):g}"
+        return f"x > {first:g}"
+
 
 def _resolve(entry: Entry, arguments: Mapping[str, Any]) -> Any:
     if isinstance(entry, tuple):
@@ -166,6 +173,8 @@ class Operator:
         options: the arguments after the input with torch's defaults, in torch's order.
         has_inplace: whether ``torch.nn.functional`` takes ``inplace``, after the options.
         unit_options: options of the gatewise unit of the same name, by the option's name in torch.
+        on: what it means that the activation is on for an input ``x``. For one with pieces,
+            :meth:`Pieces.on` says it for the options of a call.
     """
 
     name: str
@@ -178,6 +187,7 @@ class Operator:
     options: Mapping[str, Any] = field(default_factory=dict)
     has_inplace: bool = False
     unit_options: Mapping[str, str] = field(default_factory=dict)
+    on: str = "gate > 1/2"
 
     @property
     def spatial_dims(self) -> int:
@@ -203,6 +213,7 @@ def _unit(
     options: Mapping[str, Any] | None = None,
     has_inplace: bool = True,
     unit_options: Mapping[str, str] | None = None,
+    on: str = "x > 0",
 ) -> Operator:
     return Operator(
         name,
@@ -215,6 +226,7 @@ def _unit(
         options or {},
         has_inplace,
         unit_options or {},
+        on,
     )
 
 

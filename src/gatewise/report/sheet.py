@@ -70,6 +70,15 @@ class Sheet:
     contents: bool = True
 
 
-def sheet_page(sheet: Sheet) -> str:
-    """Return the page as one HTML text that needs no other file and no network."""
-    return render("sheet.html", interactive=True, sheet=sheet)
+def sheet_page(
+    sheet: Sheet, *, template: str = "sheet.html", style: str = "", **records: Any
+) -> str:
+    """Return the page as one HTML text that needs no other file and no network.
+
+    Args:
+        sheet: The page.
+        template: A template that extends that of sheets.
+        style: One more style sheet.
+        **records: What the template shows besides.
+    """
+    return render(template, interactive=True, style=style, sheet=sheet, **records)

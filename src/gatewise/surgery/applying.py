@@ -1,14 +1,13 @@
 """Plan a swap, apply it, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, parameter_count, split_example
+from gatewise.graph import Example, copied, parameter_count, split_example
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
 from gatewise.surgery.planning import (
     Entry,
@@ -29,18 +28,20 @@ from gatewise.surgery.rewrite import (
     RewrittenCalls,
     SwapRecord,
     Transaction,
+    WeightsAtSwap,
     apply_edits,
     by_name,
     carry_over,
-    check_carried,
     check_optimizer,
     copy_with_same_tensors,
-    give_back,
     names_of_tensors,
     negative_weight,
     place_units,
     state_shapes,
+    state_tensors,
 )
+from gatewise.surgery.saving import follow_transformers, without_example
+from gatewise.surgery.undoing import find_record, forget_record, opposite_signs
 
 PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
     nn.Conv1d: PSConv1d,
@@ -52,7 +53,7 @@ NO_MODULE = ("functional", "addition")  # kinds of sites without a module that i
 
 def plan(
     model: nn.Module,
-    unit: str | Mapping[Any, Any],
+    unit: Any,
     example: Example | list[Example] | None = None,
     *,
     where: Where = None,
@@ -78,9 +79,11 @@ def plan(
 
     Args:
         model: the model, which may have been swapped before.
-        unit: a unit's name; or, for several units at once, a mapping from ``where`` to a name, to
-            ``(name, options)`` or to a :class:`Request`, such as
-            ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The first match counts.
+        unit: a unit's name, or an activation of the user: an ``nn.Module`` class, a module, a
+            function that makes one, or a function of one tensor; or, for several units at once, a
+            mapping from ``where`` to one of these, to ``(unit, options)`` or to a
+            :class:`Request`: ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The
+            first match counts.
         example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the
             model on; or a list of several such examples, for a model that does not take the same
             path through its code for all inputs.
@@ -140,7 +143,7 @@ def plan(
 
 def swap(
     model: nn.Module,
-    unit: str | Mapping[Any, Any],
+    unit: Any,
     example: Example | list[Example] | None = None,
     *,
     inplace: bool = False,
@@ -184,8 +187,9 @@ def apply_plan(
     before = dict(model.named_parameters())
     shapes = state_shapes(model)
     original = copy_with_same_tensors(model) if inplace and examples else model
-    changed = model if inplace else copy.deepcopy(model)
+    changed = model if inplace else copied(model)
     calls = RewrittenCalls.of(changed)
+    held = [id(tensor) for tensor in state_tensors(changed).values()]
     work = Transaction(changed)
     try:
         execute_plan(plan, work)
@@ -195,7 +199,7 @@ def apply_plan(
             proof = prove(plan, original, changed, work.units, arguments)
             check_proof(plan, proof)
         receipt = make_receipt(plan, parameter_count(changed), proof, work.level)
-        _keep_record(plan, work, receipt, calls, shapes)
+        _keep_record(plan, work, receipt, calls, shapes, held)
         if optimizer is not None:
             carry_over(optimizer, before, changed, by_name(plan.edits))
     except BaseException:
@@ -261,7 +265,12 @@ def placements_of(
 
 
 def _keep_record(
-    plan: Plan, work: Transaction, receipt: Receipt, calls: RewrittenCalls, shapes: Any
+    plan: Plan,
+    work: Transaction,
+    receipt: Receipt,
+    calls: RewrittenCalls,
+    shapes: Any,
+    held: list[int],
 ) -> None:
     """Put the record for :func:`undo` and the hook for older checkpoints on the model."""
     model = work.model
@@ -275,67 +284,24 @@ def _keep_record(
     hook = LoadOriginal.of(model)
     steps = hook.steps if hook else ()
     previous = model.__dict__.get(RECORD)
-    work.others.append(partial(_forget_record, model, previous, steps))
+    work.others.append(partial(forget_record, model, previous, steps))
     LoadOriginal.set_steps(model, (*steps, step))
     units = tuple(dict.fromkeys(entry.unit for entry in plan.swapped))
-    model.__dict__[RECORD] = SwapRecord(receipt, list(work.changes), calls, units, previous)
-
-
-def _forget_record(
-    model: nn.Module, previous: SwapRecord | None, steps: tuple[LoadStep, ...]
-) -> None:
-    """Let ``model`` have the record and the steps of before its last swap."""
-    LoadOriginal.set_steps(model, steps)
-    if previous is None:
-        model.__dict__.pop(RECORD, None)
-    else:
-        model.__dict__[RECORD] = previous
+    model.__dict__[RECORD] = SwapRecord(
+        receipt,
+        list(work.changes),
+        calls,
+        units,
+        previous,
+        without_example(plan),
+        WeightsAtSwap.of(model, held),
+        opposite_signs(plan),
+    )
+    follow_transformers(model)
 
 
 def receipt(model: nn.Module) -> Receipt:
     """The receipt of what was done to ``model`` last; it says how many swaps came before."""
     if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
         return model.__dict__[DEPLOYED]
-    return _record(model).receipt
-
-
-def undo(model: nn.Module, *, optimizer: Any = None) -> nn.Module:
-    """Take back the last swap of ``model``, in place.
-
-    Weights that the swap replaced are again those of before the swap. After several swaps, each
-    call takes back one of them.
-
-    Args:
-        model: what :func:`gatewise.swap` returned, or a copy of it.
-        optimizer: an optimizer that the swap carried over. Its groups and the state of replaced
-            weights are restored.
-    """
-    record = _record(model)
-    if optimizer is not None:
-        check_carried(optimizer, model)
-    record.calls.restore(model)
-    for change in reversed(record.changes):
-        change.take_back(model)
-    for name in record.units:
-        find_swap(name).uninstall(model, record.level)
-    hook = LoadOriginal.of(model)
-    steps = hook.steps if hook else ()
-    _forget_record(model, record.previous, steps[:-1] if record.units else steps)
-    if optimizer is not None:
-        give_back(optimizer)
-    return model
-
-
-def _record(model: nn.Module) -> SwapRecord:
-    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: was deployed, which cannot be undone",
-            fix="gw.deploy returned a copy: continue with the model that it received",
-        )
-    if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: no units were put into it",
-            got=type(model).__name__,
-            fix="pass what gw.swap(...) returned",
-        )
-    return model.__dict__[RECORD]
+    return find_record(model).receipt

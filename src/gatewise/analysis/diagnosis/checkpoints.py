@@ -1,8 +1,7 @@
 """The checkpoints of a training run that a diagnosis compares."""
 
-import copy
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.checkpoint_weights import fill
-from gatewise.errors import ArgumentError, Limitation, NotApplicableError
+from gatewise.analysis.diagnosis.words import thinned
+from gatewise.errors import ArgumentError
+from gatewise.graph import copied
 
 MOST = 8  # checkpoints that are used: more do not fit next to each other on a page
 NOW = "now"
@@ -32,15 +33,13 @@ class Checkpoints:
     weights: tuple[Any, ...]
     given: int
 
-    def check_two(self) -> None:
-        """Check that there are two checkpoints to compare."""
-        if len(self.names) < 2:
-            raise NotApplicableError(Limitation.NO_CHECKPOINTS)
-
     def load_into(self, model: nn.Module, place: int) -> nn.Module:
         """Load the weights of one checkpoint into ``model`` and return the model in eval mode."""
         fill("diagnose", model, self.weights[place], place + 1)
         return model.eval()
+
+
+NONE = Checkpoints((), (), 0)
 
 
 def find_checkpoints(model: nn.Module, checkpoints: object) -> Checkpoints:
@@ -50,15 +49,15 @@ def find_checkpoints(model: nn.Module, checkpoints: object) -> Checkpoints:
 
     Args:
         model: The model. Each checkpoint must fit it.
-        checkpoints: A list of checkpoints in the order of training, or ``None``.
+        checkpoints: A list of checkpoints in the order of training.
 
     Raises:
         ArgumentError: ``checkpoints`` is not a list, or one does not fit the model.
     """
     different: list[tuple[str, Any]] = []
     # Two copies take turns, so that each checkpoint is loaded and compared only once.
-    before = copy.deepcopy(model)
-    current = copy.deepcopy(model)
+    before = copied(model)
+    current = copied(model)
     for number, checkpoint in enumerate(_listed(checkpoints), 1):
         fill("diagnose", current, checkpoint, number)
         if not different or not _same(before, current):
@@ -75,17 +74,8 @@ def find_checkpoints(model: nn.Module, checkpoints: object) -> Checkpoints:
     return Checkpoints(tuple(names), tuple(weights), len(different))
 
 
-def thinned(count: int, most: int) -> Sequence[int]:
-    """Return at most ``most`` of the places 0 to ``count - 1``, evenly spaced, with both ends."""
-    if count <= most:
-        return range(count)
-    return [round(place * (count - 1) / (most - 1)) for place in range(most)]
-
-
 def _listed(checkpoints: object) -> list[Any]:
     """Return the checkpoints as a list. A single checkpoint is an error, though some iterate."""
-    if checkpoints is None:
-        return []
     single = isinstance(checkpoints, str | Path | Mapping | nn.Module | Tensor)
     if single or not isinstance(checkpoints, Iterable):
         raise ArgumentError(

@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.diagnosis.checkpoints import Checkpoints
 from gatewise.analysis.diagnosis.inputs import Inputs
-from gatewise.analysis.diagnosis.one_output import with_one_output
+from gatewise.analysis.diagnosis.one_output import OneOutput
 from gatewise.analysis.gating import GateSite, gate_sites
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import (
+    Example,
     Reading,
     SiteGraph,
     example_tensors,
@@ -36,7 +39,8 @@ class DiagnosisContext:
         memory: Bytes that one question may use.
         seconds: How long a question that can stop early may run.
         progress: Called with how much of the question is done, and of how much if that is known.
-        checkpoints: Earlier weights of the model, and the current ones.
+        checkpoints: Earlier weights of the model, and the current ones; fewer than two if there
+            is nothing to compare.
     """
 
     model: nn.Module
@@ -59,7 +63,15 @@ class DiagnosisContext:
     @cached_property
     def function(self) -> nn.Module:
         """The model as a function from one tensor to one tensor."""
-        return with_one_output(self.model, self.tensors(1))
+        with torch.no_grad():
+            output = self.model(self.tensors(1))
+        return self.model if isinstance(output, Tensor) else OneOutput(self.model)
+
+    def run(self, batch: Example) -> Any:
+        """Return the output of the model for a batch; the first tensor of a record or tuple."""
+        args, kwargs = split_example(batch)
+        output = self.model(*args, **kwargs)
+        return output if isinstance(output, Tensor) else OneOutput.first_of(output)
 
     @cached_property
     def gates(self) -> list[GateSite]:

@@ -11,14 +11,18 @@ from gatewise.analysis.finite import first_not_finite
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, check_runs, example_tensors, split_example
 
-BATCH = 100  # inputs in a batch, if the caller passes one tensor of all
+BATCH = 100  # inputs in a batch at most
+POINTS = 7  # inputs in a run at single points, as many as `partition` uses
 NUMBERS = 2**20  # in the inputs of one run of the model: 340 images of CIFAR, 6 of ImageNet
 GIB = 2**30
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Batches of inputs, in memory.
+    """Inputs in memory, in batches of one size if their number can be divided so.
+
+    A graph has the sizes of its example as constants. So every batch size costs one more reading of
+    the model, and all questions use the same two: that of the batches, and :data:`POINTS`.
 
     Attributes:
         batches: What the model is called with.
@@ -34,8 +38,8 @@ class Inputs:
 
     @property
     def example(self) -> Example:
-        """The first two inputs, with which the graph of the model is read."""
-        return first_of(self.batches[0], 2)
+        """The first batch, with which the graph of the model is read."""
+        return self.batches[0]
 
     @property
     def pairs(self) -> list[Any]:
@@ -44,6 +48,15 @@ class Inputs:
             return list(self.batches)
         sizes = [len(next(_tensors(batch))) for batch in self.batches]
         return list(zip(self.batches, self.labels.split(sizes), strict=True))
+
+    def first_pairs(self, count: int) -> list[Any]:
+        """Return the first batches with at least ``count`` inputs, as :attr:`pairs`."""
+        return self.pairs[: len(self.first_batches(count))]
+
+    def first_batches(self, count: int) -> tuple[Example, ...]:
+        """Return the first batches with at least ``count`` inputs, without labels."""
+        size = len(next(_tensors(self.batches[0])))
+        return self.batches[: -(-count // size)]
 
     @property
     def tensor(self) -> Tensor | None:
@@ -107,10 +120,8 @@ def collect(
             _check_memory(example, size, examples, memory)
             _check_model(model, example, device)
         used = min(size, examples - count)
-        for rows in _slices(example, size, used):
-            part = _map_tensors(example, lambda tensor, rows=rows: tensor[rows].to(device))
-            parts.append(part)
-            labels.append(None if label is None else label[rows].cpu())
+        parts.append(_map_tensors(example, lambda tensor, used=used: tensor[:used].to(device)))
+        labels.append(None if label is None else label[:used].cpu())
         count += used
         if count >= examples:
             break
@@ -122,30 +133,39 @@ def collect(
         )
     known = [label for label in labels if label is not None]
     all_labels = torch.cat(known) if len(known) == len(parts) else None
-    return Inputs(tuple(parts), all_labels, count, real)
+    return Inputs(tuple(_even_batches(parts, count)), all_labels, count, real)
 
 
-def first_of(example: Example, count: int) -> Example:
-    """Return the first ``count`` rows of every tensor of ``example``.
+def _even_batches(parts: list[Example], count: int) -> Iterator[Example]:
+    """Divide all inputs into batches on which a network runs in little memory.
 
-    Args:
-        example: What a model is called with: tensors in nested tuples, lists and mappings.
-        count: The number of rows.
+    All batches have one size, if the number of inputs has a divisor that is not much smaller than
+    the largest size. Else the last is smaller.
     """
-    return _map_tensors(example, lambda tensor: tensor[:count])
+    numbers = sum(tensor.numel() // len(tensor) for tensor in _tensors(parts[0]))
+    most = min(count, BATCH, max(1, NUMBERS // max(1, numbers)))
+    divisors = (size for size in range(most, (most - 1) // 2, -1) if count % size == 0)
+    size = next(divisors, most)
+    whole = _joined(parts)
+    for low in range(0, count, size):
+        yield _map_tensors(whole, lambda tensor, low=low: tensor[low : low + size])
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return examples of one structure as one, with their tensors one after another."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return first if len(parts) == 1 else torch.cat(parts)
+    if isinstance(first, Mapping):
+        return {name: _joined([part[name] for part in parts]) for name in first}
+    if isinstance(first, tuple | list):
+        return type(first)(_joined(list(items)) for items in zip(*parts, strict=True))
+    return first
 
 
 def _tensors(example: Example) -> Iterator[Tensor]:
     """Return all tensors that the model is called with."""
     return example_tensors(split_example(example))
-
-
-def _slices(example: Example, size: int, used: int) -> Iterator[slice]:
-    """Divide the first ``used`` rows into parts on which a network runs in little memory."""
-    numbers = sum(tensor.numel() for tensor in _tensors(example)) // size
-    step = min(size, max(1, NUMBERS // max(1, numbers)))
-    for low in range(0, used, step):
-        yield slice(low, min(low + step, used))
 
 
 def _iterate(batches: object) -> Iterator[Any]:

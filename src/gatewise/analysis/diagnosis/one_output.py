@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 
 class OneOutput(nn.Module):
-    """A wrapper that returns the first tensor in the output of ``model``."""
+    """A wrapper that returns the first tensor in the output of ``model``.
+
+    Args:
+        model: A model with one tensor in its output.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -19,16 +22,10 @@ class OneOutput(nn.Module):
         """Return the first tensor in ``model(x)``."""
         return _tensors(self.model(x))[0]
 
-
-def with_one_output(model: nn.Module, x: Tensor) -> nn.Module:
-    """Return ``model`` if it returns a tensor, else a wrapper that does.
-
-    Args:
-        model: A model with one tensor in its output.
-        x: An input to try it on.
-    """
-    with torch.no_grad():
-        return model if isinstance(model(x), Tensor) else OneOutput(model)
+    @staticmethod
+    def first_of(output: Any) -> Tensor | None:
+        """Return the first tensor in the output of a model, if it has one."""
+        return next(iter(_tensors(output)), None)
 
 
 def _tensors(output: Any) -> list[Tensor]:

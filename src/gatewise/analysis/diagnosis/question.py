@@ -71,8 +71,13 @@ class Question:
         answer: Computes the finding. It raises
             :class:`~gatewise.errors.NotApplicableError` if the question has no meaning for the
             model; any other exception is shown as a failure.
+        reads_inputs: Whether the answer depends on the inputs, and not on the weights alone. Such
+            an answer is held back if the inputs are not as in training.
+        compares_checkpoints: Whether it is asked only if there are two checkpoints that differ.
     """
 
     name: str
     title: str
     answer: Callable[["DiagnosisContext"], Finding]
+    reads_inputs: bool = True
+    compares_checkpoints: bool = False

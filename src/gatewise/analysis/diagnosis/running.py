@@ -1,10 +1,11 @@
 """Ask all questions of one model, and collect the answers and the advice."""
 
+import copy
 import platform
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from html import escape
 from importlib import metadata
 from typing import Any
@@ -13,14 +14,23 @@ import torch
 from torch import nn
 
 from gatewise.analysis.checkpoint_weights import Checkpoint
-from gatewise.analysis.diagnosis.advice import Advice, Case, advise
-from gatewise.analysis.diagnosis.checkpoints import find_checkpoints
+from gatewise.analysis.diagnosis.advice import MOST, Advice, Case, advise, nothing_to_fix
+from gatewise.analysis.diagnosis.checkpoints import NONE, find_checkpoints
 from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.input_check import SUSPECT, InputCheck, check_inputs
 from gatewise.analysis.diagnosis.inputs import GIB, Inputs, collect
+from gatewise.analysis.diagnosis.layer_rows import layer_rows
 from gatewise.analysis.diagnosis.question import REASONS, Finding, Question
 from gatewise.analysis.diagnosis.questions import QUESTIONS
 from gatewise.analysis.record import AnalysisResult, plain_values
-from gatewise.errors import ArgumentError, NotApplicableError, shorten, unknown_name
+from gatewise.devices import find_device
+from gatewise.errors import (
+    ArgumentError,
+    Limitation,
+    NotApplicableError,
+    shorten,
+    unknown_name,
+)
 from gatewise.graph import (
     cached_readings,
     check_readable,
@@ -30,10 +40,12 @@ from gatewise.graph import (
     untouched,
 )
 
-FORMAT = "gatewise diagnosis 1"
+FORMAT = "gatewise diagnosis 2"
 ANSWERED = "answered"
 NOT_APPLICABLE = "does not apply"
 FAILED = "failed"
+NOT_ASKED = "not asked"
+NOT_ASKED_LINE = "Not asked yet: the diagnosis was interrupted."
 FAILED_LINE = "Failed: an error occurred in this analysis."
 # The question, how much of it is done, and of how much (None: not known).
 Progress = Callable[[str, int, int | None], None]
@@ -46,7 +58,9 @@ class Answer(AnalysisResult):
     Attributes:
         name: The name of the question.
         title: The question in words.
-        state: ``"answered"``, ``"does not apply"`` or ``"failed"``.
+        state: ``"answered"``, ``"does not apply"``, ``"failed"``, or ``"not asked"`` after an
+            interruption.
+        reads_inputs: Whether the answer depends on the inputs, and not on the weights alone.
         line: The answer in one or two sentences, or why there is none.
         reason: Why the question does not apply, a value of
             :class:`~gatewise.errors.Limitation`.
@@ -61,6 +75,7 @@ class Answer(AnalysisResult):
     title: str
     state: str
     line: str
+    reads_inputs: bool = True
     reason: str | None = None
     detail: str = ""
     seconds: float = 0.0
@@ -73,6 +88,12 @@ class Answer(AnalysisResult):
         values = {name: value for name, value in vars(self).items() if name != "record"}
         return plain_values(values, finite=True)
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Answer":
+        """Return the answer that :meth:`to_dict` wrote, without its record."""
+        known = {item.name for item in fields(cls)} - {"record"}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis(AnalysisResult):
@@ -83,7 +104,13 @@ class Diagnosis(AnalysisResult):
         model: Its class and size.
         data: The inputs: how many, their shapes, and whether they are real data.
         answers: One answer for each question, in the order of the page.
-        advice: What the answers recommend.
+        advice: What the answers recommend, the most useful first. At most three.
+        held_back: What they would recommend if the inputs could be trusted.
+        more_advice: What they recommend besides, with less effect.
+        nothing_to_fix: What was looked for and is small or absent.
+        input_check: Whether the inputs look as in training.
+        layers: One row for each activation: the layer before it, its cost, its place among parallel
+            branches, and the numbers of all answers about it.
         versions: The versions of gatewise, torch and Python.
         seconds: How long the diagnosis took.
     """
@@ -93,6 +120,11 @@ class Diagnosis(AnalysisResult):
     data: dict[str, Any]
     answers: tuple[Answer, ...]
     advice: tuple[Advice, ...]
+    held_back: tuple[Advice, ...]
+    more_advice: tuple[Advice, ...]
+    nothing_to_fix: tuple[str, ...]
+    input_check: InputCheck
+    layers: tuple[dict[str, Any], ...]
     versions: dict[str, str]
     seconds: float
 
@@ -112,8 +144,13 @@ class Diagnosis(AnalysisResult):
             "name": self.name,
             "model": self.model,
             "data": self.data,
+            "input_check": self.input_check,
+            "layers": self.layers,
             "questions": self.answers,
             "advice": self.advice,
+            "held_back": self.held_back,
+            "more_advice": self.more_advice,
+            "nothing_to_fix": self.nothing_to_fix,
             "versions": self.versions,
             "seconds": self.seconds,
         }
@@ -121,7 +158,7 @@ class Diagnosis(AnalysisResult):
 
     def __repr__(self) -> str:
         size = f"{self.model['parameters']:,} parameters"
-        lines = [f"{self.name}: {size}, {self.data['examples']:,} inputs"]
+        lines = [f"{self.name}: {size}, {self.data['examples']:,} inputs", self.input_check.line]
         lines += [f"  {answer.name:15} {answer.line}" for answer in self.answers]
         lines += [f"* {advice.text}\n  {advice.command}" for advice in self.advice]
         return "\n".join(lines)
@@ -136,6 +173,19 @@ class Diagnosis(AnalysisResult):
         return f"<p>{escape(self.name)}</p><ul>{items}</ul><table>{rows}</table>"
 
 
+class DiagnosisInterrupted(KeyboardInterrupt):
+    """A diagnosis was interrupted from the keyboard.
+
+    Attributes:
+        diagnosis: The diagnosis with the questions that were answered until then. Its answers
+            can be passed as ``finished`` to ask only the others.
+    """
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        super().__init__()
+        self.diagnosis = diagnosis
+
+
 def diagnose(
     model: nn.Module,
     batches: object,
@@ -145,11 +195,17 @@ def diagnose(
     memory: int = 2 * GIB,
     seconds: float = 15.0,
     checkpoints: Iterable[Checkpoint] | None = None,
+    device: str | None = None,
     real: bool = True,
     about: str = "",
+    preprocessing: str = "",
+    preprocessing_known: bool = True,
     name: str | None = None,
     reference: str = "MODEL",
+    data_options: str = "--data YOUR_DATA",
     progress: Progress | None = None,
+    finished: Sequence[Answer] = (),
+    on_answer: Callable[[Answer], None] | None = None,
 ) -> Diagnosis:
     """Analyse what the activation functions of a model do on some inputs, and give advice.
 
@@ -170,25 +226,38 @@ def diagnose(
         checkpoints: Earlier weights of this model, the earliest first: state dicts, models, or
             safetensors files. ``flips`` and ``film`` compare each with the next, and the last
             with the model as it is.
+        device: Where to compute: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``. A
+            copy of the model is analysed there. By default the device of the model.
         real: Whether the inputs are data. With ``False``, for random numbers, the questions that
             need data are not asked.
         about: A description of the inputs, for the page.
+        preprocessing: How the inputs were prepared, in words, for the page.
+        preprocessing_known: Whether they are known to be prepared as in training. If not, the page
+            says so first.
         name: The name of the model on the page. Its class by default.
         reference: How the commands in the advice name the model.
+        data_options: How they name the inputs.
         progress: Called with the question, how much of it is done, and of how much if that is
             known.
+        finished: Answers of an interrupted diagnosis of the same model and inputs, which are not
+            asked again.
+        on_answer: Called with each new answer, e.g. to keep it.
 
     Raises:
         ArgumentError: The model cannot be read, an input cannot be used, or an argument is wrong.
+        DiagnosisInterrupted: Ctrl-C was pressed. It has the answers until then.
 
     >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     >>> diagnose(model, torch.randn(20, 4))["sites"].line
     '1 activation layer: 1 relu.'
     """
     check_readable(model)
+    if device is not None:
+        model = copy.deepcopy(model).to(find_device(device))
     asked = _asked(questions)
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
+    known = {answer.name: answer for answer in finished}
     # Analyses compute gradients, which inference mode of the caller would forbid.
     with cached_readings(), untouched(model), torch.inference_mode(False):
         model.eval()
@@ -199,23 +268,68 @@ def diagnose(
             memory=memory,
             seconds=seconds,
             progress=lambda done, total: None,
-            checkpoints=find_checkpoints(model, checkpoints),
+            checkpoints=NONE if checkpoints is None else find_checkpoints(model, checkpoints),
         )
-        answers = tuple(_ask(question, context, progress) for question in asked)
+        answers: list[Answer] = []
+        interrupted = False
+        for question in asked:
+            if question.name in known:
+                answers.append(known[question.name])
+                continue
+            try:
+                answer = _not_asked(question) if interrupted else _ask(question, context, progress)
+            except KeyboardInterrupt:
+                interrupted = True
+                answer = _not_asked(question)
+            answers.append(answer)
+            if on_answer is not None and answer.state != NOT_ASKED:
+                on_answer(answer)
         findings = {}
         for answer in answers:
             if answer.state == ANSWERED:
                 findings[answer.name] = Finding(answer.line, answer.facts, answer.record)
-        advice = advise(Case(findings, context, reference))
-    return Diagnosis(
+        rows = _rows(context, findings)
+        check = check_inputs(context, findings)
+        advice = advise(Case(findings, context, rows, reference, data_options))
+    trusted, held_back = _held_back(advice, check)
+    diagnosis = Diagnosis(
         name=name or type(model).__name__,
         model=_about_model(model),
-        data=_about_inputs(inputs, about),
-        answers=answers,
-        advice=advice,
+        data=_about_inputs(inputs, about)
+        | {"preprocessing": preprocessing, "preprocessing_known": preprocessing_known},
+        answers=tuple(answers),
+        advice=trusted[:MOST],
+        held_back=held_back,
+        more_advice=trusted[MOST:],
+        nothing_to_fix=nothing_to_fix(findings, advice) if check.state != SUSPECT else (),
+        input_check=check,
+        layers=tuple(rows),
         versions=_versions(),
         seconds=round(time.monotonic() - started, 3),
     )
+    if interrupted:
+        raise DiagnosisInterrupted(diagnosis)
+    return diagnosis
+
+
+def _rows(context: DiagnosisContext, findings: Mapping[str, Finding]) -> list[dict[str, Any]]:
+    """Return the rows of the layers; none if the model cannot be read, as the answers then say."""
+    try:
+        return layer_rows(context, findings)
+    except (NotApplicableError, ArgumentError):
+        return []
+
+
+def _held_back(
+    advice: Sequence[Advice], check: InputCheck
+) -> tuple[tuple[Advice, ...], tuple[Advice, ...]]:
+    """Divide advice into what holds, and what depends on inputs that are suspect."""
+    trusted = []
+    held_back = []
+    for item in advice:
+        suspect = check.state == SUSPECT and QUESTIONS[item.question].reads_inputs
+        (held_back if suspect else trusted).append(item)
+    return tuple(trusted), tuple(held_back)
 
 
 def _asked(questions: Sequence[str] | None) -> list[Question]:
@@ -245,6 +359,8 @@ def _ask(question: Question, context: DiagnosisContext, progress: Progress | Non
     report(0, None)
     began = time.monotonic()
     try:
+        if question.compares_checkpoints and len(context.checkpoints.names) < 2:
+            raise NotApplicableError(Limitation.NO_CHECKPOINTS)
         finding = question.answer(context)
         outcome: dict[str, Any] = {"state": ANSWERED, **vars(finding)}
     except NotApplicableError as problem:
@@ -262,7 +378,14 @@ def _ask(question: Question, context: DiagnosisContext, progress: Progress | Non
             "traceback": traceback.format_exc(),
         }
     seconds = round(time.monotonic() - began, 3)
-    return Answer(question.name, question.title, seconds=seconds, **outcome)
+    reads = question.reads_inputs
+    return Answer(question.name, question.title, seconds=seconds, reads_inputs=reads, **outcome)
+
+
+def _not_asked(question: Question) -> Answer:
+    """Return the answer to a question that an interrupted diagnosis did not reach."""
+    reads = question.reads_inputs
+    return Answer(question.name, question.title, NOT_ASKED, NOT_ASKED_LINE, reads_inputs=reads)
 
 
 def _check_limits(examples: int, memory: int, seconds: float) -> None:

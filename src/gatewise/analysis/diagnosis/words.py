@@ -18,6 +18,13 @@ def rounded(rows: Sequence[Sequence[float]], digits: int) -> list[list[float]]:
     return [[round(value, digits) for value in row] for row in rows]
 
 
+def thinned(count: int, most: int) -> Sequence[int]:
+    """Return at most ``most`` of the places 0 to ``count - 1``, evenly spaced, with both ends."""
+    if count <= most:
+        return range(count)
+    return [round(place * (count - 1) / (most - 1)) for place in range(most)]
+
+
 def layer_name(name: str) -> str:
     """Return the name of a layer for a sentence, with a word before one that is a number."""
     if not name:

@@ -75,6 +75,40 @@ class KnownResponses:
         )[0]
 
 
+def read_places(conv: Any, size: tuple[int, ...], pool: Any = None) -> Tensor:
+    """Return which places of an input reach the output of a layer, as truth values of ``size``.
+
+    A convolution with a stride may end before the border, or leave gaps. So may a pooling.
+
+    Args:
+        conv: the convolution.
+        size: the spatial size of the input.
+        pool: a max-pooling after the convolution.
+    """
+    groups = conv.groups
+    weight = torch.ones(groups, conv.in_channels // groups, *conv.kernel_size, dtype=torch.float64)
+    x = torch.zeros(1, conv.in_channels, *size, dtype=torch.float64)
+    response, pull_back, *_ = torch.func.vjp(partial(linear_response, conv, weight=weight), x)
+    kept = torch.ones_like(response)
+    if pool is not None:
+        for axis, count in enumerate(pooling_indices(response, pool).shape[2:]):
+            line = _pooled_places(pool, axis, count, response.shape[2 + axis])
+            kept *= line.reshape([-1 if dim == 2 + axis else 1 for dim in range(x.dim())])
+    return pull_back(kept)[0][0, 0] > 0
+
+
+def _pooled_places(pool: Any, axis: int, count: int, size: int) -> Tensor:
+    """Return which places along one dimension are in one of ``count`` pooling regions."""
+    kernel, stride, padding, dilation = (
+        value if isinstance(value, int) else value[axis]
+        for value in (pool.kernel_size, pool.stride, pool.padding, pool.dilation)
+    )
+    starts = stride * torch.arange(count)[:, None] - padding
+    places = (starts + dilation * torch.arange(kernel)).flatten()
+    places = places[(places >= 0) & (places < size)]
+    return torch.zeros(size, dtype=torch.float64).index_fill(0, places, 1.0)
+
+
 def biased_response(conv: Any, x: Tensor) -> Tensor:
     """The convolution of ``x`` with its bias, in float64."""
     response = linear_response(conv, x)

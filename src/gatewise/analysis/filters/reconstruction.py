@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.filters.conv_operator import KnownResponses, known_mask
+from gatewise.analysis.filters.conv_operator import KnownResponses, known_mask, read_places
 from gatewise.analysis.filters.filter_rows import CONVOLUTIONS, check_real
 from gatewise.analysis.filters.invertible_features import InvertibleFeatures
 from gatewise.analysis.filters.least_squares import (
@@ -28,12 +28,15 @@ class Reconstruction(AnalysisResult):
 
     Attributes:
         image: the reconstruction x', of the shape of the input, in float64.
-        ratio: (n,), |x - x'| / |x|: 0 if everything is kept, 1 if nothing is.
+        ratio: (n,), |x - x'| / |x|, a ratio of norms over the places that the layer reads: 0 if
+            everything is kept, 1 if nothing is.
         equations: (n,), the number of responses that are known from the features.
-        unknowns: the number of values of one input.
+        unknowns: the number of values of one input that the layer reads.
         method: ``"fft"`` or ``"cg"``.
         iterations: of conjugate gradients; 0 for the closed form.
         x: the input.
+        read: the places of the input that reach the output of the layer. A stride may leave out
+            a border or leave gaps.
         eigenvalues: (n, 2), of theorem 2.2: the smallest of the shifts in the input, and the
             largest of the shifts that pooling keeps.
         bound: (n,), the theorem's bound on the ratio; NaN where a needed sign is not active.
@@ -46,6 +49,7 @@ class Reconstruction(AnalysisResult):
     method: str
     iterations: int
     x: Tensor
+    read: Tensor
     eigenvalues: Tensor | None = None
     bound: Tensor | None = None
 
@@ -161,15 +165,17 @@ def reconstruct(
         known = KnownResponses(conv, x, keep)
         image, iterations = conjugate_gradients(known, tolerance, most_iterations)
         count = known.count
-    lengths = x.flatten(1).norm(dim=1).clamp(min=torch.finfo(x.dtype).tiny)
+    read = read_places(conv, tuple(x.shape[2:]), pool).to(x.device)
+    lengths = (x * read).flatten(1).norm(dim=1).clamp(min=torch.finfo(x.dtype).tiny)
     return Reconstruction(
         image=image,
-        ratio=(x - image).flatten(1).norm(dim=1) / lengths,
+        ratio=((x - image) * read).flatten(1).norm(dim=1) / lengths,
         equations=count,
-        unknowns=x[0].numel(),
+        unknowns=x.shape[1] * int(read.sum()),
         method=method,
         iterations=iterations,
         x=x,
+        read=read,
         eigenvalues=eigenvalues,
         bound=bound,
     )

@@ -30,6 +30,7 @@ class SiteGates(AnalysisResult):
         name: The name of the site.
         unit: The unit.
         soft: Whether gates are numbers from 0 to 1, not on or off.
+        on: What it means that a gate is on, as the unit declares it.
         seen: The number of gates of each channel: inputs times positions.
         on_rate: The share of gates that are on, of shape (C,) in float64.
         duplicates: Groups of channels that are on for the same inputs at the same positions.
@@ -41,6 +42,7 @@ class SiteGates(AnalysisResult):
     name: str
     unit: str
     soft: bool
+    on: str
     seen: int
     on_rate: Tensor
     duplicates: tuple[tuple[int, ...], ...]
@@ -72,6 +74,7 @@ class SiteGates(AnalysisResult):
             "site": self.name,
             "unit": self.unit,
             "soft": self.soft,
+            "on": self.on,
             "channels": len(self.on_rate),
             "seen": self.seen,
             "on_rate": self.on_rate,
@@ -188,6 +191,7 @@ class _SiteTotals:
             name=site.name,
             unit=site.unit,
             soft=site.rule.soft,
+            on=site.rule.on,
             seen=self.sums.seen,
             on_rate=on_rate,
             duplicates=self.digests.duplicates(on_rate),

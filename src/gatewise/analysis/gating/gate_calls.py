@@ -6,8 +6,26 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from gatewise.analysis.gating.rules import Function, Rule, context_rule, hard_rule, soft_rule
-from gatewise.graph import COMPOSITE, LEAVES, Found, Graph, Node, Reading, Scope
+from gatewise.analysis.gating.rules import (
+    NOT_DECLARED,
+    Function,
+    Rule,
+    context_rule,
+    hard_rule,
+    soft_rule,
+)
+from gatewise.graph import (
+    COMPOSITE,
+    LEAVES,
+    Found,
+    Graph,
+    Kind,
+    Node,
+    Reading,
+    Scope,
+    get_operator,
+    operators_of,
+)
 from gatewise.units import registered_units
 
 
@@ -144,10 +162,12 @@ def _site_of_call(call: UnitCall, reading: Reading) -> GateSite | None:
     if response is None or output is None or call.unit == "maxout":
         return None
     dim = _channel_dim(reading, output, response)
-    if registered_units()[call.unit].family == "context":
+    declared = registered_units()[call.unit]
+    if declared.family == "context":
         rule = context_rule(call.unit, call.module)
     else:
-        rule = hard_rule(call.unit, {}, dim) or soft_rule(call.unit, call.module, dim)
+        rule = hard_rule(call.unit, {}, dim)
+        rule = rule or soft_rule(call.unit, call.module, dim, declared.on)
     if rule is None:
         return None
     name = scope_name(call.scope)
@@ -159,12 +179,21 @@ def _site_of_operator(name: str, found: Found, reading: Reading, model: nn.Modul
     module = model.get_submodule(found.path) if found.kind != "functional" else None
     if found.op == COMPOSITE and module is not None:
         unit = type(module).__name__
-        rule = soft_rule(unit, module, dim)
+        rule = soft_rule(unit, module, dim, _composite_on(module))
     else:
         unit = found.op
         rule = hard_rule(unit, found.output.arguments, dim)
-        rule = rule or soft_rule(unit, _operator(found.output, model), dim)
+        on = get_operator(unit).on
+        rule = rule or soft_rule(unit, _operator(found.output, model), dim, on)
     return GateSite(name, unit, found.input, found.output, dim, rule, module)
+
+
+def _composite_on(module: nn.Module) -> str:
+    """Return what a module of several operators declares on to be: one of torch may."""
+    for operator in operators_of(Kind.COMPOSITE_FUNCTION):
+        if get_operator(operator).module is type(module):
+            return get_operator(operator).on
+    return NOT_DECLARED
 
 
 def _operator(node: Node, model: nn.Module) -> Function:

@@ -30,6 +30,8 @@ class GateOverlap(PlottedResult):
         between: The mean overlap of two different inputs of two classes, (k, k). NaN if there are
             no two such inputs.
         on_rate: The share of gates that are on.
+        sites: For each site: the mean overlap of two different inputs as a share of its gates, the
+            share of them that are on, and the square of that.
     """
 
     gates: int
@@ -38,6 +40,7 @@ class GateOverlap(PlottedResult):
     counts: tuple[int, ...]
     between: Tensor
     on_rate: float
+    sites: tuple[dict[str, Any], ...] = ()
 
     @property
     def chance(self) -> float:
@@ -111,8 +114,9 @@ def gate_overlap(
     first: list[Tensor] = []
     missing = inputs
     totals = _ClassTotals(memory)
+    sizes: dict[str, int] = {}
     for batch, labels in each_batch("gate_overlap", batches, progress):
-        masks = _masks(stream, batch)
+        masks, sizes = _masks(stream, batch)
         if missing > 0:
             first.append(masks[:missing].clone())  # a view would keep the whole batch
             missing -= len(first[-1])
@@ -120,13 +124,32 @@ def gate_overlap(
     compared = torch.cat(first).float()
     gates = compared.shape[1]
     shared = (compared @ compared.T).double() / gates
+    sites = _by_site(compared, sizes)
     on_rate = sum(totals.on.values()) / (sum(totals.counts.values()) * gates)
     if not totals.labelled:
         between = torch.empty(0, 0, dtype=torch.float64)
-        return GateOverlap(gates, shared, (), (), between, on_rate)
+        return GateOverlap(gates, shared, (), (), between, on_rate, sites)
     classes = tuple(sorted(totals.sums))
     counts = tuple(totals.counts[label] for label in classes)
-    return GateOverlap(gates, shared, classes, counts, totals.overlaps(classes), on_rate)
+    between = totals.overlaps(classes)
+    return GateOverlap(gates, shared, classes, counts, between, on_rate, sites)
+
+
+def _by_site(compared: Tensor, sizes: dict[str, int]) -> tuple[dict[str, Any], ...]:
+    """Return the mean overlap of two different inputs at each site, from all gates of each input.
+
+    The sum over all pairs is the square of how often a gate is on, so no pair is looked at.
+    """
+    count = len(compared)
+    rows = []
+    for name, gates in zip(sizes, compared.split(list(sizes.values()), 1), strict=True):
+        often = gates.sum(0).double()
+        rate = float(often.sum()) / max(1, gates.numel())
+        pairs = count * (count - 1) * gates.shape[1]
+        together = float((often * (often - 1)).sum())
+        overlap = together / pairs if pairs else None
+        rows.append({"site": name, "overlap": overlap, "on_rate": rate, "chance": rate**2})
+    return tuple(rows)
 
 
 class _ClassTotals:
@@ -179,12 +202,14 @@ class _ClassTotals:
             )
 
 
-def _masks(stream: SiteStream, inputs: Any) -> Tensor:
-    """Return which gates are on, with one row for each input (n, gates)."""
+def _masks(stream: SiteStream, inputs: Any) -> tuple[Tensor, dict[str, int]]:
+    """Return which gates are on, with one row for each input (n, gates), and the gates by site."""
     masks: list[Tensor] = []
+    sizes: dict[str, int] = {}
 
     def keep(site: GateSite, gate: Tensor) -> None:
         masks.append(is_on(gate).flatten(1).cpu())
+        sizes[site.name] = masks[-1].shape[1]
 
     stream.run(inputs, keep)
-    return torch.cat(masks, 1)
+    return torch.cat(masks, 1), sizes

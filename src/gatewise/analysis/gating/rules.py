@@ -5,10 +5,15 @@ Note [Gates]. The output of a unit is a gate times its response, ``f(z) = T(z) z
 [Frozen gates]. A function that is bounded on both sides (sigmoid, tanh) is a gate itself.
 
 Every gate is on one scale: 0 at the end where the unit passes least, 1 at the end where it passes
-most. If both ends are alike, as for the absolute value, 1 is at plus infinity. So "on" is above 1/2
-and "undecided" is in between. The ends are computed at responses of a million, or for PAU at the
-ends of the interval on which its initial parameters were fitted. A channel without two different
-ends is linear and always on. Max-affine units are only on or off.
+most. If both ends are alike, as for the absolute value, 1 is at plus infinity. The ends are
+computed at responses of a million, or for PAU at the ends of the interval on which its initial
+parameters were fitted. A channel without two different ends is linear and always on. Max-affine
+units are only on or off.
+
+What "on" means is declared by each unit, and by the operator table for functions of torch. Most say
+that the response is positive. Of a soft gate, "on" is above 1/2: it is limited to this side of 1/2
+where the response is positive, and to the other side elsewhere. Else SELU, whose secant is largest
+just below 0, would be on at -3. A unit that declares nothing is on where its gate is above 1/2.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +26,8 @@ from torch import Tensor, nn
 from gatewise.graph import get_operator
 
 Function = Callable[[Tensor], Tensor]
+POSITIVE = "x > 0"
+NOT_DECLARED = "gate > 1/2"  # what on means for a unit that does not say
 FAR = 1e6  # where gates are at their ends; not larger, since rational units take its fifth power
 FITTED = {"pau": 3.0}  # outside of this interval a rational unit follows no activation function
 LINEAR = 1e-6  # ends that are closer than this are the same
@@ -36,11 +43,13 @@ class Rule:
             truth values for a hard unit and numbers from 0 to 1 for a soft one.
         soft: Whether the gate is soft.
         needs_output: Whether the gate depends on the output too, as for units with context.
+        on: What it means that the gate is on, in words.
     """
 
     gate: Callable[..., Tensor]
     soft: bool
     needs_output: bool = False
+    on: str = NOT_DECLARED
 
 
 def hard_rule(unit: str, arguments: Mapping[str, Any], dim: int) -> Rule | None:
@@ -52,13 +61,13 @@ def hard_rule(unit: str, arguments: Mapping[str, Any], dim: int) -> Rule | None:
         dim: The dimension of the channels.
     """
     if unit == "crelu":
-        return Rule(lambda z: torch.cat((z > 0, z < 0), dim), soft=False)
+        return Rule(lambda z: torch.cat((z > 0, z < 0), dim), soft=False, on="x > 0, x < 0")
     operator = get_operator(unit)
     pieces = operator.pieces
     if pieces is None:
         return None
     known = {**operator.options, **arguments}
-    return Rule(lambda z: pieces.active(z, known), soft=False)
+    return Rule(lambda z: pieces.active(z, known), soft=False, on=pieces.on(known))
 
 
 def context_rule(unit: str, module: Any) -> Rule | None:
@@ -73,25 +82,27 @@ def context_rule(unit: str, module: Any) -> Rule | None:
     """
     match unit:
         case "frelu":
-            return Rule(lambda z, y: y == z, soft=False, needs_output=True)
+            return Rule(lambda z, y: y == z, soft=False, needs_output=True, on="y = x")
         case "iieu_b":
             return Rule(
                 lambda z, y: _secant(z, y) >= _along(module.threshold(), z, module.dim),
                 soft=False,
                 needs_output=True,
+                on="similarity >= threshold",
             )
         case "meta_acon":
             return Rule(lambda z, y: _between_slopes(module, z, y), soft=True, needs_output=True)
     return None
 
 
-def soft_rule(unit: str, function: Function, dim: int) -> Rule:
+def soft_rule(unit: str, function: Function, dim: int, on: str = NOT_DECLARED) -> Rule:
     """Return the rule of an elementwise function of the response.
 
     Args:
         unit: The name of the unit.
         function: The function.
         dim: The dimension of the channels.
+        on: What the unit declares on to be.
     """
     farthest = FITTED.get(unit, FAR)
 
@@ -106,9 +117,13 @@ def soft_rule(unit: str, function: Function, dim: int) -> Rule:
             weight = function
             low = weight(-far)
             high = weight(far)
-        return _on_scale(weight(z), low, high)
+        share = _on_scale(weight(z), low, high)
+        if on == POSITIVE:
+            above = torch.nextafter(share.new_tensor(0.5), share.new_tensor(1.0))
+            return torch.where(z > 0, share.clamp(min=above), share.clamp(max=0.5))
+        return share
 
-    return Rule(gate, soft=True)
+    return Rule(gate, soft=True, on=on)
 
 
 def parameters_of(unit: str, module: nn.Module | None) -> dict[str, Tensor]:

@@ -8,11 +8,16 @@ import typer
 from typer.core import TyperCommand
 
 from gatewise.cli.options import (
+    OTHER_DATA,
     DataFolder,
+    DataRequest,
+    Device,
     Input,
     Json,
+    KeptAnswers,
     Model,
     ModelOptions,
+    Trust,
     Weights,
     key_values,
     load_weights,
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from gatewise.analysis import Diagnosis
     from gatewise.cli.options import DiagnosisData
 
+INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
 NAMES = "QUESTIONS"  # replaced by the names of all questions when the help is printed
 
 
@@ -48,14 +54,55 @@ Data = Annotated[
     list[str] | None,
     typer.Option(
         "--data",
-        metavar="NAME|FOLDER|FILE.npy",
-        help="The inputs: a data set of `gatewise data`, a folder of images, or arrays "
-        "(repeatable). Default: random numbers.",
+        metavar="NAME|FOLDER|FILE",
+        help="The inputs: a data set of `gatewise data`, any folder of images, a Hugging Face data "
+        "set, arrays (.npy, .npz; repeatable), or text (.txt). Default: random numbers.",
     ),
 ]
 Size = Annotated[
     int | None,
-    typer.Option(metavar="PIXELS", help="Resize images to this side. Default: no resizing."),
+    typer.Option(
+        metavar="PIXELS",
+        help="Resize and crop images to this side. Default: the size that the model's library "
+        "states, or no resizing.",
+    ),
+]
+Mean = Annotated[
+    str | None,
+    typer.Option(
+        "--mean",
+        metavar="M,M,M",
+        help="Subtract this from every channel, after --scale and in the network's order of "
+        "channels. Default: what the model's library states.",
+    ),
+]
+Std = Annotated[
+    str | None, typer.Option("--std", metavar="S,S,S", help="Then divide every channel by this.")
+]
+Scale = Annotated[
+    float | None,
+    typer.Option("--scale", metavar="S", help="The value of a full pixel: 1 (default) or 255."),
+]
+Bgr = Annotated[bool, typer.Option("--bgr", help="The network reads blue first, and red last.")]
+Transform = Annotated[
+    str | None,
+    typer.Option(
+        "--transform",
+        metavar="file.py:FUNCTION",
+        help="Prepare images with this function instead: from a PIL image to a tensor (channels, "
+        "height, width).",
+    ),
+]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="FILE",
+        help="The tokenizer.json for text. Default: that next to an hf: configuration.",
+    ),
+]
+Length = Annotated[
+    int, typer.Option("--length", min=1, metavar="TOKENS", help="Tokens in a row of text.")
 ]
 Examples = Annotated[int, typer.Option(min=1, help="Number of inputs to use.")]
 Questions = Annotated[
@@ -96,15 +143,24 @@ def diagnose(
     data: Data = None,
     data_folder: DataFolder = None,
     size: Size = None,
+    mean: Mean = None,
+    std: Std = None,
+    scale: Scale = None,
+    bgr: Bgr = False,
+    transform: Transform = None,
+    tokenizer: Tokenizer = None,
+    length: Length = 128,
     examples: Examples = 1000,
     questions: Questions = None,
     out: Out = Path("diagnosis"),
     weights: Weights = None,
+    trust: Trust = False,
     input: Input = None,
     set: ModelOptions = None,
     memory: Memory = 2.0,
     seconds: Seconds = 15.0,
     checkpoints: Checkpoints = None,
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Measure what the activations of a model do, and give advice.
@@ -114,46 +170,95 @@ def diagnose(
     data are skipped. With `--checkpoints`, the activations are also compared over training. The
     model then gets the last of these weights, unless `--weights` names others.
 
+    Images are prepared as the model's library states (timm, torchvision, Hugging Face), or as
+    `--mean`, `--std`, `--scale`, `--bgr` and `--size` or `--transform` say. If neither is known,
+    the page says so first. If interrupted with Ctrl-C, the finished checks are written. Run the
+    same command to resume.
+
     Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out diagnosis`
     """
-    from gatewise.analysis import QUESTIONS, fill
+    from gatewise.analysis import QUESTIONS, DiagnosisInterrupted, fill
     from gatewise.analysis import diagnose as ask
     from gatewise.cli.options import find_checkpoints, find_data, load_model, random_data
     from gatewise.cli.output import Watch
     from gatewise.report import write_diagnosis
 
     _check_folder(out)
-    network = load_model(model, key_values("--set", set)).eval()
+    settings = key_values("--set", set)
+    network = load_model(model, settings).eval()
     files = find_checkpoints(checkpoints or [])
     if weights is not None:
-        load_weights(network, weights)
+        load_weights(network, weights, trust=trust, command=f"gatewise diagnose {model}")
     elif files:
         fill("--checkpoints", network, files[-1], len(files))
         weights = files[-1]
     if data:
-        inputs = find_data(data, data_folder, size, examples)
+        request = DataRequest(
+            names=data,
+            examples=examples,
+            reference=model,
+            network=network,
+            model_options=settings,
+            folder=data_folder,
+            size=size,
+            mean=mean,
+            std=std,
+            scale=scale,
+            bgr=bgr,
+            transform=transform,
+            tokenizer=tokenizer,
+            length=length,
+        )
+        inputs = find_data(request)
+        data_options = request.options
     else:
         inputs = random_data(model, network, input, examples)
+        data_options = ""
+    kept = KeptAnswers(
+        out,
+        [model, settings, data, data_options, input, examples, memory, seconds],
+        [model.rpartition(":")[0], *(data or []), *filter(None, [weights]), *files],
+    )
+    finished = kept.read()
+    if finished:
+        print_note(f"resuming: {len(finished)} checks are finished")
+    interrupted = False
     with Watch({name: question.title for name, question in QUESTIONS.items()}) as watch:
-        diagnosis = ask(
-            network,
-            inputs.batches,
-            examples=examples,
-            questions=_names(questions),
-            memory=int(memory * 2**30),
-            seconds=seconds,
-            checkpoints=files,
-            real=inputs.real,
-            about=inputs.about,
-            name=model,
-            progress=watch,
-            reference=_reference(model, weights, input, set, inputs),
-        )
+        try:
+            diagnosis = ask(
+                network,
+                inputs.batches,
+                examples=examples,
+                questions=_names(questions),
+                memory=int(memory * 2**30),
+                seconds=seconds,
+                checkpoints=files,
+                device=None if device == "cpu" else device,
+                real=inputs.real,
+                about=inputs.about,
+                preprocessing=inputs.preprocessing,
+                preprocessing_known=inputs.known,
+                name=model,
+                progress=watch,
+                reference=_reference(model, weights, input, set, inputs),
+                data_options=data_options or f"--data {OTHER_DATA}",
+                finished=finished,
+                on_answer=kept.add,
+            )
+        except DiagnosisInterrupted as stopped:
+            diagnosis = stopped.diagnosis
+            interrupted = True
     page, record = write_diagnosis(diagnosis.to_dict(), out)
+    if not interrupted:
+        kept.remove()
     if json:
-        return print_json(diagnosis.to_dict())
-    _print(diagnosis)
+        print_json(diagnosis.to_dict())
+    else:
+        _print(diagnosis)
     print_note(f"page  {page}\njson  {record}")
+    if interrupted:
+        print_note("interrupted: run the same command to resume")
+        raise typer.Exit(INTERRUPTED)
 
 
 def _names(questions: list[str] | None) -> list[str] | None:
@@ -199,8 +304,20 @@ def _print(diagnosis: "Diagnosis") -> None:
             text = f"{text.removesuffix('.')} ({shorten(answer.detail)})."
         rows.add_row(answer.name, text, f"{answer.seconds:.1f}")
     parameters = f"{diagnosis.model['parameters']:,} parameters"
-    print_rich(f"{diagnosis.name}: {parameters}; {diagnosis.data['about']}", rows)
+    if not diagnosis.data["preprocessing_known"]:
+        print_rich(f"Preprocessing not known: {diagnosis.data['preprocessing']}")
+    print_rich(f"{diagnosis.name}: {parameters}; {diagnosis.data['about']}")
+    print_rich(f"input check {diagnosis.input_check.state}: {diagnosis.input_check.line}", rows)
     for advice in diagnosis.advice:
-        print_rich(f"• {advice.text}", f"  evidence: {advice.evidence}", f"  {advice.command}", "")
-    if not diagnosis.advice:
-        print_rich("No problems found.")
+        print_rich(
+            f"• {advice.title}: {advice.effect} {advice.effect_of}",
+            f"  {advice.text}",
+            f"  evidence: {advice.strength}. {advice.evidence}",
+            f"  {advice.command}",
+            "",
+        )
+    if diagnosis.held_back:
+        titles = "; ".join(advice.title for advice in diagnosis.held_back)
+        print_rich(f"Held back, because the inputs are suspect: {titles}")
+    if diagnosis.nothing_to_fix:
+        print_rich(f"Nothing to fix: {', '.join(diagnosis.nothing_to_fix)}.")

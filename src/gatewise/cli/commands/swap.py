@@ -21,6 +21,7 @@ from gatewise.cli.options import (
     Json,
     Model,
     ModelOptions,
+    Trust,
     Weights,
     key_values,
     load_weights,
@@ -56,6 +57,7 @@ def swap(
     unit: Unit = None,
     plan: PlanFile = None,
     weights: Weights = None,
+    trust: Trust = False,
     where: Where = None,
     width: Width = None,
     preserve: Preserve = False,
@@ -84,7 +86,7 @@ def swap(
         )
     network, example = model_and_example(model, input, set)
     if weights is not None:
-        load_weights(network, weights)
+        load_weights(network, weights, trust=trust, command=f"gatewise swap {model} ...")
     if plan is not None:
         swap_plan = _read(plan)
     else:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,7 +41,19 @@ ModelOptions = Annotated[
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option("--weights", metavar="FILE", help="Load these weights first (.safetensors)."),
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        help="Load these weights first (.safetensors, or .pt with --trust).",
+    ),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Read weights that torch.save wrote (.pt, .pth, .bin, .ckpt). Such a file is a "
+        "pickle: use it only if you trust its author.",
+    ),
 ]
 
 _INPUT = re.compile(r"(?:(?P<name>\w+)=)?(?P<whole>int:)?(?P<shape>\d+(?:x\d+)*)")
@@ -146,16 +159,34 @@ def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tens
     return torch.randint(0, tokens, shape, generator=generator)
 
 
-def load_weights(network: "nn.Module", path: Path) -> None:
-    """Load a safetensors file into ``network``. Names and shapes must be those of the model."""
+def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str) -> None:
+    """Load a file of weights into ``network``. Names and shapes must be those of the model.
+
+    Args:
+        network: The model.
+        path: A safetensors file, or one of ``torch.save``.
+        trust: Whether the user gave ``--trust``.
+        command: The command without its options, for messages.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    from gatewise.files import PICKLED, read_pickled_weights
+
     try:
-        network.load_state_dict(load_file(path))
+        if path.suffix.lower() in PICKLED:
+            trusted = f"{command} --weights {shlex.quote(str(path))} --trust"
+            weights = read_pickled_weights(path, trust=trust, command=trusted)
+        else:
+            weights = load_file(path)
+        network.load_state_dict(weights)
     except (OSError, SafetensorError) as problem:
+        if isinstance(problem, FileError):
+            raise
         raise FileError(
-            "--weights: the file cannot be read", got=str(path), allowed="a safetensors file"
+            "--weights: the file cannot be read",
+            got=str(path),
+            allowed=f"a safetensors file, or one of torch.save ({', '.join(PICKLED)})",
         ) from problem
     except RuntimeError as problem:
         reason = " ".join(str(problem).split())

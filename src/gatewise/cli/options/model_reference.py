@@ -139,16 +139,25 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _from_factory(reference: str, options: Mapping[str, Any]) -> Any:
     """Call a function that returns the model. See Note [Whose code runs]."""
+    factory = load_function(reference)
+    return _built(reference, lambda: factory(**options))
+
+
+def load_function(reference: str) -> Callable[..., Any]:
+    """Return the function that ``file.py:NAME`` or ``package.module:NAME`` names.
+
+    See Note [Whose code runs].
+    """
     home, _, name = reference.rpartition(":")
     module = _from_file(Path(home)) if home.endswith(".py") else _library(home, None)
-    factory = getattr(module, name, None)
-    if not callable(factory):
+    function = getattr(module, name, None)
+    if not callable(function):
         names = [key for key, value in vars(module).items() if callable(value)]
         known = [key for key in names if not key.startswith("_")]
         raise ArgumentError(
             f"model: {home} has no function of that name", got=name, allowed=", ".join(known[:20])
         )
-    return _built(reference, lambda: factory(**options))
+    return function
 
 
 def _from_file(path: Path) -> ModuleType:

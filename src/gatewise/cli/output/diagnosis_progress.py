@@ -5,6 +5,9 @@ from types import TracebackType
 from typing import Any
 
 from gatewise.cli.output.terminal import console
+from gatewise.errors import shorten
+
+WIDTH = 80  # columns of a line in a file or a pipe
 
 
 class Watch:
@@ -23,18 +26,23 @@ class Watch:
             TextColumn,
             TimeElapsedColumn,
         )
+        from rich.table import Column
 
         self.titles = titles
         self.out = console(error=True)
         self.live = self.out.is_terminal
         columns = (
             SpinnerColumn(finished_text="·"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            # The title is cut where the line would be wider than the terminal.
+            TextColumn(
+                "{task.description}",
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
+            BarColumn(bar_width=12),
             TaskProgressColumn(),
             TimeElapsedColumn(),
         )
-        self.bars = Progress(*columns, console=self.out, disable=not self.live)
+        self.bars = Progress(*columns, console=self.out, disable=not self.live, expand=True)
         self.question: str | None = None
         self.task: Any = None
         self.started = 0.0
@@ -65,7 +73,7 @@ class Watch:
         title = self.titles.get(question, question)
         self.task = self.bars.add_task(title, total=None)
         if not self.live:
-            self.out.print(f"checking: {title}", soft_wrap=True)
+            self.out.print(shorten(f"checking: {title}", WIDTH), soft_wrap=True)
 
     def _finish(self) -> None:
         """Complete the line of the current question."""

@@ -7,7 +7,6 @@ are read, because others make the image library start programs or fetch things. 
 published digest, so the decoded file is made again when a name, a size or a time of change differs.
 """
 
-import warnings
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,16 +15,12 @@ from torch import Tensor
 
 from gatewise.data.catalogue import data_set, find_set
 from gatewise.data.data_set import DataSet, Split
+from gatewise.data.inputs import FORMATS, decode_image
 from gatewise.data.published import data_folder
 from gatewise.data.sets.decoded_files import decoded
-from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
+from gatewise.errors import ArgumentError, FileError
 from gatewise.files import explained, show
 
-# Formats by the end of the file name.
-FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".ppm": "PPM", ".bmp": "BMP"}
-# Modes of pillow with 8 bits per channel or fewer.
-EIGHT_BIT = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")
-MOST_PIXELS = 100_000_000  # of one image: a small file can claim to have more than fit into memory
 MOST_BYTES = 1 << 35  # of all images decoded
 LARGEST_SIZE = 4096
 
@@ -152,30 +147,9 @@ def _split(listing: Listing, classes: list[str], size: int) -> Split:
 
 def _decode(path: Path, size: int) -> Tensor:
     """Return one image: (3, size, size), uint8."""
-    try:
-        from PIL import Image, ImageOps
-    except ImportError as problem:
-        raise MissingExtraError(
-            "reading images needs pillow, which is not installed",
-            fix='pip install "gatewise[images]"',
-        ) from problem
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about odd files that can be read
-            with (
-                path.open("rb") as file,
-                Image.open(file, formats=sorted(set(FORMATS.values()))) as image,
-            ):
-                if image.width * image.height > MOST_PIXELS:
-                    raise ValueError(f"{image.width} by {image.height} pixels")
-                if image.mode not in EIGHT_BIT:  # a conversion would cut off values above 255
-                    raise ValueError(f"mode {image.mode}, not one of 8 bits a channel")
-                whole = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BILINEAR)
-    except Exception as problem:  # the parsers of pillow may raise anything
-        raise DamagedFileError(
-            f"{show(path)} cannot be read as an image",
-            got=f"{problem!r}",
-            fix="repair this file, or move it elsewhere",
-        ) from problem
+    image = decode_image(path)
+    from PIL import Image, ImageOps  # after the error that says how to install it
+
+    whole = ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)
     pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8)
     return pixels.view(size, size, 3).permute(2, 0, 1)

@@ -141,6 +141,7 @@ def _gates_table(sites: Sequence[Facts]) -> Table:
     columns = [
         "activation",
         "unit",
+        "on means",
         "channels",
         "firing rate",
         "bits",
@@ -155,6 +156,7 @@ def _gates_table(sites: Sequence[Facts]) -> Table:
             [
                 site["site"],
                 site["unit"],
+                site["on"],
                 count(site["channels"]),
                 value_cell(site["on_rate"], percent),
                 value_cell(site["entropy"]),
@@ -164,7 +166,7 @@ def _gates_table(sites: Sequence[Facts]) -> Table:
                 count(site["saturated"]) if "saturated" in site else "hard",
             ]
         )
-    return Table(columns, rows, align="llrrrrrrr")
+    return Table(columns, rows, align="lllrrrrrrr")
 
 
 def _parameters_table(sites: Sequence[Facts]) -> Table:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.files import make_folder, write_text
-from gatewise.report.charts import Cell, Chart, Series, Table, Words
+from gatewise.report.charts import Cell, Chart, Series, Table
 from gatewise.report.diagnosis import (
     gate_sections,
     map_sections,
@@ -16,10 +16,15 @@ from gatewise.report.diagnosis import (
     weight_sections,
 )
 from gatewise.report.diagnosis.generic_section import show_facts
-from gatewise.report.diagnosis.layer_charts import Facts
+from gatewise.report.diagnosis.layer_charts import Facts, percent, value_cell
+from gatewise.report.diagnosis.overview import SUSPECT, WARNING, overview
 from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
+from gatewise.units import registered_units
 
-FORMAT = "gatewise diagnosis 1"
+FORMAT = "gatewise diagnosis 2"
+FIRST = 2  # the number of the first section of a question
+GENERIC = {"Sequential", "Module", "ModuleList", "GraphModule"}
+NOT_TRUSTED = f"{WARNING} This depends on the inputs, which are probably preprocessed wrongly."
 MOST_NAMES = 7  # questions whose names fit below a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
 # What the section of a question shows, by the name of the question. Any other question has a
@@ -70,7 +75,10 @@ def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
             "page: this is not a diagnosis", got=type(diagnosis).__name__, allowed=FORMAT
         )
     try:
-        return sheet_page(_sheet(diagnosis))
+        links = _links(diagnosis)
+        sheet = _sheet(diagnosis, links)
+        top = overview(diagnosis, links)
+        return sheet_page(sheet, template="diagnosis.html", style="diagnosis.css", top=top)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         if isinstance(problem, ArgumentError):
             raise
@@ -81,63 +89,85 @@ def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
         ) from problem
 
 
-def _sheet(diagnosis: Mapping[str, Any]) -> Sheet:
-    """The page as a record: summary, advice, answers, one section per question."""
+def _links(diagnosis: Mapping[str, Any]) -> dict[str, str]:
+    """The address of the section of each answered question."""
+    links = {}
+    for question in diagnosis["questions"]:
+        if question["state"] == "answered":
+            links[question["name"]] = f"#section-{FIRST + len(links)}"
+    return links
+
+
+def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
+    """The sections below the top of the page: answers, then one section per question."""
     questions = diagnosis["questions"]
-    advice = diagnosis["advice"]
-    sections = []
-    answered = [question for question in questions if question["state"] == "answered"]
-    first = 3 if advice else 2  # the number of the first section of a question
-    numbers = {question["name"]: first + place for place, question in enumerate(answered)}
-    if advice:
-        sections.append(Section("Evidence and commands", _advice(advice, numbers)))
-    sections.append(Section("Questions and answers", _answers(questions, numbers)))
-    for question in answered:
+    suspect = diagnosis["input_check"]["state"] == SUSPECT
+    sections = [Section("Questions and answers", _answers(questions, links, suspect))]
+    for question in questions:
+        if question["name"] not in links:
+            continue
         show = SHOWN.get(question["name"], show_facts)
-        items = [Text([question["line"]]), *show(question["facts"])]
+        items: list[Any] = [Text([question["line"]]), *show(question["facts"])]
+        if suspect and question.get("reads_inputs", True):
+            items.insert(0, Text([[Cell(NOT_TRUSTED, look="down")]]))
         sections.append(Section(question["title"], items))
+    sections.append(Section("All layers", [_layers_table(diagnosis["layers"])]))
     sections.append(Section("How this was made", _how(diagnosis)))
-    parameters = diagnosis["model"]["parameters"]
-    about = f"{parameters:,} parameters, measured on {diagnosis['data']['about']}."
-    title = f"{diagnosis['name']}: what its activation functions do"
-    summary = _summary(diagnosis, len(answered))
-    return Sheet(title, about, summary, sections, "diagnosis", contents=False)
+    return Sheet(_title(diagnosis), _about(diagnosis), [], sections, "diagnosis", contents=False)
 
 
-def _summary(diagnosis: Mapping[str, Any], answered: int) -> list[Words]:
-    """What to do, whether the inputs are real, and how many questions were answered."""
-    lines: list[Words] = []
-    for place, advice in enumerate(diagnosis["advice"], 1):
-        lines.append(f"{place}. {advice['text']}")
-    if not lines:
-        lines.append("No problems found. The measurements are below.")
-    if not diagnosis["data"]["real"]:
-        words = (
-            " No data were given. The results about weights hold; "
-            "those about gates, regions and images describe random inputs."
-        )
-        lines.append([Cell("Random inputs.", look="down"), words])
-    asked = len(diagnosis["questions"])
-    words = f"{answered} of {asked} questions answered."
-    if answered < asked:
-        words += " The table gives the reason for the others."
-    lines.append([Cell(words, look="mute")])
-    return lines
+def _title(diagnosis: Mapping[str, Any]) -> str:
+    """``SqueezeNet: what its 26 relu layers do``."""
+    units = {row["unit"] for row in diagnosis["layers"]}
+    count = len(diagnosis["layers"])
+    what = "what its activation functions do"
+    if len(units) == 1:
+        unit = next(iter(units))
+        kind = registered_units()[unit].module.__name__ if unit in registered_units() else unit
+        layers = f"{count} {kind} layers do" if count > 1 else f"{kind} layer does"
+        what = f"what its {layers}"
+    model = diagnosis["model"]["class"]
+    # A class such as Sequential is no name.
+    name = diagnosis["name"] if model in GENERIC else model
+    return f"{name}: {what}"
 
 
-def _advice(advice: Sequence[Facts], numbers: Mapping[str, int]) -> list[Any]:
-    """The evidence and the command of each piece of advice, in the order of the summary."""
-    items: list[Any] = []
-    for place, entry in enumerate(advice, 1):
-        question = entry["question"]
-        link = f"#section-{numbers[question]}" if question in numbers else ""
-        source = Cell(question, link=link)
-        items.append(Text([[f"{place}. {entry['evidence']} (", source, ")"]]))
-        items.append(Code(entry["command"]))
-    return items
+def _about(diagnosis: Mapping[str, Any]) -> str:
+    """Size of the model, and the inputs."""
+    channels = sum(row["channels"] for row in diagnosis["layers"])
+    words = f"{diagnosis['model']['parameters']:,} parameters"
+    if channels:
+        count = len(diagnosis["layers"])
+        activations = "1 activation" if count == 1 else f"{count} activations"
+        words += f", {activations} with {channels:,} channels"
+    return f"{diagnosis['name']}: {words}. Inputs: {diagnosis['data']['about']}."
 
 
-def _answers(questions: Sequence[Facts], numbers: Mapping[str, int]) -> list[Any]:
+def _layers_table(rows: Sequence[Facts]) -> Table:
+    """One row for each activation, with what was measured there."""
+    columns = {
+        "layer": lambda row: row["layer"],
+        "unit": lambda row: row["unit"],
+        "on means": lambda row: row["on"],
+        "channels": lambda row: value_cell(row["channels"]),
+        "compute": lambda row: value_cell(row["operations_share"], percent),
+        "parameters": lambda row: value_cell(row["parameters"]),
+        "on": lambda row: value_cell(row.get("on_rate"), percent),
+        "dead": lambda row: value_cell(row.get("dead")),
+        "always on": lambda row: value_cell(row.get("always_on")),
+        "bits": lambda row: value_cell(row.get("entropy")),
+        "shared gates": lambda row: value_cell(row.get("overlap"), percent),
+        "opposite": lambda row: value_cell(row.get("opposite")),
+        "random": lambda row: value_cell(row.get("opposite_random")),
+        "reads": lambda row: ", ".join(row["reads"]) or "input",
+    }
+    cells = []
+    for row in rows:
+        cells.append([show(row) for show in columns.values()])
+    return Table(list(columns), cells, align="lllrrrrrrrrrrl")
+
+
+def _answers(questions: Sequence[Facts], links: Mapping[str, str], suspect: bool) -> list[Any]:
     """One row per question, with a link to its section, and tracebacks of failed questions."""
     rows = []
     tracebacks = []
@@ -146,7 +176,9 @@ def _answers(questions: Sequence[Facts], numbers: Mapping[str, int]) -> list[Any
         link = ""
         look = ""
         if question["state"] == "answered":
-            link = f"#section-{numbers[question['name']]}"
+            link = links[question["name"]]
+            if suspect and question.get("reads_inputs", True):
+                words = f"{WARNING} {words}"
         else:
             look = "down" if question["state"] == "failed" else "mute"
             if question["detail"]:

@@ -9,6 +9,7 @@ that have no record. The folder, the journal, the executors and the status are t
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class FunctionStudy:
     about: Mapping[str, Any] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def folder(self) -> StudyFolder:
         """The files of the study."""
         return StudyFolder(self.path)
@@ -117,7 +118,7 @@ class FunctionStudy:
             place = str((self.path / CELLS).resolve())
             tasks.append(Task(content, place, function=cell.reference))
         threads = options.threads or thread_share(options)
-        with self.claimed(), stop.listening():
+        with self.claimed(options.shard), stop.listening():
             self._write([task.cell for task in tasks])
             done = CellRunner(self.folder, options, stop, watch).run(tasks, threads)
         if not done:
@@ -141,10 +142,14 @@ class FunctionStudy:
         return self.folder.record(key) or {}
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Hold the folder for the block, so that no other process runs the same study in it."""
+    def claimed(self, shard: str | None = None) -> Iterator[None]:
+        """Hold the folder for the block, so that no other process runs the same study in it.
+
+        Args:
+            shard: the part of this process, if several share the work.
+        """
         self.folder.check(self.name)
-        with self.folder.claimed():
+        with self.folder.claimed(shard=shard):
             if self.folder.find() is None:
                 self._write([])
             yield

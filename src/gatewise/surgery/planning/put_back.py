@@ -58,7 +58,10 @@ class PutBack:
     def unit(self, like: Tensor | None) -> nn.Module:
         """The activation module, with the dtype and device of ``like``."""
         if len(set(self.slopes)) > 1:
-            place = {} if like is None else {"device": like.device, "dtype": like.dtype}
+            place: dict[str, Any] = {"device": "cpu"}
+            if like is not None:
+                # The slopes are not in the state dict: on the meta device they would be lost.
+                place = {"device": "cpu" if like.is_meta else like.device, "dtype": like.dtype}
             return SlopedReLU(torch.tensor(self.slopes, **place).view(self.shape))
         return nn.LeakyReLU(self.slopes[0]) if self.slopes[0] else nn.ReLU()
 

@@ -196,7 +196,11 @@ def group_norm(sweep: Sweep, node: Node) -> None:
     new = change.new.view(-1, size)
     first = index[:, :1]
     # Each new group must be a whole old group: consecutive channels from its first one.
-    whole = (index == first + torch.arange(size)) & (first % size == 0) & (new == new[:, :1])
+    whole = (
+        (index == first + torch.arange(size, device="cpu"))
+        & (first % size == 0)
+        & (new == new[:, :1])
+    )
     if not bool(whole.all()):
         raise Refusal(Reason.NORM, node.scope[0])
     weight = node.tensor("weight")

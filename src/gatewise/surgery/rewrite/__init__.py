@@ -23,6 +23,10 @@ from gatewise.surgery.rewrite.rewriting import planned as planned
 from gatewise.surgery.rewrite.rewriting import restore_calls as restore_calls
 from gatewise.surgery.rewrite.rewriting import rewrite_calls as rewrite_calls
 from gatewise.surgery.rewrite.source_edits import CallEdit as CallEdit
+from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap as WeightsAtSwap
+from gatewise.surgery.rewrite.trained_weights import drops as drops
+from gatewise.surgery.rewrite.trained_weights import folded as folded
+from gatewise.surgery.rewrite.trained_weights import state_tensors as state_tensors
 from gatewise.surgery.rewrite.transaction import DEPLOYED as DEPLOYED
 from gatewise.surgery.rewrite.transaction import RECORD as RECORD
 from gatewise.surgery.rewrite.transaction import Change as Change
@@ -32,4 +36,5 @@ from gatewise.surgery.rewrite.transaction import Transaction as Transaction
 from gatewise.surgery.rewrite.transaction import apply_edits as apply_edits
 from gatewise.surgery.rewrite.transaction import by_name as by_name
 from gatewise.surgery.rewrite.transaction import check_not_swapped as check_not_swapped
+from gatewise.surgery.rewrite.transaction import held as held
 from gatewise.surgery.rewrite.transaction import names_of_tensors as names_of_tensors

@@ -11,6 +11,7 @@ from gatewise.surgery.calls import HOLDER
 from gatewise.surgery.propagate import Edit, Setting, edited
 from gatewise.surgery.rewrite.classes import Recipe, base_and_recipe, rewritten_class
 from gatewise.surgery.rewrite.copies import carry_hooks
+from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
 DEPLOYED = "_gatewise_deployed"  # on a deployed model: its receipt
@@ -74,6 +75,10 @@ class SwapRecord:
         calls: the rewritten calls before the change.
         units: the names of the swaps that were installed.
         previous: the record of the change before this one.
+        plan: the plan that was applied, without its example; ``None`` for other changes.
+        weights: the weights directly after the change.
+        signs: for tensors of which the swap dropped the second half: what to multiply the first
+            half by to get a second half with which the function stays the same.
     """
 
     receipt: Any
@@ -81,6 +86,9 @@ class SwapRecord:
     calls: RewrittenCalls = field(default_factory=RewrittenCalls)
     units: tuple[str, ...] = ()
     previous: Optional["SwapRecord"] = None
+    plan: Any = None
+    weights: WeightsAtSwap = field(default_factory=WeightsAtSwap)
+    signs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def level(self) -> int:

@@ -8,7 +8,6 @@ of the network on its own (activation checkpoints) finds no gates, which is an e
 network is a child of the network's first GaLU: a Sequential would call a child of its own.
 """
 
-import copy
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import Site, parameter_count
+from gatewise.graph import Site, copied, parameter_count
 from gatewise.layers import HardGate, SoftGate, StraightThroughGate, gate_response
 from gatewise.surgery.planning import (
     UNCHANGED,
@@ -209,7 +208,7 @@ class GaluSwap(SiteSwap):
 
     def prepare(self, model: nn.Module, entries: Sequence[Entry], like: Tensor | None) -> Any:
         """The gate network: a copy of the model that makes gates at the entries' sites."""
-        network = copy.deepcopy(model)
+        network = copied(model)
         level = Transaction(model).level
         network.__dict__.pop(RECORD, None)
         LoadOriginal.set_steps(network, ())

@@ -71,6 +71,11 @@ class Batches:
         self.ready = self._ready()
         self._order: tuple[int, Tensor] = (-1, torch.empty(0))
 
+    @property
+    def examples(self) -> int:
+        """Examples in an epoch."""
+        return len(self.split)
+
     def index(self, epoch: int, place: int) -> Tensor:
         """Return the examples of the batch at ``place`` of ``epoch``, of all processes."""
         known_epoch, examples = self._order

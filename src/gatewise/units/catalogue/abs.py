@@ -27,6 +27,7 @@ def abs(x: Tensor) -> Tensor:
     name="abs",
     title="Absolute value",
     family="max-affine",
+    on="x > 0",
     function=abs,
     formula=r"|x|",
     paper="Bruna and Mallat, 2013 (arXiv:1203.1513)",

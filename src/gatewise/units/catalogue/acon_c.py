@@ -166,6 +166,7 @@ class AconModule(UnitModule):
     name="acon_c",
     title="ACON-C",
     family="adaptive",
+    on="gate > 1/2",
     function=acon_c,
     formula=r"(p_1 - p_2)\,x\,\sigma(\beta(p_1 - p_2)x) + p_2\,x",
     paper="Ma et al., 2021 (arXiv:2009.04759)",

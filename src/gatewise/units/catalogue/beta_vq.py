@@ -356,6 +356,7 @@ class BetaModule(nn.Module):
     name="beta_vq",
     title="Beta vector quantisation of a max-affine unit",
     family="soft",
+    on="gate > 1/2",
     function=beta_vq,
     formula=r"\sum_r T_r\,(a_r x + b_r),\quad "
     r"T = \mathrm{softmax}_r\left(\frac{\beta}{1 - \beta}(a_r x + b_r)\right)",

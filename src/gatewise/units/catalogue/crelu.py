@@ -37,6 +37,7 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     name="crelu",
     title="Concatenated rectified linear unit",
     family="max-affine",
+    on="x > 0, x < 0",
     function=crelu,
     formula=r"[\,\max(x, 0),\ \max(-x, 0)\,]",
     paper="Shang et al., 2016 (arXiv:1603.05201)",

@@ -51,6 +51,7 @@ def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     name="elu",
     title="Exponential linear unit",
     family="smooth",
+    on="x > 0",
     function=elu,
     formula=r"\max(x, 0) + \alpha\,(e^{\min(x, 0)} - 1)",
     paper="Clevert, Unterthiner and Hochreiter, 2016 (arXiv:1511.07289)",

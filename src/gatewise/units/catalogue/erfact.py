@@ -60,6 +60,7 @@ def erfact(
     name="erfact",
     title="ErfAct",
     family="adaptive",
+    on="gate > 1/2",
     function=erfact,
     formula=r"x\,\mathrm{erf}(\alpha\,e^{\beta x})",
     paper="Biswas et al., 2022 (arXiv:2109.04386)",

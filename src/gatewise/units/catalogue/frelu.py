@@ -52,6 +52,7 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
     name="frelu",
     title="Funnel rectified linear unit",
     family="context",
+    on="y = x",
     function=frelu,
     formula=r"\max(x,\ \mathrm{BN}(\mathrm{DWConv}_{3 \times 3}(x)))",
     paper="Ma, Zhang and Sun, 2020 (arXiv:2007.11824)",

@@ -45,6 +45,7 @@ def _plain(w: Tensor, _: object) -> Tensor:
     name="gelu",
     title="Gaussian error linear unit",
     family="smooth",
+    on="x > 0",
     function=gelu,
     formula=r"x\,\Phi(x) = \frac{x}{2}\,\mathrm{erfc}(-x / \sqrt{2})",
     paper="Hendrycks and Gimpel, 2016 (arXiv:1606.08415)",

@@ -185,6 +185,7 @@ class Terms(NamedTuple):
     name="iieu_b",
     title="Instantaneous importance estimation unit, basic",
     family="context",
+    on="similarity >= threshold",
     function=iieu_b,
     formula=r"(\max(\rho, \eta) + \eta\,(e^{\min(\rho - \eta,\ 0)} - 1))\,x,\quad "
     r"\rho = \frac{x}{\|w\|\,\|p\|} + \nu",

@@ -39,6 +39,7 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
     name="leaky_relu",
     title="Leaky rectified linear unit",
     family="max-affine",
+    on="x > 0",
     function=leaky_relu,
     formula=r"\max(x, 0) + a\,\min(x, 0)",
     paper="Maas, Hannun and Ng, 2013 (ICML workshop)",

@@ -70,6 +70,7 @@ def _init_gain(pieces: int = 2) -> float:
     name="maxout",
     title="Maxout",
     family="max-affine",
+    on="no gate",
     function=maxout,
     formula=r"\max_{r < k}\ x_{ck + r}",
     paper="Goodfellow et al., 2013 (arXiv:1302.4389)",

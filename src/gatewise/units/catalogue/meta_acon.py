@@ -103,6 +103,7 @@ def _probe(x: Tensor) -> dict:
     name="meta_acon",
     title="Meta-ACON",
     family="context",
+    on="gate > 1/2",
     function=meta_acon,
     formula=r"(p_1 - p_2)\,x\,\sigma(\beta(p_1 - p_2)x) + p_2\,x,\quad "
     r"\beta = \sigma(W_2 W_1 \bar{x})",

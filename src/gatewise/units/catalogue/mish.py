@@ -56,6 +56,7 @@ def _gate(z: Tensor) -> Tensor:
     name="mish",
     title="Mish",
     family="smooth",
+    on="x > 0",
     function=mish,
     formula=r"x\,\tanh(\log(1 + e^x))",
     paper="Misra, 2020 (arXiv:1908.08681)",

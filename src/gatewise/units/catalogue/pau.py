@@ -153,6 +153,7 @@ def _reference(
     name="pau",
     title="Padé activation unit",
     family="adaptive",
+    on="gate > 1/2",
     function=pau,
     formula=r"\frac{a_0 + a_1 x + \cdots + a_5 x^5}{1 + |b_1 x| + \cdots + |b_4 x^4|}",
     paper="Molina, Schramowski and Kersting, 2020 (arXiv:1907.06732)",

@@ -48,6 +48,7 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     name="prelu",
     title="Parametric rectified linear unit",
     family="adaptive",
+    on="x > 0",
     function=prelu,
     formula=r"\max(x, 0) + a\,\min(x, 0)",
     paper="He et al., 2015 (arXiv:1502.01852)",

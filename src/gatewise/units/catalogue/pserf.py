@@ -53,6 +53,7 @@ def pserf(
     name="pserf",
     title="Pserf",
     family="adaptive",
+    on="gate > 1/2",
     function=pserf,
     formula=r"x\,\mathrm{erf}(\gamma\,\log(1 + e^{\delta x}))",
     paper="Biswas et al., 2022 (arXiv:2109.04386)",

@@ -30,6 +30,7 @@ def relu(x: Tensor) -> Tensor:
     name="relu",
     title="Rectified linear unit",
     family="max-affine",
+    on="x > 0",
     function=relu,
     formula=r"\max(x, 0)",
     paper="Nair and Hinton, 2010 (ICML)",

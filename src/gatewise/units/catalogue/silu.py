@@ -45,6 +45,7 @@ def _plain(w: Tensor, _: object) -> Tensor:
     name="silu",
     title="Sigmoid linear unit",
     family="soft",
+    on="x > 0",
     function=silu,
     formula=r"x\,\sigma(x)",
     paper="Elfwing, Uchibe and Doya, 2018 (arXiv:1702.03118)",

@@ -62,6 +62,7 @@ def smu(
     name="smu",
     title="Smooth maximum unit",
     family="adaptive",
+    on="x > 0",
     function=smu,
     formula=r"\frac{1}{2}\,((1 + \alpha)\,x + (1 - \alpha)\,x\,\mathrm{erf}(\mu(1 - \alpha)x))",
     paper="Biswas et al., 2022 (arXiv:2111.04682)",

@@ -67,6 +67,7 @@ def smu1(
     name="smu1",
     title="Smooth maximum unit, square-root form",
     family="adaptive",
+    on="x > 0",
     function=smu1,
     formula=r"\frac{1}{2}\,((1 + \alpha)\,x + \sqrt{(1 - \alpha)^2 x^2 + \mu^2})",
     paper="Biswas et al., 2022 (arXiv:2111.04682)",

@@ -52,6 +52,7 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     name="soft_relu",
     title="Soft rectifier of deep gated networks",
     family="soft",
+    on="x > 0",
     function=soft_relu,
     formula=r"(1 + \epsilon)\,x\,\sigma(\beta x)",
     paper="Lakshminarayanan and Singh, 2020 (arXiv:2002.03996)",

@@ -45,6 +45,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     name="softplus",
     title="Softplus",
     family="smooth",
+    on="x > 0",
     function=softplus,
     formula=r"\frac{1}{\beta}\,\log(1 + e^{\beta x})",
     paper="Dugas et al., 2001 (NIPS)",

@@ -64,6 +64,7 @@ def _limits(beta: float = 1.0) -> Limits:
     name="swish",
     title="Swish",
     family="soft",
+    on="x > 0",
     function=swish,
     formula=r"x\,\sigma(\beta x)",
     paper="Ramachandran, Zoph and Le, 2017 (arXiv:1710.05941)",

@@ -1,9 +1,9 @@
 """The question how much better a layer can fit random labels with CReLU than with ReLU."""
 
+import torch
 from torch import Tensor
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
-from gatewise.analysis.diagnosis.inputs import first_of
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.words import layer_names
 from gatewise.analysis.filters import rademacher
@@ -41,7 +41,7 @@ def _responses(context: DiagnosisContext, wanted: GateSite) -> Tensor:
     found: list[Tensor] = []
 
     def keep(site: GateSite, response: Tensor) -> None:
-        if site.name != wanted.name or found:
+        if site.name != wanted.name:
             return
         if response.dim() > 2:
             rows = response.movedim(site.dim, 1).flatten(2)
@@ -50,9 +50,10 @@ def _responses(context: DiagnosisContext, wanted: GateSite) -> Tensor:
         # One position for each input: the theorem is about independent samples.
         found.append(rows[:, :, rows.shape[2] // 2].T.double().cpu())
 
-    inputs = first_of(context.inputs.batches[0], INPUTS)
-    SiteStream("complexity", context.model).responses(inputs, keep)
-    return found[0]
+    stream = SiteStream("complexity", context.model)
+    for batch in context.inputs.first_batches(INPUTS):
+        stream.responses(batch, keep)
+    return torch.cat(found, 1)[:, :INPUTS]
 
 
 COMPLEXITY = Question("complexity", "How much more could the first layer fit with CReLU?", _answer)

@@ -2,18 +2,15 @@
 
 from gatewise.analysis.costs import cost
 from gatewise.analysis.diagnosis.context import DiagnosisContext
-from gatewise.analysis.diagnosis.inputs import first_of
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.words import percentage
 
-INPUTS = 16  # in the example that is timed
 REPEATS = 3
 
 
 def _answer(context: DiagnosisContext) -> Finding:
     """Measure time and memory of the model, and the share of its units."""
-    example = first_of(context.inputs.batches[0], INPUTS)
-    measured = cost(context.model, example, repeats=REPEATS)
+    measured = cost(context.model, context.inputs.example, repeats=REPEATS)
     millions = measured.operations / measured.inputs / 1e6
     time = percentage(min(1.0, measured.site_share))
     line = f"Activation functions take {time} of the forward time"
@@ -27,4 +24,4 @@ def _answer(context: DiagnosisContext) -> Finding:
     return Finding(line, measured.to_dict() | {"site_share": measured.site_share}, measured)
 
 
-COST = Question("cost", "What do the activation functions cost?", _answer)
+COST = Question("cost", "What do the activation functions cost?", _answer, reads_inputs=False)

@@ -26,7 +26,7 @@ from gatewise.graph import split_example
 
 INVARIANCE_NUMBERS = 100 * 3 * 32 * 32  # in the images that are moved: 100 images of CIFAR
 COMPARED = 40  # inputs that are compared one by one
-OVERLAP_BATCHES = 4
+OVERLAP_INPUTS = 400  # of which the classes are compared
 QUANTILES = torch.tensor([0, 0.1, 0.5, 0.9, 1.0], dtype=torch.float64)
 BINS = torch.linspace(0, 1, 21, dtype=torch.float64)
 
@@ -80,6 +80,7 @@ def _site_facts(site: SiteGates) -> dict[str, Any]:
         "site": site.name,
         "unit": site.unit,
         "soft": site.soft,
+        "on": site.on,
         "channels": len(site.on_rate),
         "seen": site.seen,
         "on_rate": float(site.on_rate.mean()),
@@ -113,7 +114,7 @@ def _answer_overlap(context: DiagnosisContext) -> Finding:
     context.check_gates()
     result = gate_overlap(
         context.model,
-        context.inputs.pairs[:OVERLAP_BATCHES],
+        context.inputs.first_pairs(OVERLAP_INPUTS),
         inputs=COMPARED,
         memory=context.memory,
         progress=context.progress,
@@ -179,9 +180,8 @@ def _invariance_line(context: DiagnosisContext, rows: list[dict[str, Any]]) -> s
 def _some_images(context: DiagnosisContext) -> list[Tensor]:
     """Return the first images in batches, so many that the analysis stays fast."""
     size = context.tensors(1).numel()
-    count = min(context.inputs.count, max(1, INVARIANCE_NUMBERS // size))
-    batch = len(split_example(context.inputs.batches[0])[0][0])
-    return list(context.tensors(count).split(max(1, batch)))
+    count = max(1, INVARIANCE_NUMBERS // size)
+    return [split_example(batch)[0][0] for batch in context.inputs.first_batches(count)]
 
 
 def _layer_facts(layer: LayerInvariance) -> dict[str, Any]:

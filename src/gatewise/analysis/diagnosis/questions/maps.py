@@ -1,11 +1,13 @@
 """Questions about the function of the network: its linear form at an input, and its kernel."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.inputs import POINTS
 from gatewise.analysis.diagnosis.pictures import picture, signed_picture
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.words import percentage, plural
@@ -27,11 +29,14 @@ def _answer_templates(context: DiagnosisContext) -> Finding:
     """
     context.check_one_tensor()
     context.check_one_output()
-    x = context.inputs.of_each_class(TEMPLATE_INPUTS)
+    x = context.inputs.of_each_class(min(TEMPLATE_INPUTS, context.inputs.count))
     with torch.no_grad():
         y = context.function(x).flatten(1)
     outputs = sorted(y.mean(0).topk(min(OUTPUTS, y.shape[1])).indices.tolist())
-    result = affine_map(context.function, x, outputs=outputs, memory=context.memory)
+    # As many rows as in other questions, so that the model is not read once more.
+    rows = x[torch.arange(POINTS) % len(x)]
+    result = affine_map(context.function, rows, outputs=outputs, memory=context.memory)
+    result = replace(result, A=result.A[: len(x)], b=result.b[: len(x)], x=x)
     error = float((result() - y[:, outputs]).abs().max() / y.abs().max().clamp_min(1e-30))
     soft = is_soft(context.reading.graph, context.model)
     offsets = result.b.abs().sum()

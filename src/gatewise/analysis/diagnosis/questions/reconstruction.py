@@ -1,6 +1,6 @@
 """The question how much of an image can be rebuilt from the features of the first layer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,7 +13,13 @@ from gatewise.analysis.diagnosis.pictures import picture
 from gatewise.analysis.diagnosis.pooling_theorem import empty_like, theorem_facts
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.words import layer_name, percentage
-from gatewise.analysis.filters import CONVOLUTIONS, Reconstruction, random_ratio, reconstruct
+from gatewise.analysis.filters import (
+    CONVOLUTIONS,
+    Reconstruction,
+    random_ratio,
+    read_places,
+    reconstruct,
+)
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import ACTIVATIONS, Node
 from gatewise.graph import CONVOLUTIONS as CONVOLUTION_OPS
@@ -23,6 +29,7 @@ LARGEST_SIDE = 64  # pixels of the part of an image that is rebuilt
 TOLERANCE = 1e-4  # of the conjugate gradients: ratios are then accurate to about three digits
 ITERATIONS = 3000
 BETWEEN = {"batch_norm", "max_pool2d", *ACTIVATIONS}  # allowed between convolution and pooling
+RATIO = "|x - x'| / |x|, norms over the pixels that the layer reads, not a share of the pixels"
 POOL_ARGUMENTS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
@@ -35,7 +42,7 @@ def _answer(context: DiagnosisContext) -> Finding:
     node, conv = _first_convolution(context)
     layer = node.scope[0]
     conv, pool = _with_norm_and_pool(node, conv, context)
-    x = _centre(context.tensors(IMAGES), conv)
+    x = _centre(context.tensors(IMAGES), conv, pool)
     pooled = "" if pool is None else "_pooled"
     results = {"crelu": _rebuild(conv, x, "crelu"), "relu": _rebuild(conv, x, "relu")}
     if pool is not None:
@@ -54,6 +61,7 @@ def _answer(context: DiagnosisContext) -> Finding:
         "images": len(x),
         "shape": list(x.shape[1:]),
         "ratios": ratios,
+        "ratio_is": RATIO,
         "pooled": pool is not None,
         "per_image": {name: result.ratio.tolist() for name, result in results.items()},
         "equations": equations,
@@ -67,10 +75,12 @@ def _answer(context: DiagnosisContext) -> Finding:
         "unit": unit,
     }
     after = " and pooling" if pooled else ""
-    line = f"After {layer_name(layer)}{after}, ReLU loses {percentage(ratios[f'relu{pooled}'])} of "
-    line += f"the image. CReLU would lose {percentage(ratios[f'crelu{pooled}'])}."
+    line = f"An image rebuilt from ReLU after {layer_name(layer)}{after} is off by "
+    line += f"{percentage(ratios[f'relu{pooled}'])} of its norm. "
+    line += f"From CReLU, it is off by {percentage(ratios[f'crelu{pooled}'])}."
     if by_model is not None:
-        line += f" The model's {unit} loses {percentage(ratios[f'own{pooled}'])}."
+        line = f"{line.removesuffix('.')}, and from the model's {unit} by "
+        line += f"{percentage(ratios[f'own{pooled}'])}."
     return Finding(line, facts, crelu)
 
 
@@ -154,11 +164,27 @@ def _pool(node: Node) -> nn.MaxPool2d:
     return nn.MaxPool2d(**options)
 
 
-def _centre(x: Tensor, conv: Any) -> Tensor:
-    """Return the centre of large images, on which conjugate gradients take a second at most."""
+def _centre(x: Tensor, conv: Any, pool: nn.Module | None) -> Tensor:
+    """Return the centre of images, of a size that the layer reads to its border.
+
+    On large images, conjugate gradients would take more than a second.
+    """
     side = max(LARGEST_SIDE, 4 * max(conv.kernel_size))
-    top, left = (max(0, (size - side) // 2) for size in x.shape[2:])
-    return x[:, :, top : top + side, left : left + side].detach()
+    height, width = (min(size, side) for size in x.shape[2:])
+    height = _read_side(height, lambda size: read_places(conv, (size, width), pool).any(1))
+    width = _read_side(width, lambda size: read_places(conv, (height, size), pool).any(0))
+    top = (x.shape[2] - height) // 2
+    left = (x.shape[3] - width) // 2
+    return x[:, :, top : top + height, left : left + width].detach()
+
+
+def _read_side(side: int, read: Callable[[int], Tensor]) -> int:
+    """Return the longest side, up to ``side``, whose first and last place the layer reads."""
+    for size in range(side, side // 2, -1):
+        places = read(size)
+        if bool(places[0] & places[-1]):
+            return size
+    return side
 
 
 def _rebuild(

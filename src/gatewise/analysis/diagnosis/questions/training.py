@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
-from gatewise.analysis.diagnosis.one_output import with_one_output
+from gatewise.analysis.diagnosis.one_output import OneOutput
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.questions.regions import plane_facts, region_facts, soft_line
 from gatewise.analysis.diagnosis.window import (
@@ -24,7 +24,7 @@ from gatewise.analysis.gating import GateFlips, SiteStream, flips_between
 from gatewise.analysis.regions import Film, Partition, SoftPartition, is_soft, partition
 from gatewise.errors import Limitation, NotApplicableError
 
-BATCHES = 4  # of inputs whose gates are compared
+INPUTS = 400  # whose gates are compared
 FRAME_SECONDS = 0.4  # in the film
 HALVINGS = 6  # of the window of a film, at most
 Frame = Partition | SoftPartition
@@ -32,7 +32,6 @@ Frame = Partition | SoftPartition
 
 def _answer_flips(context: DiagnosisContext) -> Finding:
     """Count the gates that are on at one checkpoint and off at the next."""
-    context.checkpoints.check_two()
     context.check_gates()
     results = _flips(context)
     names = context.checkpoints.names
@@ -56,7 +55,7 @@ def _flips(context: DiagnosisContext) -> list[GateFlips]:
     Two copies of the model take turns, so that the graph of each is read only once.
     """
     checkpoints = context.checkpoints
-    batches = context.inputs.pairs[:BATCHES]
+    batches = context.inputs.first_pairs(INPUTS)
     streams = [SiteStream("flips", copy.deepcopy(context.model)) for _ in range(2)]
     checkpoints.load_into(streams[0].model, 0)
     results = []
@@ -91,7 +90,6 @@ def _step_facts(result: GateFlips, before: str, after: str) -> dict[str, Any]:
 
 def _answer_film(context: DiagnosisContext) -> Finding:
     """Divide one window of a plane through three inputs at every checkpoint."""
-    context.checkpoints.check_two()
     context.check_plane()
     names = list(context.checkpoints.names)
     frames, extent = _frames(context)
@@ -146,11 +144,12 @@ def _frames(context: DiagnosisContext) -> tuple[list[Frame], float]:
 def _at_each(context: DiagnosisContext, divide: Callable[[nn.Module], Frame]) -> list[Frame]:
     """Call ``divide`` with a copy of the model at every checkpoint."""
     model = copy.deepcopy(context.model)
+    one_tensor = context.function is context.model
     count = len(context.checkpoints.names)
     frames = []
     for place in range(count):
         context.checkpoints.load_into(model, place)
-        frames.append(divide(with_one_output(model, context.tensors(1))))
+        frames.append(divide(model if one_tensor else OneOutput(model)))
         context.progress(place + 1, count)
     return frames
 
@@ -162,5 +161,12 @@ def _frame_facts(frame: Frame) -> dict[str, Any]:
     return {"mean": float(frame.entropy.mean()), "entropy": rounded(frame.entropy.tolist(), 4)}
 
 
-FLIPS = Question("flips", "Which gates changed between checkpoints?", _answer_flips)
-FILM = Question("film", "How did the linear regions change over the checkpoints?", _answer_film)
+FLIPS = Question(
+    "flips", "Which gates changed between checkpoints?", _answer_flips, compares_checkpoints=True
+)
+FILM = Question(
+    "film",
+    "How did the linear regions change over the checkpoints?",
+    _answer_film,
+    compares_checkpoints=True,
+)

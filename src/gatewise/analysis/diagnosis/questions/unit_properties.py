@@ -11,7 +11,7 @@ from gatewise.analysis.unit_properties import properties
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.units import registered_units
 
-BATCHES = 2  # of inputs on which similarities are measured
+INPUTS = 200  # on which similarities are measured
 
 
 def _answer(context: DiagnosisContext) -> Finding:
@@ -30,7 +30,7 @@ def _answer(context: DiagnosisContext) -> Finding:
         raise NotApplicableError(Limitation.UNSUPPORTED_UNIT, "; ".join(left_out))
     facts: dict[str, Any] = {"units": rows, "left_out": left_out}
     if "iieu_b" in counts and context.inputs.real:
-        similarity = term_s_range(context.model, context.inputs.pairs[:BATCHES])
+        similarity = term_s_range(context.model, context.inputs.first_pairs(INPUTS))
         facts["term_s"] = similarity.to_dict()["units"]
     return Finding(_line(rows), facts)
 
@@ -60,4 +60,9 @@ def _line(rows: list[dict[str, Any]]) -> str:
     return " ".join(sentences)
 
 
-PROPERTIES = Question("properties", "Which properties do the activation functions have?", _answer)
+PROPERTIES = Question(
+    "properties",
+    "Which properties do the activation functions have?",
+    _answer,
+    reads_inputs=False,
+)

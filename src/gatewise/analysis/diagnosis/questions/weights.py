@@ -6,11 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.analysis.diagnosis.checkpoints import thinned
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.pictures import signed_picture
 from gatewise.analysis.diagnosis.question import SURE, Finding, Question
-from gatewise.analysis.diagnosis.words import layer_name, p_value, plural, sentence_start, signed
+from gatewise.analysis.diagnosis.words import (
+    layer_name,
+    p_value,
+    plural,
+    sentence_start,
+    signed,
+    thinned,
+)
 from gatewise.analysis.filters import (
     Filters,
     LayerPairing,
@@ -215,8 +221,18 @@ def _bin_shares(values: Tensor) -> list[float]:
     return [round(share, 6) for share in (counts / max(1, len(known))).tolist()]
 
 
-PAIRING = Question("pairing", "Do layers have opposite filters?", _answer_pairing)
-ORTHOGONALITY = Question(
-    "orthogonality", "How far are filters from orthogonal?", _answer_orthogonality
+PAIRING = Question(
+    "pairing", "Do layers have opposite filters?", _answer_pairing, reads_inputs=False
 )
-PRIOR = Question("prior", "How likely is each unit active before any input is seen?", _answer_prior)
+ORTHOGONALITY = Question(
+    "orthogonality",
+    "How far are filters from orthogonal?",
+    _answer_orthogonality,
+    reads_inputs=False,
+)
+PRIOR = Question(
+    "prior",
+    "How likely is each unit active before any input is seen?",
+    _answer_prior,
+    reads_inputs=False,
+)
