@@ -96,9 +96,8 @@ def test_one_prediction_for_all_is_suspect_unless_all_have_one_label() -> None:
     same = gw.diagnose(classifier(1000.0), x, questions=QUICK).input_check
     assert same.state == "suspect" and "40 of 40 predictions are the same class (3)" in same.line
     labels = torch.full((40,), 3)
-    known = gw.diagnose(classifier(30.0), [(x, labels)], questions=QUICK).input_check
-    share = known.predictions["most_count"] / 40
-    assert 0.6 < share < 1 and known.state == "passed"
+    known = gw.diagnose(classifier(1000.0), [(x, labels)], questions=QUICK).input_check
+    assert known.predictions["most_count"] == 40 and known.state == "passed"
     few = gw.diagnose(classifier(1000.0), x[:5], questions=QUICK).input_check
     assert few.state == "not decided"
 
@@ -132,9 +131,9 @@ def test_advice_that_reads_suspect_inputs_is_held_back_and_the_weights_still_spe
         model[3].weight.mul_(3)
         model[3].bias[2] += 1e6
     x = torch.randn(400, 1, 12, 12)
-    made = gw.diagnose(model, x, questions=["gates", "pairing", "reconstruction"])
+    made = gw.diagnose(model, x, questions=["gates", "pairing"])
     assert made.input_check.state == "suspect"
-    assert {item.question for item in made.held_back} == {"gates", "reconstruction"}
+    assert {item.question for item in made.held_back} == {"gates"}
     assert made.advice and {item.question for item in made.advice} == {"pairing"}
     assert not made.nothing_to_fix
 
@@ -149,21 +148,19 @@ def test_squeezenet_has_right_numbers_and_does_not_trust_wrong_inputs() -> None:
     made = gw.diagnose(model, right, questions=asked)
     assert made.input_check.state == "passed" and made.input_check.predictions["classes"] == 18
     # Counted with hooks, without the library.
-    counts = []
-
-    def count(module, args, output):
-        counts.append((output > 0).transpose(0, 1).flatten(1).double().mean(1))
-
     relu = nn.functional.relu
-    rates = []
-    nn.functional.relu = lambda z: (rates.append((z > 0).transpose(0, 1).flatten(1)), relu(z))[1]
-    handle = model.relu1.register_forward_hook(count)
+    rates: list[torch.Tensor] = []
+
+    def watched(z, inplace=False):
+        rates.append((z > 0).transpose(0, 1).flatten(1))
+        return relu(z)
+
+    nn.functional.relu = watched
     try:
         with torch.no_grad():
             model(right)
     finally:
         nn.functional.relu = relu
-        handle.remove()
     on = torch.cat([rows.double().mean(1) for rows in rates])
     facts = made["gates"].facts["sites"]
     assert sum(len(site["dead"]) for site in facts) == int((on == 0).sum()) <= 2

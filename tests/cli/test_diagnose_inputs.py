@@ -1,10 +1,12 @@
-"""The inputs of ``gatewise diagnose``: any folder of images, arrays, Arrow data sets, text, weights."""
+"""The inputs of ``gatewise diagnose``: images, arrays, Arrow data sets, text, and weights."""
 
 import json
 import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,7 +23,8 @@ from torch import nn
 
 def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 12))
+    end = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 12))
+    return nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), *end)
 
 
 def reused():
@@ -73,8 +76,7 @@ def picture(path, seed: int, size=(9, 7)) -> np.ndarray:
 def diagnosed(run, *arguments, model="mine.py:network", questions="gates"):
     ended = run("diagnose", model, "--questions", questions, "--out", "out", *arguments)
     assert ended.exit_code == 0, ended.output
-    with open("out/diagnosis.json") as file:
-        return json.load(file), ended
+    return json.loads(Path("out/diagnosis.json").read_text()), ended
 
 
 FLAT = ["a.png", "b.png", "c.jpg", "note.txt", ".hidden.png"]
@@ -150,7 +152,7 @@ def test_what_is_known_about_preprocessing_is_said_first(run, home) -> None:
 
 def test_the_model_s_own_preprocessing_is_read_from_its_library(tmp_path) -> None:
     class Timm(nn.Module):
-        pretrained_cfg = {
+        pretrained_cfg: ClassVar = {
             "architecture": "net",
             "input_size": (3, 160, 192),
             "crop_pct": 0.8,
@@ -244,7 +246,7 @@ def tokenizer(path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = {f"w{number}": number for number in range(300)}
-    made = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    made = Tokenizer(models.WordLevel(words, unk_token="w0"))  # noqa: S106 - a word
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.save(str(path))
 
@@ -343,8 +345,8 @@ def test_an_interrupted_diagnosis_keeps_what_is_finished_and_goes_on(
         monkeypatch.setitem(questions.QUESTIONS, name, interrupting(name, name == "pairing"))
     ended = run(*arguments)
     assert ended.exit_code == 130 and "run the same command to resume" in ended.stderr
-    with open("out/diagnosis.json") as file:
-        states = {item["name"]: item["state"] for item in json.load(file)["questions"]}
+    record = json.loads(Path("out/diagnosis.json").read_text())
+    states = {item["name"]: item["state"] for item in record["questions"]}
     assert states == {"sites": "answered", "gates": "answered", "pairing": "not asked"}
     assert "Not asked yet" in (home / "out" / "index.html").read_text()
     asked.clear()
@@ -377,8 +379,8 @@ def test_ctrl_c_in_a_real_process_writes_a_page(home) -> None:
             break
     rest = process.stderr.read()
     assert process.wait(300) == 130, rest
-    with open("out/diagnosis.json") as file:
-        states = [item["state"] for item in json.load(file)["questions"]]
+    record = json.loads(Path("out/diagnosis.json").read_text())
+    states = [item["state"] for item in record["questions"]]
     assert states[0] == "answered" and "not asked" in states
 
 
@@ -392,7 +394,6 @@ def test_progress_fits_80_columns() -> None:
 
     watch = Watch({name: question.title for name, question in QUESTIONS.items()})
     out = io.StringIO()
-    watch.bars.live.console = watch.bars.console if hasattr(watch.bars, "console") else None
     console = Console(file=out, width=80, force_terminal=True, color_system=None)
     for name in QUESTIONS:
         watch(name, 50, 100)
