@@ -56,7 +56,6 @@ from gatewise.train import (
 LOOKED_AT = 64  # examples that a task is recognised from
 OWN = "own"
 BY_CLASS = (CLASSES, NEXT_TOKEN, TOKENS, PIXELS)
-OptimiserFactory = Callable[..., torch.optim.Optimizer]
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def optimiser_changes(optimiser: Any, lr: float | None) -> dict[str, Any] | None
     return table or None
 
 
-def optimiser_factory(factory: OptimiserFactory) -> Callable[..., torch.optim.Optimizer]:
+def optimiser_factory(factory: Callable[..., Any]) -> Callable[..., torch.optim.Optimizer]:
     """Return a function of model and recipe that makes the user's optimiser.
 
     The factory is called as ``factory(parameters, lr)``, or ``factory(parameters)`` if it takes one
@@ -223,7 +222,7 @@ def optimiser_factory(factory: OptimiserFactory) -> Callable[..., torch.optim.Op
     return make
 
 
-def _call_factory(factory: OptimiserFactory, parameters: list[Any], rate: float) -> Any:
+def _call_factory(factory: Callable[..., Any], parameters: list[Any], rate: float) -> Any:
     """Call the factory with the learning rate, if it takes one."""
     import inspect
 
