@@ -13,6 +13,8 @@ from gatewise.analysis.record import PlottedResult
 from gatewise.errors import ArgumentError
 from gatewise.stats import check_number
 
+ROUNDINGS = 64  # of the largest entry, by which a computed covariance may be asymmetric
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Neutralisation(PlottedResult):
@@ -165,10 +167,12 @@ def _check(
             got=(kappa_x, kappa_y),
         )
     w = w.double()
-    covariance = covariance.double()
+    # A computed covariance is symmetric only up to rounding.
+    rounding = ROUNDINGS * torch.finfo(covariance.dtype).eps * float(covariance.abs().max())
+    symmetric = float((covariance - covariance.T).abs().max()) <= rounding
+    covariance = (covariance + covariance.T).double() / 2
     smallest = float(torch.linalg.eigvalsh(covariance)[0])
-    symmetric = torch.equal(covariance, covariance.T)
-    if not symmetric or smallest < -1e-9 or float(w @ covariance @ w) <= 0:
+    if not symmetric or smallest < -max(rounding, 1e-9) or float(w @ covariance @ w) <= 0:
         raise ArgumentError(
             "neutralisation: covariance must be symmetric, positive semidefinite, and not zero "
             "along w",
