@@ -39,8 +39,8 @@ class Server:
         for line in self.process.stdout:
             self.said.put(line.rstrip("\n"))
 
-    def start(self, folder: Path, on: str, seeds: int, epochs: int = 2) -> None:
-        self.process.stdin.write(f"{folder}\t{on}\t{seeds}\t{epochs}\n")
+    def start(self, folder: Path, on: str, seeds: int, epochs: int = 2, tune: str = "none") -> None:
+        self.process.stdin.write(f"{folder}\t{on}\t{seeds}\t{epochs}\t{tune}\n")
         self.process.stdin.flush()
 
     def hear(self, word: str) -> list[str]:
@@ -243,3 +243,30 @@ def test_of_two_drivers_one_works_and_the_other_says_who_does(server, place):
         assert f"process {winner} on" in reason or "has not said who it is yet" in reason
         began = [event for event in StudyFolder(folder).journal.read() if event["event"] == "began"]
         assert len(began) == 1 and len(read_study(folder).records) == 8
+
+
+@pytest.mark.thorough
+def test_a_tuned_study_killed_in_every_stage_ends_in_the_same_records(server, place):
+    """Drivers are killed after a few cells each, so that kills fall into every round and stage."""
+    chance = random.Random(7)  # noqa: S311  not for secrets
+    folder = place / "s"
+    kills = 0
+    while True:
+        server.start(folder, "here", 3, 4, "quick")
+        driver = int(server.hear("driver")[0])
+        journal = StudyFolder(folder).journal
+        before = len(journal.read()) if folder.exists() else 0
+        enough = chance.randint(10, 40)  # lines of the journal, two for each cell
+        while is_alive(driver) and len(journal.read()) < before + enough:
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0, 0.05))
+        kills += kill(driver)
+        if server.hear("dead") == [str(driver), "0"]:
+            break
+    assert kills >= 3
+    found = read_study(folder)
+    whole = run_study(battered_study(3, 4, "quick"), place / "whole", RunOptions(on="here"))
+    assert found.content == whole.content and whole.content["tuning"]["mode"] == "quick"
+    assert without_times(found.records) == without_times(whole.records)
+    rounds = [each for each in folder.glob("tuning/*/cell.json")]
+    assert len(rounds) == len(list((place / "whole").glob("tuning/*/cell.json")))
