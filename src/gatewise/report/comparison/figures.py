@@ -199,6 +199,7 @@ def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
         findings: The comparison.
         block: One of its blocks.
     """
+    beaten = beaten_by(findings.result, block.place) if block.compared else None
     for cost in ("seconds", "flops", "parameters") if block.compared else ():
         ratios: dict[str, float] = {}
         for difference in block.compared:
@@ -212,10 +213,13 @@ def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
         elif widest < NARROW:
             yield f"{COST_WORDS[cost]} (within {100 * (widest - 1):.1f} % of each other)"
         else:
-            yield _cost_chart(findings, block, cost, ratios)
+            about = _front_words(block, ratios, beaten)
+            yield _cost_chart(findings, block, cost, ratios, about)
 
 
-def _cost_chart(findings: Findings, block: Block, cost: str, ratios: Mapping[str, float]) -> Chart:
+def _cost_chart(
+    findings: Findings, block: Block, cost: str, ratios: Mapping[str, float], about: str
+) -> Chart:
     """The difference of each unit against its cost, coloured by its interval."""
     baseline = findings.baseline
     placed = [difference for difference in block.compared if difference.name in ratios]
@@ -230,7 +234,7 @@ def _cost_chart(findings: Findings, block: Block, cost: str, ratios: Mapping[str
     marks = [Mark(each.name, ratios[each.name], factor * each.difference) for each in placed]
     return Chart(
         f"Against {COST_WORDS[cost]}",
-        _front_words(findings, block, ratios) + shown_words(len(placed), len(ratios), "units"),
+        about + shown_words(len(placed), len(ratios), "units"),
         f"{COST_WORDS[cost]}, relative to {baseline}",
         difference_label(findings),
         series,
@@ -262,13 +266,17 @@ def _cost_series(
     return Series(name, points, band=band, kind="dots", colour=colour, notes=notes)
 
 
-def _front_words(findings: Findings, block: Block, ratios: Mapping[str, float]) -> str:
+def _front_words(
+    block: Block, ratios: Mapping[str, float], beaten: Mapping[str, Sequence[str]] | None
+) -> str:
     """The units that no unit of the same or a lower cost is shown to beat."""
-    costs = {block.baseline: 1.0, **ratios}
-    beaten = beaten_by(findings.result, block.place, costs)
     if beaten is None:
         return "There are too many units to test each against each."
-    best = [unit for unit, by in beaten.items() if not by]
+    costs = {block.baseline: 1.0, **ratios}
+    best = []
+    for unit, cost in costs.items():
+        if not any(costs.get(other, math.inf) <= cost for other in beaten[unit]):
+            best.append(unit)
     return (
         f"Not shown to be beaten by a unit of the same or a lower cost: {', '.join(best)} "
         "(each pair tested, corrected for all pairs)."

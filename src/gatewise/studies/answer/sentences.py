@@ -12,6 +12,7 @@ from gatewise.studies.answer.verdicts import (
     new_examples_state,
     undecided_by_noise,
     verdict_words,
+    within_margin,
 )
 from gatewise.words import joined, number, plural
 
@@ -101,12 +102,15 @@ def _block_line(result: "StudyResult", block: "Block", name: str) -> Line:
     if comparison is None:
         return (*parts, Part(f"nothing to compare with {result.baseline} yet."))
     for verdict in ("better", "worse"):
-        members = _with_verdict(comparison, verdict)
-        if members:
-            parts += _named_differences(result, members)
-            verb = "is" if len(members) == 1 else "are"
-            parts.append(Part(f" {verb} {verdict} than {result.baseline}{_margin(result)}. "))
-            parts.append(Part(_new_examples(result, members)))
+        decided = _with_verdict(comparison, verdict)
+        small = [each for each in decided if within_margin(result, each)]
+        large = [each for each in decided if each not in small]
+        for members, less in ((large, ""), (small, ", by less than the margin")):
+            if members:
+                parts += _named_differences(result, members)
+                verb = "is" if len(members) == 1 else "are"
+                parts.append(Part(f" {verb} {verdict} than {result.baseline}{less}. "))
+                parts.append(Part(_new_examples(result, members)))
     equal = _with_verdict(comparison, "equivalent")
     if equal:
         parts += _named_differences(result, equal)
@@ -117,15 +121,15 @@ def _block_line(result: "StudyResult", block: "Block", name: str) -> Line:
     return tuple(parts)
 
 
-def _margin(result: "StudyResult") -> str:
-    """A reference to the table, where verdicts are set against a margin."""
-    return "" if result.margin is None else " (a margin was stated: see the table)"
-
-
 def _with_verdict(comparison: "Comparison", verdict: str) -> list["Difference"]:
     """The units with a verdict, the largest differences first."""
     members = [each for each in comparison.differences if each.verdict == verdict]
-    return sorted(members, key=lambda each: -abs(each.difference))
+    return sorted(members, key=lambda each: -abs(finite_or_zero(each.difference)))
+
+
+def finite_or_zero(value: float) -> float:
+    """Return 0 for a value that is not finite, which has no order of its own."""
+    return value if math.isfinite(value) else 0.0
 
 
 def _named_differences(
