@@ -138,6 +138,8 @@ def _pairs(findings: Findings) -> Iterator[Any]:
 def _costs(findings: Findings) -> Iterator[Any]:
     """Yield charts and a table of costs for each block."""
     for block in findings.blocks[:MOST_BLOCKS]:
+        if not block.has_costs:
+            continue
         items = list(figures.cost_charts(findings, block))
         charts = [item for item in items if isinstance(item, Chart)]
         equal = [item for item in items if isinstance(item, str)]

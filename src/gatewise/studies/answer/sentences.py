@@ -346,8 +346,9 @@ def _certainty_lines(result: "StudyResult") -> Iterator[Line]:
     error = number(100 * largest.level)
     blocks = len(result.blocks)
     each = f"for each of {blocks:,} blocks" if blocks > 1 else "in all"
+    corrected = " (Bonferroni)" if largest.comparisons > 1 else ""
     words = (
-        f"intervals by {joined(sorted(methods))}, {level_words(largest)} (Bonferroni). "
+        f"intervals by {joined(sorted(methods))}, {level_words(largest)}{corrected}. "
         f"The chance of any false difference is at most {error} % {each}."
     )
     yield named("How certain", words)
