@@ -242,11 +242,13 @@ def _cost_chart(
     note = f"{baseline}: the baseline"
     series = [Series(baseline, [(1.0, 0.0)], kind="dots", colour="base", notes=[note])]
     for colour, name in COST_GROUPS.items():
-        members = [each for each in placed if _colour(findings, each) == colour]
+        members = [member for member in placed if _colour(findings, member) == colour]
         if members:
             series.append(_cost_series(findings, name, colour, members, ratios))
     factor = findings.display.factor
-    marks = [Mark(each.name, ratios[each.name], factor * each.difference) for each in placed]
+    marks = []
+    for member in placed:
+        marks.append(Mark(member.name, ratios[member.name], factor * member.difference))
     return Chart(
         f"Against {COST_WORDS[cost]}",
         about + shown_words(len(placed), len(ratios), "units"),

@@ -78,7 +78,7 @@ def _chart(
         f"chosen {rate(curve.chosen)}" if curve.chosen else "",
         "learning rate",
         "",
-        [each for each in series if each.points],
+        [line for line in series if line.points],
         x_log=True,
         marks=marks,
         small=True,
