@@ -5,18 +5,17 @@ processes under 200 kills of drivers and workers, 20 pairs.
 """
 
 import os
-import queue
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import study_victim
+from driver_server import Server
 from small_studies import battered_study, without_times
 
 from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
@@ -26,31 +25,6 @@ PAIRS = 20 if FULL else 3
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork"), reason="kills are tested where processes can be forked"
 )
-
-
-class Server:
-    """The program that forks drivers, and what it has said."""
-
-    def __init__(self, process: subprocess.Popen) -> None:
-        self.process, self.said = process, queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        for line in self.process.stdout:
-            self.said.put(line.rstrip("\n"))
-
-    def start(self, folder: Path, on: str, seeds: int, epochs: int = 2, tune: str = "none") -> None:
-        self.process.stdin.write(f"{folder}\t{on}\t{seeds}\t{epochs}\t{tune}\n")
-        self.process.stdin.flush()
-
-    def hear(self, word: str) -> list[str]:
-        """The rest of the next line that begins with ``word``; other lines are put back."""
-        other = []
-        while not (line := self.said.get(timeout=300)).startswith(f"{word} "):
-            other.append(line)
-        for each in other:
-            self.said.put(each)
-        return line.split(" ")[1:]
 
 
 @pytest.fixture(scope="module")
