@@ -248,6 +248,20 @@ def test_the_chart_over_the_rate_draws_all_runs_and_says_which():
     assert by_unit["swish"]["at 0.1"].text == "(93.10)"  # only tuning runs
 
 
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_rates_at_which_runs_diverged_are_in_the_table(left):
+    """Of the units that still have a result, and of none."""
+    plain = made_tuned_study(3)
+    plain["tuning"] = {**plain["tuning"], "groups": []}
+    alive = list(PEAKS)[:left]
+    for record in plain["records"]:
+        if record["unit"] not in alive:
+            record |= {"status": "diverged", "metrics": None}
+    page = parse(comparison_page(plain))
+    assert "3 diverged" in page.text
+    assert "psc 9" in page.one("div", "answer").text
+
+
 def test_the_same_charts_are_image_files():
     [panels, _] = rate_items(read_findings(made_tuned_study(3)))
     assert picture_file(panels, "svg").startswith(b"<?xml")

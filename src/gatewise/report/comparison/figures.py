@@ -102,12 +102,27 @@ def pooled_forests(findings: Findings) -> Iterator[Forest]:
     for row in rows:
         these.append((row, row.interval, row.verdict, row.p_corrected))
         if row.new_blocks is not None:
-            new.append((row, row.new_blocks, row.verdict_new_blocks or "", None))
+            new.append(_over_new_blocks(findings, row))
     about = "All blocks count the same. It says nothing about other networks or data sets."
     yield _pooled_forest(findings, f"Mean over these {count} blocks", about, these)
     if new:
         about = f"The {count} blocks count as a sample of networks and data sets."
         yield _pooled_forest(findings, "Mean over blocks like these", about, new)
+
+
+def _over_new_blocks(findings: Findings, row: PooledDifference) -> "PooledRow":
+    """A unit over blocks like these.
+
+    The blocks' differences are those at the chosen rates. In a tuned study such a difference needs
+    the neighbouring rates too: there is no interval unless the mean over these blocks has the same
+    verdict.
+    """
+    verdict = row.verdict_new_blocks or ""
+    ends = row.new_blocks or (math.nan, math.nan)
+    outside = ends[0] > 0 or ends[1] < 0
+    if findings.result.tuned and outside and row.verdict != verdict:
+        return row, (math.nan, math.nan), "undecided", None
+    return row, ends, verdict, None
 
 
 PooledRow = tuple[PooledDifference, tuple[float, float], str, float | None]
@@ -227,11 +242,13 @@ def _cost_chart(
     note = f"{baseline}: the baseline"
     series = [Series(baseline, [(1.0, 0.0)], kind="dots", colour="base", notes=[note])]
     for colour, name in COST_GROUPS.items():
-        members = [each for each in placed if _colour(findings, each) == colour]
+        members = [member for member in placed if _colour(findings, member) == colour]
         if members:
             series.append(_cost_series(findings, name, colour, members, ratios))
     factor = findings.display.factor
-    marks = [Mark(each.name, ratios[each.name], factor * each.difference) for each in placed]
+    marks = []
+    for member in placed:
+        marks.append(Mark(member.name, ratios[member.name], factor * member.difference))
     return Chart(
         f"Against {COST_WORDS[cost]}",
         about + shown_words(len(placed), len(ratios), "units"),

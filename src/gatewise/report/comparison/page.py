@@ -146,6 +146,8 @@ def _costs(findings: Findings) -> Iterator[Any]:
     if findings.origin == "table":
         return
     for block in findings.blocks[:MOST_BLOCKS]:
+        if not block.has_costs:
+            continue
         items = list(figures.cost_charts(findings, block))
         charts = [item for item in items if isinstance(item, Chart)]
         equal = [item for item in items if isinstance(item, str)]

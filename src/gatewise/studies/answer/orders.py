@@ -36,7 +36,8 @@ def reversed_units(result: "StudyResult") -> dict[str, dict[str, list["Block"]]]
         for difference in comparison.differences if comparison else ():
             verdicts = places.setdefault(difference.name, {})
             verdicts.setdefault(difference.verdict, []).append(block)
-    return {unit: found for unit, found in places.items() if {"better", "worse"} <= found.keys()}
+    both = {"better", "worse"}
+    return {unit: verdicts for unit, verdicts in places.items() if both <= verdicts.keys()}
 
 
 def reversed_pairs(result: "StudyResult") -> list[tuple[str, str, "Block", "Block"]]:
