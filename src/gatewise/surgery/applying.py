@@ -280,7 +280,7 @@ def _keep_record(
     for name, changes in by_name(plan.edits).items():
         for alias in names.get(id(tensors.get(name)), [name]):
             edits[alias] = changes
-    step = LoadStep(shapes, state_shapes(model), edits, plan.layers)
+    step = LoadStep(shapes, state_shapes(model), edits, plan.layers, _renamed_slopes(work))
     hook = LoadOriginal.of(model)
     steps = hook.steps if hook else ()
     previous = model.__dict__.get(RECORD)
@@ -298,6 +298,18 @@ def _keep_record(
         opposite_signs(plan),
     )
     follow_transformers(model)
+
+
+def _renamed_slopes(work: Transaction) -> dict[str, str]:
+    """By the name of a PReLU's weight the name of the unit's slope that has taken its place."""
+    names = {}
+    for change in work.changes:
+        if change.kind == "module" and isinstance(change.old, nn.PReLU):
+            path = f"{change.path}.{change.name}".lstrip(".")
+            new = work.model.get_submodule(path)
+            if "slope" in new._parameters:
+                names[f"{path}.weight"] = f"{path}.slope"
+    return names
 
 
 def receipt(model: nn.Module) -> Receipt:
