@@ -7,6 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,8 +27,8 @@ from gatewise.surgery.proof.module_outputs import Samples, first_difference, sam
 from gatewise.surgery.proof.new_weights import MOVED, disturbed, neutral
 from gatewise.surgery.proof.reference import Function, Reference, places_of
 from gatewise.surgery.proof.relative_difference import difference
-from gatewise.surgery.proof.running import Run, State, run, state_of
-from gatewise.surgery.proof.subsample import parts
+from gatewise.surgery.proof.running import LARGE, Run, State, run, state_of
+from gatewise.surgery.proof.subsample import Part, parts
 
 # Bytes of 16-bit weights from which they are converted one at a time, not all at once.
 MANY_BYTES = 1 << 27
@@ -196,54 +197,55 @@ class ReferenceComparison:
 
     def _compare_training(self, example: Any, reading: Reading | None, compared: Compared) -> None:
         """Train the original and the changed model for one step, and compare with the reference."""
-        dtype = _dtype(self.original)
         problem = ""
+        is_large = _many_half_bytes(self.original)
         for part in parts(example, self.plan.operations[1]):
             with part.quick():
+                plain = None
                 try:
-                    plain = of_original(
-                        lambda part=part: run(
-                            self.original,
-                            part.example,
-                            training=True,
-                            dtype=dtype,
-                            inside=self.coverage.watching(),
-                        )
-                    )
+                    if not is_large:
+                        plain = self._trained(self.original, part, self.coverage.watching())
+                    self._compare_with_trained(part, reading, plain, compared)
                 except OriginalFailedError as refused:
                     problem = f"the original cannot be trained on the example ({refused})"
                     continue
-                actual = of_changed(
-                    lambda part=part: run(self.changed, part.example, training=True, dtype=dtype),
-                    trained=True,
-                )
-                compared.saved_bytes = (plain.saved, actual.saved)
                 if part.words:
                     compared.notes.append(f"training and saved bytes: on {part.words}")
-                self._compare_with_trained(part.example, reading, actual, compared)
             return
         compared.notes.append(problem)
 
+    def _trained(self, model: nn.Module, part: Part, inside: Any = None) -> Run:
+        """Run one training step."""
+        dtype = _dtype(self.original)
+        # Backward passes of large 16-bit models take minutes and as much memory as the weights.
+        largest = 0 if _many_half_bytes(self.original) else LARGE
+        action = partial(
+            run, model, part.example, training=True, dtype=dtype, inside=inside, largest=largest
+        )
+        if model is self.changed:
+            return of_changed(action, trained=True)
+        return of_original(action)
+
     def _compare_with_trained(
-        self, example: Any, reading: Reading | None, actual: Run, compared: Compared
+        self, part: Part, reading: Reading | None, plain: Run | None, compared: Compared
     ) -> None:
         """Compare a training step of the changed model with one of the reference."""
+        actual = None
+        if plain is not None:
+            actual = self._trained(self.changed, part)
+            compared.saved_bytes = (plain.saved, actual.saved)
         if reading is None:
             compared.notes.append("training mode was not compared: it could not be read")
             return
-        dtype = _dtype(self.original)
         reference = self._reference(reading, self.units)
         try:
             with _as_in(self.units, training=True):
-                expected = of_original(
-                    lambda: run(
-                        self.original, example, training=True, dtype=dtype, inside=reference
-                    )
-                )
+                expected = self._trained(self.original, part, reference)
         except OriginalFailedError as refused:
             compared.notes.append(f"training mode was not compared ({refused})")
             return
-        compared.train_dtype = dtype or _lowest_dtype(self.original)
+        actual = actual or self._trained(self.changed, part)
+        compared.train_dtype = _dtype(self.original) or _lowest_dtype(self.original)
         _take(compared, reference)
         apart = difference(expected.outputs, actual.outputs)
         compared.train_output = max(apart, compared.train_output or 0.0)
@@ -251,6 +253,9 @@ class ReferenceComparison:
             compared.notes.append(
                 "gradients were not compared: parts of the model run again in the backward pass"
             )
+            return
+        if not expected.gradients:
+            compared.notes.append("gradients were not compared")
             return
         names = self._comparable(expected, actual)
         apart = difference(

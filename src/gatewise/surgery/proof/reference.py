@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -142,6 +143,8 @@ class Reference(TorchFunctionMode):
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         self._running.append(module)
+        if self._returned:  # torch switches modes off in a backward pass, but not hooks
+            self.recomputed = True
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
         while self._running and self._running.pop() is not module:
@@ -213,7 +216,8 @@ class Reference(TorchFunctionMode):
             return call()
         before = source.clone()
         version = _version(source)
-        result = call()
+        with torch.no_grad():  # its own gradient must not depend on what is overwritten below
+            result = call()
         if not isinstance(result, Tensor):
             self.problems.append(f"{place.site} returns {type(result).__name__}")
             return result

@@ -80,6 +80,7 @@ def run(
     training: bool = False,
     dtype: torch.dtype | None = torch.float32,
     inside: AbstractContextManager[Any] | None = None,
+    largest: int = LARGE,
 ) -> Run:
     """One run, with the tensors of ``state`` in place of the model's own; all is left as it was.
 
@@ -92,6 +93,8 @@ def run(
         training: whether to run in training mode, forwards and backwards.
         dtype: of the example without ``state``; ``None`` leaves it as it is.
         inside: a context to run the model in.
+        largest: the most entries of a parameter whose gradient is computed. With 0 there is no
+            backward pass; only what it would read is checked.
     """
     if state is not None:
         floating = (value.dtype for value in state.values() if value.is_floating_point())
@@ -112,7 +115,7 @@ def run(
         model.train(training)
         with inside or nullcontext():
             if training:
-                return _run_backwards(call, state or dict(model.named_parameters()))
+                return _run_backwards(call, state or dict(model.named_parameters()), largest)
             with torch.no_grad():
                 return Run(call(), {}, 0)
 
@@ -122,16 +125,23 @@ def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]
     """Run a model for a comparison: restore it on exit, and hide warnings meant for training."""
     with untouched(model, buffers=buffers), warnings.catch_warnings():
         warnings.simplefilter("ignore", RectifiedInputWarning)
+        # Weights in another type than the input, on purpose: see InFloat32.
+        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
         yield
 
 
-def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
+def _run_backwards(
+    call: Callable[[], tuple[Tensor, ...]], state: State, largest: int = LARGE
+) -> Run:
     saved: dict[int, int] = {}
+    kept: list[tuple[Tensor, int]] = []
     own = {value.untyped_storage().data_ptr() for value in state.values()}
 
     def keep(tensor: Tensor) -> tuple[Tensor, int]:
         if (place := tensor.untyped_storage().data_ptr()) not in own:
             saved[place] = _bytes(tensor)
+        if not largest:
+            kept.append((tensor, tensor._version))
         return tensor, tensor._version
 
     with torch.enable_grad(), WithoutDropout():
@@ -140,16 +150,18 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
         total = sum(
             (weighted(output) for output in outputs if output.requires_grad), torch.zeros(())
         )
+    for pair in kept:
+        _unchanged(pair)
     named = {
         name: value
         for name, value in state.items()
-        if value.requires_grad and value.numel() <= LARGE
+        if value.requires_grad and value.numel() <= largest
     }
     names, values = list(named), list(named.values())
     # zeros for what was not used: new weights that no output depends on are not alive
-    gradients = (
-        torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
-    )
+    gradients: tuple[Tensor, ...] = ()
+    if total.requires_grad and values:
+        gradients = torch.autograd.grad(total, values, materialize_grads=True)
     found = dict(zip(names, gradients, strict=False))
     return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
 
