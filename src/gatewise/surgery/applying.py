@@ -15,6 +15,7 @@ from gatewise.surgery.planning import (
     Where,
     find_swap,
     make_plan,
+    name_entry_points,
     read_examples,
     read_requests,
 )
@@ -126,7 +127,7 @@ def plan(
         options=options,
     )
     if match is None:
-        return make_plan(model, requests, several, strict=strict)
+        return name_entry_points(make_plan(model, requests, several, strict=strict), model)
     for request in requests:
         if not request.swap.can_match:
             raise ArgumentError(
@@ -136,9 +137,10 @@ def plan(
             )
     from gatewise.surgery.tools import match_plan  # here: it makes and applies plans itself
 
-    return match_plan(
+    matched = match_plan(
         lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
     )
+    return name_entry_points(matched, model)
 
 
 def swap(
