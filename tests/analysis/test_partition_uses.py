@@ -34,6 +34,53 @@ def test_beta_units_are_soft_too():
     assert found.entropy.shape == (5, 5) and bool((found.entropy > 0).all())
 
 
+LINES = [
+    "relu",
+    "leaky_relu",
+    "abs",
+    ((-1.0, 0.0, 2.0), (-0.5, 0.25, -1.0)),
+    ((2.0, -1.0, 0.5, 0.4), (0.0, 0.0, 0.3, -5.0)),  # the last is nowhere the largest
+    ((1.0, 1.0), (0.0, -1.0)),  # one line
+]
+
+
+@pytest.mark.parametrize("lines", LINES, ids=str)
+def test_a_beta_of_one_is_the_largest_of_its_lines_and_has_exact_regions(lines):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(2, 5),
+        gw.nn.BetaVQ(lines, beta=1.0),
+        nn.Linear(5, 3),
+        gw.nn.BetaVQ(lines, beta=1.0),
+    ).double()
+    found = gw.partition(model, AXES, extent=3.0)
+    assert isinstance(found, gw.analysis.Partition)
+    # The same network, written as a maximum of lines, on many points of the window.
+    slopes, offsets = model[1].pieces
+
+    def largest(z: Tensor) -> Tensor:
+        return torch.stack([a * z + b for a, b in zip(slopes, offsets, strict=True)]).amax(0)
+
+    with torch.no_grad():
+        points = found.centroids
+        x = found.slice.inputs(points)
+        y = largest(model[2](largest(model[0](x))))
+    maps = found.maps
+    values = maps[:, 0] + points[:, :1] * maps[:, 1] + points[:, 1:] * maps[:, 2]
+    torch.testing.assert_close(values, y, atol=1e-9, rtol=0)
+    if lines == "relu":
+        plain = nn.Sequential(model[0], nn.ReLU(), model[2], nn.ReLU())
+        assert gw.partition(plain, AXES, extent=3.0).count == found.count
+    if lines == LINES[-1]:
+        assert found.count == 1
+
+
+def test_a_beta_that_is_trained_stays_soft():
+    unit = gw.nn.BetaVQ("relu", beta=0.9, learn_beta=True)
+    found = gw.partition(nn.Sequential(nn.Linear(2, 3), unit), AXES, steps=5)
+    assert isinstance(found, gw.analysis.SoftPartition)
+
+
 def test_an_exact_partition_is_drawn_with_all_its_polygons():
     found = gw.partition(SMALL, AXES, extent=5.0)
     axes = found.plot()

@@ -248,3 +248,19 @@ def test_independent_features_are_always_neutralised_and_bad_arguments_are_said(
         gw.neutralisation(
             torch.ones(2), torch.zeros(2), torch.tensor([[1.0, 0.5], [0.0, 1.0]]), 1.0, 1.0
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_covariance_that_is_symmetric_up_to_rounding_is_taken(dtype) -> None:
+    torch.manual_seed(0)
+    rows = torch.randn(200, 5, dtype=dtype)
+    covariance = (rows.T @ torch.diag(torch.ones(200, dtype=dtype)) @ rows) / 200
+    covariance[0, 1] += 4 * torch.finfo(dtype).eps
+    assert not torch.equal(covariance, covariance.T)
+    w, mean = torch.ones(5, dtype=dtype), torch.zeros(5, dtype=dtype)
+    one = gw.neutralisation(w, mean, covariance, 0.7, 1.1, samples=1000, seed=0)
+    even = (covariance + covariance.T) / 2
+    other = gw.neutralisation(w, mean, even, 0.7, 1.1, samples=1000, seed=0)
+    assert one.influence == pytest.approx(other.influence, rel=1e-5)
+    with pytest.raises(ArgumentError, match="symmetric"):
+        gw.neutralisation(w, mean, covariance + torch.triu(torch.ones(5, 5)) * 1e-3, 0.7, 1.1)

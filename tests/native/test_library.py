@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from gatewise.native import COMPILERS, HERE, library
+from gatewise.native import COMPILERS, HERE, compiled_library, library
 
 HAS_COMPILER = library("split").handle is not None or os.environ.get("GATEWISE_NATIVE") == "0"
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler")
@@ -52,6 +53,65 @@ def test_without_a_compiler_the_reason_is_said(fresh: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", str(fresh))
     found = library("split")
     assert found.handle is None and all(name in found.reason for name in COMPILERS)
+
+
+def test_without_a_compiler_the_first_slow_call_warns_and_no_other(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(fresh))
+    monkeypatch.setattr("gatewise.native.loader._said", [])
+    with pytest.warns(RuntimeWarning, match="slower Python code: no C compiler"):
+        assert compiled_library("split") is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled_library("split") is None and compiled_library("gram") is None
+        monkeypatch.setattr("gatewise.native.loader._said", [])
+        monkeypatch.setenv("GATEWISE_NATIVE", "0")
+        library.cache_clear()
+        assert compiled_library("split") is None
+
+
+@needs_compiler
+def test_a_compiled_library_is_used_when_the_compiler_is_gone(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert library("split").handle is not None
+    library.cache_clear()
+    monkeypatch.setenv("PATH", str(fresh))
+    assert library("split").handle is not None and library("split").reason == "compiled before"
+
+
+@needs_compiler
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_library_that_was_cut_short_is_compiled_again(fresh: Path, share: float):
+    # In processes of their own: a library that is loaded twice is the same mapping.
+    code = "from gatewise.native import library; assert library('split').handle; print('loaded')"
+    environment = {**os.environ, "GATEWISE_CACHE": str(fresh.parent.parent)}
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    made = next(fresh.glob("*.so"))
+    data = made.read_bytes()
+    made.write_bytes(data[: int(share * len(data))])
+    done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "loaded"
+    (again,) = fresh.glob("*.so")
+    assert again.read_bytes() == data
+
+
+@needs_compiler
+def test_a_library_with_one_changed_byte_is_not_used_without_a_compiler(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+):
+    library("split")
+    made = next(fresh.glob("*.so"))
+    data = bytearray(made.read_bytes())
+    data[len(data) // 2] ^= 1
+    made.unlink()  # the loaded mapping must not change
+    made.write_bytes(data)
+    made.chmod(0o755)
+    library.cache_clear()
+    monkeypatch.setenv("PATH", str(fresh))
+    assert library("split").handle is None
 
 
 def test_a_compiler_that_fails_is_said_and_leaves_nothing(

@@ -1,23 +1,28 @@
 """What is lost is not a result: killed workers, crashed ones, damaged records and journals."""
 
+import errno
 import os
 import shutil
 import signal
 from pathlib import Path
 
 import pytest
+import shared_cells
+from simulated import FastDisk
 from small_studies import small_study, without_times
 from test_run import HERE, files_in
 
-from gatewise.errors import DamagedFileError, LostProcessError
-from gatewise.files import read_record, write_record
+from gatewise.errors import DamagedFileError, FileError, LostProcessError
+from gatewise.files import disk, read_record, write_record
 from gatewise.studies.engine import (
     CellRunner,
+    FunctionStudy,
     Outcome,
     RunOptions,
     StudyFolder,
     Task,
     Worker,
+    run_cell,
     run_study,
     status,
 )
@@ -163,3 +168,52 @@ def test_a_damaged_journal_does_not_stop_a_study(tmp_path):
     assert len(run_study(small_study(seeds=1, units=["relu", "elu"]), folder, HERE).records) == 4
     assert (folder / "journal.jsonl.damaged").read_text() == "nonsense\n"
     assert StudyFolder(folder).journal.read()[0]["event"] == "damaged"
+
+
+class FullDisk(FastDisk):
+    """Takes so many more writes, and is then full until it is emptied."""
+
+    def __init__(self, writes: int) -> None:
+        self.writes = writes
+
+    def write(self, handle, data) -> int:
+        self.writes -= 1
+        if self.writes < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(handle, data)
+
+
+@pytest.mark.parametrize("shard", [None, "0/2"])
+def test_a_full_disk_stops_a_study_at_any_write_and_nothing_is_spoilt(tmp_path, monkeypatch, shard):
+    """The disk is full at the first write, at the second, ..., and is emptied each time."""
+    folder = tmp_path / "s"
+    study = FunctionStudy(folder, "shared")
+    cells = shared_cells.cells(folder, 5, 0.0)
+    options = RunOptions(on="here", shard=shard)
+    stopped = 0
+    for writes in range(100):
+        monkeypatch.setattr(disk, "current", FullDisk(writes))
+        try:
+            done = study.run(cells, options)
+        except FileError as problem:
+            assert problem.errno == errno.ENOSPC or "No space left" in str(problem)
+            stopped += 1
+            continue
+        break
+    assert stopped >= 5 and len(done) == 5
+    assert {record["status"] for record in done.values()} == {"finished"}
+    assert set(shared_cells.runs(folder).values()) <= {1, 2}
+    monkeypatch.undo()
+    assert status(folder).finished == 5 and not status(folder).damaged_count
+    assert not list(folder.glob("claims/*/*")) and not list(folder.glob("drivers/*.json"))
+
+
+def test_an_error_of_the_disk_in_the_code_of_a_cell_is_not_its_result(tmp_path):
+    task = Task({"key": "a", "name": "a", "settings": {}}, str(tmp_path), function="x:y")
+    for number, status_, disc in ((errno.ENOSPC, "lost", True), (errno.ENOENT, "failed", False)):
+
+        def work(stop, number=number):
+            raise OSError(number, os.strerror(number))
+
+        outcome = run_cell(task, work=work)
+        assert (outcome.status, outcome.disc) == (status_, disc)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import shared_cells
+from driver_server import Server
 from small_studies import without_times
-from test_kill import Server
 
 import gatewise
 from gatewise.errors import ArgumentError, HeldError

@@ -68,7 +68,6 @@ def test_a_step_has_all_tensors_on_the_device(precision: str):
     batch = next(iter(work.batches.walk(0, 0)))
     outputs = work.model(work.objective._inputs(batch.images))
     F.cross_entropy(outputs.float(), batch.labels.to(META)).backward()
-    work.optimiser(work.model, config.recipe).step()
     assert work.environment["device"] == "meta"
 
 

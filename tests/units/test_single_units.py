@@ -125,10 +125,17 @@ def test_frelu_is_the_larger_of_the_pixel_and_the_normalised_depthwise_convoluti
     )
 
 
-def test_pau_starts_within_a_few_hundredths_of_leaky_relu():
+def test_pau_starts_as_its_facts_say():
     x = torch.linspace(-3, 3, 601)
-    for form, worst in (("A", 0.0301), ("B", 0.0341)):
-        assert (gw.nn.PAU(form=form)(x) - gw.functional.leaky_relu(x, 0.01)).abs().max() < worst
+    starts = {"A": x.relu(), "B": gw.functional.leaky_relu(x, 0.01)}
+    fact = gw.get_unit("pau").parameters["numerator"]
+    assert fact == "fit to ReLU (form A), or to leaky ReLU 0.01 (form B)"
+    for form, curve in starts.items():
+        error = (gw.nn.PAU(form=form)(x) - curve).detach()
+        other = starts["B" if form == "A" else "A"]
+        assert error.abs().max() < 0.0341
+        # The fit is nearer to the curve that the facts name than to the other.
+        assert error.square().mean() < (error + curve - other).square().mean() / 4
 
 
 def test_pau_is_finite_where_its_polynomials_overflow():
@@ -136,7 +143,7 @@ def test_pau_is_finite_where_its_polynomials_overflow():
     assert torch.allclose(y, torch.tensor([1e38, -1e38]) * (0.25281987 / 0.34885983), rtol=1e-5)
 
 
-def test_pwlu_starts_as_relu_bit_for_bit_and_realigning_keeps_the_curve():
+def test_pwlu_starts_as_relu_bit_for_bit_and_realigning_keeps_it_at_the_new_knots():
     unit = gw.nn.PWLU(channels=3)
     x = 2 * torch.randn(64, 3, 8, generator=torch.Generator().manual_seed(0)) + 1
     assert torch.equal(unit(x), x.relu())
@@ -145,6 +152,9 @@ def test_pwlu_starts_as_relu_bit_for_bit_and_realigning_keeps_the_curve():
     assert torch.allclose(unit.bounds, torch.stack((mean - spread, mean + spread), 1), rtol=1e-5)
     knots = torch.lerp(unit.bounds[:, :1], unit.bounds[:, 1:], torch.linspace(0, 1, 17))
     assert torch.allclose(unit.heights, knots.relu(), atol=1e-5)
+    # Between knots it moves, so nothing may say that the curve is kept.
+    assert (unit(x) - x.relu()).abs().max() > 0.01
+    assert "is kept" not in gw.get_unit("pwlu").note
 
 
 def test_pwlu_keeps_the_bounds_of_channels_that_do_not_vary():
@@ -249,3 +259,25 @@ def test_pwlu_of_any_tables_is_linear_interpolation_with_two_lines_outside():
         assert torch.allclose(unit(x)[:, c], torch.from_numpy(want), rtol=1e-12, atol=1e-12)
         reference = gw.get_unit("pwlu").reference(x, **unit.arguments(x))
         assert torch.allclose(reference[:, c], torch.from_numpy(want), rtol=1e-12, atol=1e-12)
+
+
+LAYOUTS = {
+    "coo": lambda x: x.to_sparse_coo(),
+    "csr": lambda x: x.to_sparse_csr(),
+    "bsr": lambda x: x.to_sparse_bsr((2, 2)),
+    "mkldnn": lambda x: x.to_mkldnn(),
+    "nested": lambda x: torch.nested.nested_tensor([x, x[:2]]),
+    "jagged": lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", gw.list_units())
+@pytest.mark.filterwarnings("ignore")  # torch calls these layouts prototypes
+def test_an_input_that_is_not_dense_is_refused_with_the_way_out(name: str, layout: str):
+    unit = gw.get_unit(name)
+    options = {"channels": 4} if "channels" in unit.needs else {}
+    module = gw.create_unit(name, **options)
+    x = LAYOUTS[layout](torch.randn(4, 4).relu())
+    with pytest.raises(gw.errors.ArgumentError, match=r"dense tensor.*to_"):
+        module(x)

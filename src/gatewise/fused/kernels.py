@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gatewise.fused.safe_calls import dense
-from gatewise.native import library
+from gatewise.native import compiled_library
 from gatewise.units import KernelConstants
 
 # In the order of the tables in the C source.
@@ -26,7 +26,7 @@ _POINTER = ctypes.c_void_p
 @cache
 def compiled() -> ctypes.CDLL | None:
     """Return the library with the types of its arguments declared; ``None`` if there is none."""
-    handle = library("elementwise").handle
+    handle = compiled_library("elementwise")
     if handle is not None:
         handle.gw_elementwise_forward.argtypes = (_INT, *(_POINTER,) * 4, *(_INT,) * 4)
         handle.gw_elementwise_backward.argtypes = (_INT, *(_POINTER,) * 6, *(_INT,) * 4)

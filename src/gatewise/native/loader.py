@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ FLAGS = (
     "-ffp-contract=off",  # a product and a sum are rounded as in the Python form
     "-D_GNU_SOURCE",
 )
+SWITCH = "GATEWISE_NATIVE"
+_said: list[str] = []  # the library whose absence was said
 TIMEOUT = 60  # seconds; a compiler that takes longer hangs
 
 
@@ -48,42 +51,75 @@ def library(name: str) -> Library:
 
     This raises no error: ``reason`` of the result says what went wrong.
     """
-    if os.environ.get("GATEWISE_NATIVE", "1") == "0":
-        return Library(name, None, "switched off by GATEWISE_NATIVE=0")
+    if os.environ.get(SWITCH, "1") == "0":
+        return Library(name, None, f"switched off by {SWITCH}=0")
+    if sys.platform == "win32":
+        return Library(name, None, "not available on Windows")
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if compiler is None or sys.platform == "win32":
-        return Library(name, None, f"no C compiler ({', '.join(COMPILERS)}) on the path")
     try:
-        handle = ctypes.CDLL(str(_compiled_file(name, compiler)))
+        handle, compiled = _load(name, compiler)
     except (OSError, subprocess.SubprocessError) as problem:
-        return Library(name, None, f"{compiler} did not compile it: {problem}")
-    return Library(name, handle, f"compiled by {compiler}")
+        by = f"{compiler} did not compile it" if compiler else "it cannot be loaded"
+        return Library(name, None, f"{by}: {problem}")
+    if handle is None:
+        return Library(name, None, f"no C compiler ({', '.join(COMPILERS)}) on the path")
+    return Library(name, handle, f"compiled by {compiler}" if compiled else "compiled before")
 
 
-def _compiled_file(name: str, compiler: str) -> Path:
-    """Return the compiled file of a source, from the cache if it was compiled before."""
+def compiled_library(name: str) -> ctypes.CDLL | None:
+    """Return a loaded library for a call that is slow without it, or ``None``.
+
+    The first time that there is none, a warning says so and why.
+    """
+    found = library(name)
+    if found.handle is None and not _said and os.environ.get(SWITCH, "1") != "0":
+        _said.append(name)
+        warnings.warn(
+            f"gatewise uses its slower Python code: {found.reason}. Install a C compiler, or set "
+            f"{SWITCH}=0 to hide this message.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return found.handle
+
+
+def _load(name: str, compiler: str | None) -> tuple[ctypes.CDLL | None, bool]:
+    """Return the library of a source, and whether it was compiled now.
+
+    The name of a compiled file ends with a digest of its bytes. A file that was cut short would end
+    the process when it is used, so it is removed and compiled again.
+    """
     source = HERE / f"{name}.c"
-    settings = "\n".join((compiler, *FLAGS, platform.machine(), sys.platform)).encode()
+    settings = "\n".join((*FLAGS, platform.machine(), sys.platform)).encode()
     key = hashlib.sha256(source.read_bytes() + b"\0" + settings).hexdigest()[:20]
-    target = _cache_folder() / f"{name}-{key}.so"
-    if not target.exists():
-        _compile(compiler, source, target)
-    if not _is_safe(target):
-        raise OSError(f"{target} is not the user's own file")
-    return target
+    folder = _cache_folder()
+    for path in sorted(folder.glob(f"{name}-{key}-*.so")):
+        if not _is_safe(path):
+            raise OSError(f"{path} is not the user's own file")
+        if path.name == f"{name}-{key}-{_digest(path)}.so":
+            return ctypes.CDLL(str(path)), False
+        path.unlink(missing_ok=True)
+    if compiler is None:
+        return None, False
+    return ctypes.CDLL(str(_compile(compiler, source, folder, f"{name}-{key}"))), True
 
 
-def _compile(compiler: str, source: Path, target: Path) -> None:
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+
+
+def _compile(compiler: str, source: Path, folder: Path, name: str) -> Path:
     """Compile into a new folder first, so that no other process loads half a library."""
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        output = Path(folder) / target.name
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        output = Path(temporary) / source.with_suffix(".so").name
         # The second attempt is for compilers that cannot choose code at run time.
         for extra in ((), ("-DGW_PLAIN",)):
             command = [compiler, *FLAGS, *extra, "-o", str(output), str(source), "-lm"]
             result = subprocess.run(command, capture_output=True, timeout=TIMEOUT, text=True)  # noqa: S603  the command has no input of the user
             if result.returncode == 0:
+                target = folder / f"{name}-{_digest(output)}.so"
                 output.replace(target)
-                return
+                return target
     raise OSError(result.stderr.strip().partition("\n")[0] or "no message")
 
 

@@ -13,9 +13,10 @@ from gatewise.studies.answer import RateCurve as RateCurve
 from gatewise.studies.answer import beaten_by as beaten_by
 from gatewise.studies.answer import block_names as block_names
 from gatewise.studies.answer import level_words as level_words
-from gatewise.studies.answer import new_examples_words as new_examples_words
+from gatewise.studies.answer import new_examples_state as new_examples_state
 from gatewise.studies.answer import plain_text as plain_text
 from gatewise.studies.answer import pooled_rows as pooled_rows
+from gatewise.studies.answer import rate_blocks as rate_blocks
 from gatewise.studies.answer import rate_curves as rate_curves
 from gatewise.studies.answer import seeds_words as seeds_words
 from gatewise.studies.answer import undecided_by_noise as undecided_by_noise

@@ -19,6 +19,7 @@ from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
 from gatewise.units.contract import KernelConstants as KernelConstants
+from gatewise.units.contract import LeafModule as LeafModule
 from gatewise.units.contract import Limits as Limits
 from gatewise.units.contract import PlainForm as PlainForm
 from gatewise.units.contract import Producer as Producer

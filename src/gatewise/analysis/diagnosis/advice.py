@@ -230,8 +230,8 @@ def _on_exact_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         title=f"{plural(2 * total, 'filter')} of {layer_names(pairs)} are exact opposites",
         effect=f"{MINUS}{percentage(compute)}",
         effect_of="of compute, with the same outputs",
-        text=f"{layer_names(pairs)}: {plural(total, 'pair')} of filters are each other's negative. "
-        "Merge each pair into one filter with both signs. The network computes the same.",
+        text=f"In {layer_names(pairs)}, {plural(total, 'pair')} of filters are each other's "
+        "negative. Merge each pair into one filter with both signs. The network computes the same.",
         evidence=f"cosines at or below {signed(OPPOSITE, 4)} in "
         f"{joined([f'{name} ({count})' for name, count in pairs.items()])}",
         strength=STRONG,

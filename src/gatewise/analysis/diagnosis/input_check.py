@@ -25,6 +25,7 @@ INPUTS = 400  # on which predictions and statistics are computed
 ENOUGH = 10  # inputs: fewer may well be of one class
 MANY = 10  # classes
 AGREE = {"many": 0.6, "few": 0.9}  # shares of one prediction that are suspect
+MORE = 0.3  # the share of one prediction is suspect if it is this much above that of one label
 CONSTANT = 0.5  # a share of the channels
 SHIFT = 1.0  # of the mean, in standard deviations of training
 RATIO = 3.0  # of the variance, either way
@@ -191,8 +192,8 @@ def _prediction_reasons(facts: Mapping[str, Any]) -> list[str]:
     limit = AGREE["many"] if facts["outputs"] >= MANY else AGREE["few"]
     if facts["outputs"] == 2:
         limit = 1.0
-    if facts["label_share"] is not None:
-        limit = max(limit, min(1.0, facts["label_share"] + 0.3))
+    if facts["label_share"] is not None and share < facts["label_share"] + MORE:
+        return []  # the inputs themselves are of few classes
     enough = count >= (2 * ENOUGH if facts["outputs"] == 2 else ENOUGH)
     if not enough or share < limit:
         return []

@@ -1,7 +1,9 @@
 """Units that a model's graph shows as several operators, treated as one function each."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from gatewise.units import registered_units
 
 # Modules that are one operator. Further operators in their scope come from hooks, and have their
 # own rules.
+NEVER = 1e300  # a response that no input has
 SINGLE_OPERATORS = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh)
 
 
@@ -29,10 +32,22 @@ class Composite:
     @property
     def is_max_affine(self) -> bool:
         """Whether the unit is known to be piecewise affine."""
-        return type(self.module) in {registered_units()[name].module for name in ("prelu", "pwlu")}
+        known = {registered_units()[name].module for name in ("prelu", "pwlu")}
+        return type(self.module) in known or self._is_hard_maximum
+
+    @property
+    def _is_hard_maximum(self) -> bool:
+        """Whether the unit is the largest of some lines: a beta of 1 that is not trained."""
+        module: Any = self.module
+        if type(module) is not registered_units()["beta_vq"].module:
+            return False
+        return module.beta_logit is None and module.start == 1.0
 
     def kinks(self, shape: tuple[int, ...]) -> Pieces | None:
-        """The kinks for inputs of ``shape``; None unless the only kink is at 0, with value 0."""
+        """The kinks for inputs of ``shape``; None if they are not known."""
+        if self._is_hard_maximum:
+            module: Any = self.module
+            return _largest_of_lines(*module.pieces)
         if type(self.module) is not registered_units()["prelu"].module:
             return None
         ones = torch.ones(1, *shape, dtype=torch.float64)
@@ -57,6 +72,34 @@ class Composite:
             near_zero = z.abs() < 1e-30  # y / z would lose all digits
             slope = torch.where(near_zero, slope, y / torch.where(near_zero, 1, z))
         return slope, y - slope * z
+
+
+def _largest_of_lines(slopes: Sequence[float], offsets: Sequence[float]) -> Pieces:
+    """Return the pieces of the largest of some lines, from the smallest slope to the largest."""
+    highest: dict[float, float] = {}
+    for slope, offset in zip(slopes, offsets, strict=True):
+        highest[slope] = max(offset, highest.get(slope, offset))
+    lines: list[tuple[float, float]] = []
+    thresholds: list[float] = []
+    for slope, offset in sorted(highest.items()):
+        while lines:
+            last_slope, last_offset = lines[-1]
+            crossing = (last_offset - offset) / (slope - last_slope)
+            if not thresholds or crossing > thresholds[-1]:
+                thresholds.append(crossing)
+                break
+            # The last line is nowhere the largest: it is below at the kink where it would start.
+            lines.pop()
+            thresholds.pop()
+        lines.append((slope, offset))
+    if not thresholds:  # one line alone: a kink that no input reaches
+        thresholds.append(-NEVER)
+        lines *= 2
+    return Pieces(
+        tuple(thresholds),
+        tuple(slope for slope, _ in lines),
+        tuple(offset for _, offset in lines),
+    )
 
 
 class Composites:

@@ -21,7 +21,7 @@ from gatewise.analysis.planes.polygons import (
     no_memory,
     too_many_regions,
 )
-from gatewise.native import COUNT, NUMBER, POINTER, library, struct_fields
+from gatewise.native import COUNT, NUMBER, POINTER, compiled_library, struct_fields
 
 LANES = 8  # numbers in a vector register: rows of weights are padded to a multiple
 CALLS = 16  # parts of the work, so that it can be interrupted between them
@@ -90,7 +90,7 @@ class _DenseRun:
         self.limit = limit
         self.label = 0
         self.finished = 0  # regions that have passed the last layer
-        self.library: Any = library("split").handle
+        self.library: Any = compiled_library("split")
         self.library.gw_split_dense.argtypes = [
             COUNT,
             POINTER,

@@ -9,7 +9,7 @@ import numpy as np
 
 from gatewise.analysis.planes.line_splitting import Split
 from gatewise.analysis.planes.polygons import RELATIVE_ZERO, Array, Polygons, no_memory
-from gatewise.native import COUNT, NUMBER, POINTER, library, struct_fields
+from gatewise.native import COUNT, NUMBER, POINTER, compiled_library, struct_fields
 
 Splitter = Callable[[Polygons, Array, Array, int], Split]
 
@@ -26,7 +26,7 @@ class _Result(ctypes.Structure):
 
 def native_splitter() -> Splitter | None:
     """The compiled splitter, or None if there is no compiler."""
-    handle = library("split").handle
+    handle = compiled_library("split")
     if handle is None:
         return None
     result = ctypes.POINTER(_Result)

@@ -11,6 +11,9 @@ from torch import Tensor
 
 from gatewise.analysis.record import PlottedResult
 from gatewise.errors import ArgumentError
+from gatewise.stats import check_number
+
+ROUNDINGS = 64  # of the largest entry, by which a computed covariance may be asymmetric
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +147,14 @@ def _check(
     w: Tensor, mean: Tensor, covariance: Tensor, kappa_x: float, kappa_y: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the tensors in float64, if they fit together."""
-    size = len(w) if isinstance(w, Tensor) and w.dim() == 1 else -1
+    for name, tensor in (("w", w), ("mean", mean), ("covariance", covariance)):
+        if not isinstance(tensor, Tensor):
+            raise ArgumentError(
+                f"neutralisation: {name} is not a tensor", got=type(tensor).__name__
+            )
+    check_number(kappa_x, "neutralisation: kappa_x", above=0)
+    check_number(kappa_y, "neutralisation: kappa_y", above=0)
+    size = len(w) if w.dim() == 1 else -1
     if size < 1 or mean.shape != (size,) or covariance.shape != (size, size):
         raise ArgumentError(
             "neutralisation: the shapes do not fit together",
@@ -157,10 +167,12 @@ def _check(
             got=(kappa_x, kappa_y),
         )
     w = w.double()
-    covariance = covariance.double()
+    # A computed covariance is symmetric only up to rounding.
+    rounding = ROUNDINGS * torch.finfo(covariance.dtype).eps * float(covariance.abs().max())
+    symmetric = float((covariance - covariance.T).abs().max()) <= rounding
+    covariance = (covariance + covariance.T).double() / 2
     smallest = float(torch.linalg.eigvalsh(covariance)[0])
-    symmetric = torch.equal(covariance, covariance.T)
-    if not symmetric or smallest < -1e-9 or float(w @ covariance @ w) <= 0:
+    if not symmetric or smallest < -max(rounding, 1e-9) or float(w @ covariance @ w) <= 0:
         raise ArgumentError(
             "neutralisation: covariance must be symmetric, positive semidefinite, and not zero "
             "along w",

@@ -9,18 +9,19 @@ from gatewise.report.comparison.answer import look_of
 from gatewise.report.comparison.findings import Block, Findings
 from gatewise.report.comparison.limits import MOST_BLOCKS, MOST_PANELS, shown_words, spread_out
 from gatewise.report.comparison.tables import number_cell, rate_cell
-from gatewise.studies import Display, RateCurve, rate_curves
+from gatewise.studies import Display, RateCurve, rate_blocks, rate_curves
 from gatewise.words import MINUS, rate
 
 READ = (
     "Dots are the test runs of the comparison (final runs and runs at neighbouring rates), with "
     "one standard deviation; the colour of a dot is the verdict against {baseline} at the same "
-    "rate. {tuning}The vertical line is the chosen rate."
+    "rate. {tuning}{chosen}"
 )
 TUNING = (
     "The line is the mean of the tuning runs on held-out training examples, which are not the test "
     "set; grey is {baseline}. "
 )
+CHOSEN = "The vertical line is the chosen rate."
 POINT_COLOURS = {"up": "better", "down": "worse", "flat": "undecided"}
 
 
@@ -30,9 +31,13 @@ def rate_items(findings: Findings) -> Iterator[Panels | Table]:
     Args:
         findings: The comparison.
     """
-    for block in findings.blocks[:MOST_BLOCKS]:
-        curves = rate_curves(findings.result, block.place)
+    names = {block.place: block for block in findings.blocks}
+    drawn = 0
+    for place, more in rate_blocks(findings.result).items():
+        block = names[place]
+        curves = rate_curves(findings.result, place, more) if drawn < MOST_BLOCKS else []
         if curves:
+            drawn += 1
             yield _panels(findings, block, curves)
             yield _table(findings, block, curves)
 
@@ -49,7 +54,8 @@ def _panels(findings: Findings, block: Block, curves: Sequence[RateCurve]) -> Pa
     y_range = (min(edges) - room, max(edges) + room)
     charts = [_chart(findings, base, curve, y_range) for curve in (base, *others)]
     tuning = TUNING.format(baseline=findings.baseline) if base.held_out else ""
-    about = READ.format(baseline=findings.baseline, tuning=tuning)
+    chosen = CHOSEN if base.chosen else ""
+    about = READ.format(baseline=findings.baseline, tuning=tuning, chosen=chosen).strip()
     about += shown_words(len(others), len(curves) - 1, "units")
     return Panels(block.name, f"{findings.display.label} over the learning rate. {about}", charts)
 

@@ -11,7 +11,7 @@ from gatewise.studies import (
     COST_WORDS,
     best_first,
     level_words,
-    new_examples_words,
+    new_examples_state,
     seeds_words,
     undecided_by_noise,
     verdict_words,
@@ -31,8 +31,10 @@ SHOWN = (
     "interval",
     "p (corrected)",
     "verdict",
-    "for new examples",
+    "on new examples",
 )
+# Whether a verdict also holds on new examples, in a word.
+NEW_EXAMPLES = {"": "", "also": "the same", "undecided": "undecided", "not known": "not known"}
 CSV_ONLY = (
     "interval low",
     "interval high",
@@ -83,7 +85,6 @@ def _paired_row(findings: Findings, block: Block, difference: Difference) -> Cel
     display = findings.display
     look = look_of(difference.interval, findings)
     ends = display.interval(difference.interval)
-    decided = difference.verdict in ("better", "worse")
     size = display.difference(difference.difference)
     low, high = difference.interval
     alone_low, alone_high = difference.interval_alone
@@ -98,7 +99,7 @@ def _paired_row(findings: Findings, block: Block, difference: Difference) -> Cel
         ends or Cell("none", look="mute"),
         Cell(p_value(difference.p_corrected), _full(difference.p_corrected)) if ends else "",
         Cell(verdict_words(findings.result, difference), look=look),
-        new_examples_words(findings.result, difference) if decided else "",
+        NEW_EXAMPLES[new_examples_state(difference)],
         _number(display.factor * low),
         _number(display.factor * high),
         _number(difference.confidence),

@@ -11,6 +11,7 @@ from gatewise.studies.answer.orders import reversed_pairs as reversed_pairs
 from gatewise.studies.answer.orders import reversed_units as reversed_units
 from gatewise.studies.answer.pooling import pooled_rows as pooled_rows
 from gatewise.studies.answer.rates import RateCurve as RateCurve
+from gatewise.studies.answer.rates import rate_blocks as rate_blocks
 from gatewise.studies.answer.rates import rate_curves as rate_curves
 from gatewise.studies.answer.sentences import COST_WORDS as COST_WORDS
 from gatewise.studies.answer.sentences import answer_lines as answer_lines
@@ -18,6 +19,7 @@ from gatewise.studies.answer.sentences import block_names as block_names
 from gatewise.studies.answer.sentences import further_lines as further_lines
 from gatewise.studies.answer.sentences import level_words as level_words
 from gatewise.studies.answer.verdicts import difference_words as difference_words
+from gatewise.studies.answer.verdicts import new_examples_state as new_examples_state
 from gatewise.studies.answer.verdicts import new_examples_words as new_examples_words
 from gatewise.studies.answer.verdicts import seeds_words as seeds_words
 from gatewise.studies.answer.verdicts import undecided_by_noise as undecided_by_noise

@@ -78,6 +78,8 @@ def beaten_by(
     beaten: dict[str, list[str]] = {unit: [] for unit in costs}
     for pair in _pair_tests(result, [block]).pairs:
         winner = pair.better
+        if winner is None:
+            continue
         loser = pair.second if winner == pair.first else pair.first
         if winner in costs and loser in costs and costs[winner] <= costs[loser]:
             beaten[loser].append(winner)

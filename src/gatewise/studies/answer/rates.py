@@ -1,7 +1,8 @@
 """A unit's metric over the learning rate, and the verdict against the baseline at each rate."""
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,17 +62,52 @@ class RateCurve:
         return f"{rate(self.good[0])} to {rate(self.good[1])} ({width} {noun})"
 
 
-def rate_curves(result: "StudyResult", block: "Block") -> list[RateCurve]:
+def rate_blocks(result: "StudyResult") -> dict["Block", list["Block"]]:
+    """Return the blocks to draw over the learning rate, each with those that belong to it.
+
+    Blocks whose recipes differ in nothing but the learning rate belong to the first of them.
+
+    Args:
+        result: Of the study.
+    """
+    first: dict[str, Block] = {}
+    blocks: dict[Block, list[Block]] = {}
+    for block in result.blocks:
+        alike = repr(block) if result.tuned else _without_rate(result, block)
+        head = first.setdefault(alike, block)
+        blocks.setdefault(head, []).append(block)
+    return blocks
+
+
+def _without_rate(result: "StudyResult", block: "Block") -> str:
+    """Return what a block trains, except for the unit and the learning rate."""
+    runs = result.by_block[block][result.baseline]
+    recipe = dict(runs[0].config.get("recipe") or {}) if runs else {}
+    optimiser = recipe.get("optimiser")
+    if not isinstance(optimiser, Mapping):
+        return repr(block)
+    recipe["optimiser"] = {name: value for name, value in optimiser.items() if name != "lr"}
+    recipe.pop("name", None)
+    return repr((block[0], block[1], json.dumps(recipe, sort_keys=True, default=str)))
+
+
+def rate_curves(
+    result: "StudyResult", block: "Block", more: Sequence["Block"] = ()
+) -> list[RateCurve]:
     """Return the curve of every unit, the baseline first.
 
     Args:
         result: Of the study.
         block: Backbone, data set and recipe.
+        more: Blocks that differ from it in nothing but the learning rate.
 
     Returns:
-        Nothing if all results of the block are at one rate.
+        Nothing if all results are at one rate.
     """
-    tested = result.rate_values(block)
+    tested: dict[str, dict[float, Mapping[int, float]]] = {}
+    for place in dict.fromkeys((block, *more)):
+        for unit, by_rate in result.rate_values(place).items():
+            tested.setdefault(unit, {}).update(by_rate)
     held_out, settled = _held_out(result, block)
     rates: set[float] = set()
     for by_rate in (*tested.values(), *held_out.values()):
@@ -79,7 +115,7 @@ def rate_curves(result: "StudyResult", block: "Block") -> list[RateCurve]:
     if len(rates) < 2:
         return []
     verdicts = _verdicts(result, block, tested)
-    chosen = result.chosen_rates(block)
+    chosen = {} if len(more) > 1 else result.chosen_rates(block)
     curves = []
     for unit in result.by_block[block]:
         means = held_out.get(unit) or _means(tested.get(unit, {}))

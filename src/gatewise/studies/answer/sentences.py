@@ -46,6 +46,7 @@ def answer_lines(result: "StudyResult") -> list[Line]:
     hidden = len(result.blocks) - MOST_BLOCKS
     if hidden > 0:
         lines.append(named("And", f"{plural(hidden, 'more block')}, in the tables."))
+    lines += _new_examples_lines(result)
     lines += _diverged_lines(result)
     lines += _missing_lines(result)
     lines += _left_out_lines(result)
@@ -105,7 +106,7 @@ def _block_line(result: "StudyResult", block: "Block", name: str) -> Line:
             parts += _named_differences(result, members)
             verb = "is" if len(members) == 1 else "are"
             parts.append(Part(f" {verb} {verdict} than {result.baseline}{_margin(result)}. "))
-            parts.append(Part(f"{_new_examples(result, members)} "))
+            parts.append(Part(_new_examples(result, members)))
     equal = _with_verdict(comparison, "equivalent")
     if equal:
         parts += _named_differences(result, equal)
@@ -163,7 +164,12 @@ def _undecided(result: "StudyResult", differences: Sequence["Difference"]) -> It
 
 
 def _new_examples(result: "StudyResult", members: Sequence["Difference"]) -> str:
-    """Whether a verdict also holds for test examples that were not used."""
+    """Whether a verdict also holds for test examples that were not used.
+
+    Where no run says which examples were right, one line for the whole study says that.
+    """
+    if not _examples_known(result):
+        return ""
     noun = example_noun(result)
     states: dict[str, list[str]] = {}
     for difference in members:
@@ -180,7 +186,23 @@ def _new_examples(result: "StudyResult", members: Sequence["Difference"]) -> str
             texts.append(sentence[0].upper() + sentence[1:])
         else:
             texts.append(f"For {joined(names, most=MOST_UNITS)}, {sentence}")
-    return " ".join(texts)
+    return f"{' '.join(texts)} "
+
+
+def _examples_known(result: "StudyResult") -> bool:
+    """Whether any run says which test examples were right."""
+    return any(run.record.get("correct") for run in result.runs)
+
+
+def _new_examples_lines(result: "StudyResult") -> Iterator[Line]:
+    """That nothing is known of new examples, if some unit differs."""
+    if _differing(result) and not _examples_known(result):
+        noun = example_noun(result)
+        words = (
+            f"not known. The verdicts hold for these test {noun}; "
+            f"the runs do not say which {noun} were right."
+        )
+        yield named(f"For new {noun}", words)
 
 
 def _cost_lines(result: "StudyResult") -> Iterator[Line]:

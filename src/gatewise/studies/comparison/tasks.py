@@ -245,7 +245,9 @@ def _align_classes(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned 
 
 def _align_binary(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned | None:
     """Align one output with targets of 0 and 1, for each example or each pixel."""
-    per_example = values.dim() == 1 or (values.dim() == 2 and values.shape[1] == 1)
+    if values.dim() == 2 and values.shape[1] > 1:
+        return None
+    per_example = values.dim() <= 2
     values, targets = _without_single(values), _without_single(targets)
     if values.shape != targets.shape:
         return None

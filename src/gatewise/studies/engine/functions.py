@@ -77,7 +77,7 @@ class FunctionStudy:
             key.
     """
 
-    path: Path
+    path: str | Path
     name: str
     title: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class FunctionStudy:
         tasks = []
         for cell in cells:
             content = {"key": keys[cell.name], "name": cell.name, "settings": plain(cell.settings)}
-            place = str((self.path / CELLS).resolve())
+            place = str((self.folder.path / CELLS).resolve())
             tasks.append(Task(content, place, function=cell.reference))
         threads = options.threads or thread_share(options)
         with self.claimed(options.shard), stop.listening():
@@ -137,7 +137,9 @@ class FunctionStudy:
             The record; its ``value`` is what ``work`` returned, in plain values.
         """
         key = self.key(name, "", settings)
-        task = Task({"key": key, "name": name}, str((self.path / CELLS).resolve()), function="")
+        task = Task(
+            {"key": key, "name": name}, str((self.folder.path / CELLS).resolve()), function=""
+        )
         attempt_cell(task, StopSignal(), lambda stop: value_content(work()))
         return self.folder.record(key) or {}
 

@@ -337,7 +337,7 @@ class StudyResult:
 
     def all_results(
         self, blocks: Sequence[Block] | None = None
-    ) -> tuple[dict[Block, Any], dict[Block, dict[str, float]] | None, list[float] | None]:
+    ) -> tuple[dict[Block, Any], dict[Any, dict[str, float]] | None, list[float] | None]:
         """Return what the statistics of several blocks take.
 
         Args:
@@ -348,7 +348,7 @@ class StudyResult:
             rates, and all rates. The last two are None for a study that is not tuned.
         """
         results: dict[Block, Any] = {}
-        chosen: dict[Block, dict[str, float]] = {}
+        chosen: dict[Any, dict[str, float]] = {}
         rates: set[float] = set()
         for block in blocks or self.blocks:
             values, by_rate = self._results(block, self.metric)
@@ -560,9 +560,9 @@ class StudyResult:
 
     def _correct(
         self, block: Block, metric: str, units: Iterable[str]
-    ) -> dict[str, dict[float | None, dict[int, np.ndarray]]]:
+    ) -> dict[str, dict[Any, dict[int, np.ndarray]]]:
         """Return right or wrong per test example by unit, learning rate and seed."""
-        correct: dict[str, dict[float | None, dict[int, np.ndarray]]] = {}
+        correct: dict[str, dict[Any, dict[int, np.ndarray]]] = {}
         for unit in units:
             for run in self.by_block[block][unit]:
                 bits = run.correct(metric) if run.status == "finished" else None

@@ -8,6 +8,7 @@ from gatewise.studies.answer import (
     block_names,
     level_words,
     plain_text,
+    rate_blocks,
     rate_curves,
     seeds_words,
     undecided_by_noise,
@@ -203,16 +204,17 @@ def _ranking(result: "StudyResult") -> Iterator[str]:
 
 def _rate_lines(result: "StudyResult") -> Iterator[str]:
     """Yield the learning rate of each unit, if there were several."""
-    for block in result.blocks:
-        for curve in rate_curves(result, block):
-            words = f"{curve.unit} in {block[0]}: learning rate"
-            words += f" {rate(curve.chosen)}" if curve.chosen is not None else " not known"
+    near = "1 point" if result.display.in_points else "1 %"
+    for block, more in rate_blocks(result).items():
+        for curve in rate_curves(result, block, more):
+            parts = []
+            if curve.chosen is not None:
+                parts.append(f"learning rate {rate(curve.chosen)}")
             if curve.best is not None and curve.best != curve.chosen:
-                words += f"; best {rate(curve.best)}"
+                parts.append(f"best learning rate {rate(curve.best)}")
             if curve.good_words:
-                near = "1 point" if result.display.in_points else "1 %"
-                words += f"; within {near} of the best: {curve.good_words}"
-            yield words
+                parts.append(f"within {near} of the best: {curve.good_words}")
+            yield f"{curve.unit} in {block[0]}: {'; '.join(parts) or 'no learning rate'}"
     for group in result.tuning.get("groups") or ():
         if group.get("at_the_edge"):
             place = f"{group['unit']} in {group['backbone']}"

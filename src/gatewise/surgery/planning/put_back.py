@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.surgery.calls import CallSite
+from gatewise.units import LeafModule
 
 
-class SlopedReLU(nn.Module):
+class SlopedReLU(LeafModule):
     """A rectifier with a fixed slope for negative inputs, one for each channel along one dimension.
 
     ``slopes`` has as many dimensions as the input and size 1 along all but one. It is a buffer that

@@ -22,10 +22,10 @@ from gatewise.surgery.planning import (
 )
 from gatewise.surgery.propagate import widen
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.units import create_unit
+from gatewise.units import LeafModule, create_unit
 
 
-class InterleavedCReLU(nn.Module):
+class InterleavedCReLU(LeafModule):
     """CReLU with its halves interleaved: ``[x0+, x0-, x1+, x1-, ...]``.
 
     Every contiguous slice of channels doubles in place, so what follows may be grouped, chunked or
@@ -43,7 +43,7 @@ class InterleavedCReLU(nn.Module):
         return f"dim={self.dim}"
 
 
-class ConcatAct(nn.Module):
+class ConcatAct(LeafModule):
     """``[act(x), act(-x)]`` for any elementwise ``act``: what CReLU is to ReLU.
 
     Shape: ``(*, C, *) -> (*, 2C, *)``.

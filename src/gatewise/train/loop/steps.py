@@ -23,6 +23,8 @@ from gatewise.train.loop.optimizer import make_optimiser, set_rates
 from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import seed_step
 
+WRITE_SECONDS = 0.25  # the longest time that metrics of short epochs wait to be written
+
 
 class Diverged(Exception):  # noqa: N818 - not an error: a way to end
     """The loss left the finite numbers, or the bound of the recipe."""
@@ -102,6 +104,8 @@ class Loop:
         self.scaler = torch.amp.GradScaler(setup.device.type, enabled=scaled)
         self._parameters = list(self.model.parameters())
         self.progress = Progress()
+        self._unwritten: list[dict[str, Any]] = []  # metrics of epochs
+        self._written_at = time.monotonic()
         self._right: Tensor | None = None  # of the last evaluation of the test set
         self._parallel: Callable[..., Any] = self.model
         self._since = self._saved_at = time.monotonic()
@@ -132,6 +136,7 @@ class Loop:
                     return False
         finally:
             self._count_time()
+            self._write_metrics()
         return True
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -143,11 +148,20 @@ class Loop:
         if not self.group.leads:
             return
         self._count_time()
+        self._write_metrics()
         tensors, scalars = self.state()
         self.checkpoints.save(
             Saved(self.progress, self.setup.identity, self.setup.environment, scalars, tensors)
         )
         self._saved_at = time.monotonic()
+
+    def _write_metrics(self) -> None:
+        """Write the metrics of the epochs since the last call, durably."""
+        if self._unwritten:
+            self.journal.extend(self._unwritten)
+            self._unwritten = []
+            self.progress.metrics_size = self.journal.size
+        self._written_at = time.monotonic()
 
     def _train_epoch(self) -> bool:
         """Train the remaining steps of the epoch; return False if asked to stop."""
@@ -257,8 +271,10 @@ class Loop:
         reached = record is not None and (self._reaches(record) or self._is_stale(record))
         progress.reached = any(self.group.totals([reached]))
         if record is not None:
-            self.journal.append(record)
-            progress.metrics_size = self.journal.size
+            self._unwritten.append(record)
+            # Short epochs are written together, because a durable write takes milliseconds.
+            if time.monotonic() - self._written_at >= WRITE_SECONDS:
+                self._write_metrics()
             for watcher in self.watchers:
                 watcher.epoch(record)
         every = self.pace.checkpoint_epochs

@@ -24,8 +24,8 @@ from gatewise.units.contract import (
     unit,
 )
 
-# Fits to the leaky ReLU of slope 0.01 on [-3, 3]. The largest errors, at 0, are 0.030 (A) and 0.034
-# (B). A is the published fit.
+# A is the published fit to ReLU, and B a fit to the leaky ReLU of slope 0.01, both on [-3, 3]. The
+# largest errors, at 0, are 0.030 and 0.034.
 STARTS = {
     "A": (
         (0.02996348, 0.61690165, 2.37539147, 3.06608078, 1.52474449, 0.25281987),
@@ -37,6 +37,7 @@ STARTS = {
     ),
 }
 FORMS = tuple(STARTS)
+START = "fit to ReLU (form A), or to leaky ReLU 0.01 (form B)"
 
 
 def pau(
@@ -161,7 +162,7 @@ def _reference(
     reference=_reference,
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
-    parameters={"numerator": "fit to leaky ReLU 0.01", "denominator": "fit to leaky ReLU 0.01"},
+    parameters={"numerator": START, "denominator": START},
     error=error_bounds(
         half=promise(1, 2**-24),
         float32=promise(4, 2**-21, back_absolute=2**-19),
@@ -170,10 +171,11 @@ def _reference(
     note="A smaller learning rate and no weight decay are usual for its coefficients.",
 )
 class PAU(UnitModule):
-    """Module form of :func:`pau` with 10 trainable coefficients that start as a leaky ReLU.
+    """Module form of :func:`pau` with 10 trainable coefficients that start as a fit to a rectifier.
 
     Args:
-        form: ``"A"`` or ``"B"``, the form of the denominator.
+        form: ``"A"`` or ``"B"``, the form of the denominator. A starts as ReLU, and B as a leaky
+            ReLU of slope 0.01.
         device: the device of the parameters.
         dtype: the dtype of the parameters.
     """
@@ -187,7 +189,7 @@ class PAU(UnitModule):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the coefficients to the fit to the leaky ReLU."""
+        """Set the coefficients to the fit of the form."""
         with torch.no_grad():
             self.numerator.copy_(torch.tensor(STARTS[self.form][0]))
             self.denominator.copy_(torch.tensor(STARTS[self.form][1]))

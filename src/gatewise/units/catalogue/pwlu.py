@@ -212,7 +212,8 @@ def _kinks(bound: float = 3.0, intervals: int = 16) -> dict[float, float]:
             "bound": 2.0,
         },
     ),
-    note="Call realign(x) on early batches to move the bounds to the inputs; the curve is kept.",
+    note="Call realign(x) on early batches to move the bounds to the inputs. The curve keeps its "
+    "values at the new knots, and changes between them.",
 )
 class PWLU(UnitModule):
     """Module form of :func:`pwlu`, which starts as ReLU sampled at the knots.
@@ -269,7 +270,8 @@ class PWLU(UnitModule):
     def realign(self, x: Tensor) -> None:
         """Move the bounds to the mean plus and minus 3 standard deviations of ``x``.
 
-        The present curve is sampled at the new knots. Channels that do not vary keep their bounds.
+        The present curve is sampled at the new knots and becomes straight between them, so that old
+        knots in between are lost. Channels that do not vary keep their bounds.
 
         Args:
             x: a batch of inputs of the unit.

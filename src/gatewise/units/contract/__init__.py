@@ -26,6 +26,7 @@ from gatewise.units.contract.forms import FORMS as FORMS
 from gatewise.units.contract.forms import KernelConstants as KernelConstants
 from gatewise.units.contract.forms import PlainForm as PlainForm
 from gatewise.units.contract.forms import elementwise as elementwise
+from gatewise.units.contract.leaf_module import LeafModule as LeafModule
 from gatewise.units.contract.own_units import MARK as MARK
 from gatewise.units.contract.own_units import is_activation_object as is_activation_object
 from gatewise.units.contract.own_units import unit_from as unit_from

@@ -36,12 +36,20 @@ def check_input(unit: str, x: Tensor) -> Tensor:
         x: the input.
 
     Raises:
-        ArgumentError: if ``x`` is not a tensor of a real floating point dtype.
+        ArgumentError: if ``x`` is not a dense tensor of a real floating point dtype.
     """
     allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
     if not isinstance(x, Tensor):
         raise ArgumentError(
             f"{unit}: the input must be a tensor", got=type(x).__name__, allowed=allowed
+        )
+    if x.layout is not torch.strided or x.is_nested:
+        nested = x.is_nested
+        raise ArgumentError(
+            f"{unit}: the input must be a dense tensor",
+            got="a nested tensor" if nested else f"layout {x.layout}",
+            allowed=allowed,
+            fix="x.to_padded_tensor(0.0)" if nested else "x.to_dense()",
         )
     if x.dtype not in FLOATS:
         raise ArgumentError(

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gatewise.native import COUNT, POINTER, library, struct_fields
+from gatewise.native import COUNT, POINTER, compiled_library, struct_fields
 
 SIDE = 5  # samples along each side of a tile of the compiled code
 Forwards: TypeAlias = dict[nn.Module, Callable[[Tensor], Tensor]]  # layers and faster forwards
@@ -78,7 +78,7 @@ def is_readable(rows: Tensor) -> bool:
 @cache
 def native_library(name: str) -> ctypes.CDLL | None:
     """The compiled ``name.c``; None without a compiler, or without AVX-512 that makes it fast."""
-    handle = library(name).handle
+    handle = compiled_library(name)
     return handle if handle is not None and handle[f"gw_{name}_is_quick"]() else None
 
 
