@@ -66,6 +66,7 @@ def library(name: str) -> Library:
     return Library(name, handle, f"compiled by {compiler}" if compiled else "compiled before")
 
 
+@functools.cache
 def compiled_library(name: str) -> ctypes.CDLL | None:
     """Return a loaded library for a call that is slow without it, or ``None``.
 
