@@ -67,7 +67,12 @@ def test_every_kind_of_addition_has_a_section():
     assert list(STEPS) == [f"Add {kind}" for kind in wanted]
 
 
-@pytest.mark.parametrize("title", list(STEPS))
+# One section in every run of the tests; the others where all tests run.
+ALL = [pytest.param("Add a unit")]
+ALL += [pytest.param(title, marks=pytest.mark.thorough) for title in STEPS if title != "Add a unit"]
+
+
+@pytest.mark.parametrize("title", ALL)
 def test_following_the_section_alone_touches_two_files_and_works(title: str, tmp_path: Path):
     steps = STEPS[title]
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))

@@ -214,8 +214,92 @@ ZOO: dict[str, Maker] = {
 }
 
 
+def as_shipped(model: str, config: str, **options: Any) -> nn.Module:
+    """A network of Hugging Face with the defaults of its configuration, the cache among them."""
+    declare_missing_torchvision_operators()
+    transformers = importlib.import_module("transformers")
+    return getattr(transformers, model)(getattr(transformers, config)(**options))
+
+
+LANGUAGE = {"vocab_size": 100, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SMALL}
+
+
+def language_model(family: str, **options: Any) -> Maker:
+    """A causal language model of a family, and token ids for it."""
+    return (
+        lambda: as_shipped(f"{family}ForCausalLM", f"{family}Config", **LANGUAGE | options),
+        lambda: tokens(input_ids=12),
+    )
+
+
+def timm_at(name: str, side: int) -> Maker:
+    return lambda: timm(name), lambda: image(side)
+
+
+# Networks that surgery is tried on for the table in the documentation only.
+FURTHER: dict[str, Maker] = {
+    "hf:Mistral": language_model("Mistral", num_key_value_heads=2),
+    "hf:Qwen2": language_model("Qwen2", num_key_value_heads=2),
+    "hf:Phi3": language_model("Phi3"),
+    "hf:Gemma": language_model("Gemma", head_dim=8, num_key_value_heads=2),
+    "hf:GPTNeoX": language_model("GPTNeoX"),
+    "hf:OPT": language_model("OPT", ffn_dim=64, word_embed_proj_dim=32),
+    "hf:Bloom": language_model("Bloom", n_head=4, n_layer=2),
+    "hf:RoBERTa": (
+        lambda: as_shipped("RobertaForSequenceClassification", "RobertaConfig", **LANGUAGE),
+        lambda: tokens(input_ids=12),
+    ),
+    "hf:ALBERT": (
+        lambda: as_shipped("AlbertModel", "AlbertConfig", embedding_size=16, **LANGUAGE),
+        lambda: tokens(input_ids=12),
+    ),
+    "hf:DistilBERT": (
+        lambda: as_shipped(
+            "DistilBertModel",
+            "DistilBertConfig",
+            vocab_size=100,
+            dim=32,
+            n_layers=2,
+            n_heads=4,
+            hidden_dim=64,
+        ),
+        lambda: tokens(input_ids=12),
+    ),
+    "hf:BEiT": (
+        lambda: as_shipped(
+            "BeitForImageClassification", "BeitConfig", image_size=32, patch_size=8, **SMALL
+        ),
+        lambda: image(32),
+    ),
+    "hf:SegFormer": (
+        lambda: as_shipped(
+            "SegformerForSemanticSegmentation",
+            "SegformerConfig",
+            hidden_sizes=[8, 16, 16, 32],
+            depths=[1, 1, 1, 1],
+            num_attention_heads=[1, 2, 2, 4],
+            decoder_hidden_size=16,
+        ),
+        lambda: image(64),
+    ),
+    "timm:nf_resnet26": timm_at("nf_resnet26", 64),
+    "timm:resnetv2_50x1_bit": timm_at("resnetv2_50x1_bit", 64),
+    "timm:ghostnet_050": timm_at("ghostnet_050", 64),
+    "timm:repvgg_a0": timm_at("repvgg_a0", 64),
+    "timm:dla34": timm_at("dla34", 64),
+    "timm:res2net50_26w_4s": timm_at("res2net50_26w_4s", 64),
+    "timm:rexnet_100": timm_at("rexnet_100", 64),
+    "timm:ese_vovnet19b_dw": timm_at("ese_vovnet19b_dw", 64),
+    "timm:mobilenetv4_conv_small": timm_at("mobilenetv4_conv_small", 64),
+    "timm:efficientvit_b0": timm_at("efficientvit_b0", 64),
+    "timm:mobilevit_xxs": timm_at("mobilevit_xxs", 64),
+    "timm:levit_128s": timm_at("levit_128s", 224),
+    "timm:xcit_nano_12_p16_224": timm_at("xcit_nano_12_p16_224", 224),
+}
+
+
 def build(name: str, seed: int = 0) -> tuple[nn.Module, Example]:
     """The network ``name`` in eval mode, and an example batch of two for it."""
     torch.manual_seed(seed)
-    make_network, make_example = ZOO[name]
+    make_network, make_example = (ZOO | FURTHER)[name]
     return make_network().eval(), make_example()

@@ -61,13 +61,17 @@ if _TYPE_CHECKING:
     from gatewise.studies import Study as Study
     from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
+    from gatewise.studies import compare_records as compare_records
     from gatewise.surgery import deploy as deploy
+    from gatewise.surgery import from_pretrained as from_pretrained
+    from gatewise.surgery import load_swaps as load_swaps
     from gatewise.surgery import match as match
     from gatewise.surgery import merge_curve as merge_curve
     from gatewise.surgery import merge_pairs as merge_pairs
     from gatewise.surgery import orthogonalize as orthogonalize
     from gatewise.surgery import plan as plan
     from gatewise.surgery import receipt as receipt
+    from gatewise.surgery import save_swaps as save_swaps
     from gatewise.surgery import swap as swap
     from gatewise.surgery import undo as undo
 
@@ -130,15 +134,19 @@ _NAMES = {
         "Study",
         "TransformersRecorder",
         "compare",
+        "compare_records",
     ),
     "surgery": (
         "deploy",
+        "from_pretrained",
+        "load_swaps",
         "match",
         "merge_curve",
         "merge_pairs",
         "orthogonalize",
         "plan",
         "receipt",
+        "save_swaps",
         "swap",
         "undo",
     ),

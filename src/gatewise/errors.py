@@ -142,6 +142,14 @@ class RectifiedInputWarning(UserWarning):
     """A layer that treats positive and negative inputs differently receives no negative ones."""
 
 
+class LostTrainingWarning(UserWarning):
+    """Taking a swap back left out weights that were trained; the function is another one."""
+
+
+class SavedSwapWarning(UserWarning):
+    """A swapped model was saved so that only gatewise can load it."""
+
+
 class InexactCountWarning(UserWarning):
     """A count is too large to be exact in float64 and is rounded."""
 

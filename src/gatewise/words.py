@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 MINUS = "\N{MINUS SIGN}"
+SMALLEST_DECIMAL = 1e-6  # smaller values are written with an exponent
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -23,18 +24,42 @@ def number(value: float | None, digits: int = 3) -> str:
     return mantissa.replace("-", MINUS)
 
 
-def signed(value: float | None, decimals: int = 2) -> str:
+def signed(value: float | None, decimals: int = 2, *, exact_zero: bool = False) -> str:
     """Return a difference with its sign: ``+1.09``, ``−0.07``, ``0.00``.
 
     None and NaN give an empty text.
+
+    Args:
+        value: The difference.
+        decimals: Digits after the decimal point.
+        exact_zero: Whether only zero itself may read as zero. Any other value then gets as many
+            digits as it needs: ``+0.003``.
     """
     if value is None or math.isnan(value):
         return ""
     if math.isinf(value):
         return "+∞" if value > 0 else f"{MINUS}∞"
     if not float(f"{value:.{decimals}f}"):
+        if exact_zero and value:
+            return _small(value)
         return f"{0:.{decimals}f}"  # a value that rounds to zero has no sign to show
     return f"{value:+.{decimals}f}".replace("-", MINUS)
+
+
+def _small(value: float) -> str:
+    """Return a value near zero with one significant digit and its sign."""
+    if abs(value) < SMALLEST_DECIMAL:
+        return f"{'+' if value > 0 else ''}{number(value, 1)}"
+    digits = -math.floor(math.log10(abs(value)))
+    return f"{value:+.{digits}f}".replace("-", MINUS)
+
+
+def rate(value: float) -> str:
+    """Return a learning rate as people type it: ``3e-3``, ``0.1``, ``1.5``."""
+    if value >= 0.1 or value <= 0:
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
 def percentage(value: float) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,11 +27,14 @@ SMALL = [
     "train=50",
     "--seeds",
     "2",
+    "--tune",
+    "none",
 ]
 STUDY = """
 title = "[red]small[/red]"
 units = ["relu", "elu"]
 seeds = 6
+tune = false
 evaluate_every = 2
 [[backbones]]
 name = "tiny"
@@ -48,11 +52,13 @@ batch = 20
 def test_it_prints_a_table_and_a_second_time_does_nothing(run, tmp_path):
     result = run(*SMALL, "--epochs", 1, "--on", "here", "--out", tmp_path / "s")
     assert result.exit_code == 0, result.stderr
-    assert "mlp: test accuracy in %" in result.stdout and "too few seeds" in result.stdout
+    assert "mlp: test accuracy in %" in result.stdout and "fewer than three seeds" in result.stdout
     assert "leaky_relu" in result.stdout and "baseline" in result.stdout
     assert result.stderr.splitlines()[-1].startswith("cells: 4/4 done")
     again = run(*SMALL, "--epochs", 1, "--on", "here", "--out", tmp_path / "s", "--json")
-    assert again.exit_code == 0 and "0 running" in again.stderr
+    last = json.loads(again.stderr.splitlines()[-1])
+    assert again.exit_code == 0
+    assert (last["event"], last["done"], last["total"]) == ("progress", 4, 4)
     found = json.loads(again.stdout)
     assert len(found["records"]) == 4 and found["blocks"][0]["comparison"]["baseline"] == "relu"
 
@@ -87,8 +93,66 @@ def test_a_flag_replaces_a_key_of_the_file(run, tmp_path):
         "relu,beta_vq:pieces=abs:beta=0.5",
         "--dry-run",
     ]
-    assert run(*words, "--out", tmp_path / "s").stdout == "Configuration OK: 2 runs planned.\n"
+    plain, full = run(*words, "--out", tmp_path / "s").stdout.splitlines()
+    assert plain == "Configuration OK: 2 runs."
+    assert re.fullmatch(r"Time: about 0:0\d needed. From the start .* with --seeds 1.", full)
     assert not (tmp_path / "s").exists()
+
+
+def test_a_dry_run_counts_the_runs_and_estimates_their_time(run, tmp_path):
+    (tmp_path / "a.toml").write_text(STUDY)
+    words = [
+        "compare",
+        tmp_path / "a.toml",
+        "--tune",
+        "quick",
+        "--dry-run",
+        "--out",
+        tmp_path / "s",
+    ]
+    first, second = run(*words).stdout.splitlines()
+    counts = (
+        "30 runs to choose learning rates, 12 final runs, and at most 12 to confirm differences."
+    )
+    assert first == f"Configuration OK: {counts}"
+    assert "with --tune none" in second and "with --seeds 3" in second
+    found = json.loads(run(*words, "--json").stdout)
+    assert found["planned"] == {"tuning": 30, "final": 12, "confirmation": 12}
+    times = found["estimate"]
+    assert 0 <= times["untuned"] <= times["left"] and times["fewer_seeds"] == 3
+    assert not (tmp_path / "s").exists()
+    full = run(*words, "--tune", "full").stdout
+    assert "44 runs to choose learning rates" in full and "at most 24 to confirm" in full
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_cost_is_told_first_and_the_time_left_after_a_run_of_each_unit(run, tmp_path, as_json):
+    (tmp_path / "a.toml").write_text(STUDY.replace("tune = false", "tune = {lr = [0.001, 0.01]}"))
+    words = ["compare", tmp_path / "a.toml", "--seeds", 2, "--on", "here", "--out", tmp_path / "s"]
+    result = run(*words, *(["--json"] if as_json else []))
+    assert result.exit_code == 0, result.stderr
+    lines = result.stderr.splitlines()
+    if as_json:
+        events = [json.loads(line) for line in lines]
+        assert events[0] == {"event": "planned", "tuning": 20, "final": 4, "confirmation": 4}
+        names = [event["event"] for event in events]
+        assert names.count("planned") == names.count("estimate") == 1
+        stages = [event["stage"] for event in events if event["event"] == "progress"]
+        assert stages[0] == "tuning" and stages[-1] == "cells"
+    else:
+        counts = "20 runs to choose learning rates, 4 final runs, and at most 4 to confirm"
+        assert lines[0] == f"Planned: {counts} differences."
+        assert sum("left and at most" in line and "--tune none" in line for line in lines) == 1
+
+
+def test_units_that_cannot_be_matched_are_named(run, tmp_path):
+    text = STUDY.replace("seeds = 6", 'seeds = 2\nmatch = "parameters"').replace("[4]", "[2]")
+    (tmp_path / "a.toml").write_text(text.replace('"elu"]', '"elu", "crelu"]'))
+    words = ["compare", tmp_path / "a.toml", "--on", "here", "--out", tmp_path / "s"]
+    said = "Left out: crelu in tiny: match: no widths of mlp come within 2.0%"
+    assert said in run(*words, "--dry-run").stdout
+    result = run(*words)
+    assert result.exit_code == 0 and said in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -105,6 +169,9 @@ def test_a_flag_replaces_a_key_of_the_file(run, tmp_path):
         (["--seeds", "0"], "seeds is not allowed"),
         (["--baseline", "elu"], "baseline is not possible"),
         (["--match", "params"], "did you mean 'parameters'?"),
+        (["--tune", "ful"], "did you mean 'full'?"),
+        (["--margin", "-1"], "margin is not allowed"),
+        (["--margin", "0.5"], "0.005 for 0.5 points"),
         (["--recipe", "adm"], "did you mean 'adam'?"),
         (["--epochs", "0"], "epochs is not allowed"),
         (["--set", "optimiser.lrate=1"], "did you mean 'lr'?"),

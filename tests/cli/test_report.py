@@ -48,11 +48,14 @@ def test_a_folder_that_holds_no_study_is_refused(run, tmp_path):
         assert result.exit_code == 2 and "error:" in result.output and not list(tmp_path.iterdir())
 
 
-def test_a_damaged_record_is_refused(run, study):
+def test_a_damaged_record_is_set_aside_and_named(run, study):
     path = next(study.glob("cells/*/cell.json"))
     path.write_text(path.read_text().replace("finished", "diverged"))
     result = run("report", study)
-    assert result.exit_code == 2 and not (study / "report.html").exists()
+    assert result.exit_code == 0 and "1 damaged record was set aside" in result.output
+    page = (study / "report.html").read_text()
+    assert "Damaged records, which were set aside" in page and path.parent.name in page
+    assert "1 run with a damaged record" in page
 
 
 def test_only_a_page_is_written(run, study, tmp_path):

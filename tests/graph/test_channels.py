@@ -195,3 +195,31 @@ def test_broadcast_dim_is_where_torch_puts_it(shape, other):
         assert (grown is None) == (padded[dim] == 1)
         if grown is not None:
             assert grown == whole[dim]
+
+
+class Packed(nn.Module):
+    """One layer makes a gate and a value, which are split."""
+
+    def __init__(self, split):
+        super().__init__()
+        self.layer = nn.Linear(4, 12)
+        self.split = split
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, value = self.split(self.layer(x))
+        return torch.relu(gate) * value
+
+
+@pytest.mark.parametrize(
+    ("split", "dim", "channels"),
+    [
+        (lambda h: h.chunk(2, dim=-1), 2, 6),
+        (lambda h: h.split([6, 6], dim=-1), 2, 6),
+        (lambda h: h.chunk(2, dim=1), 2, 12),
+        (lambda h: h.unbind(1), 1, 12),
+        (lambda h: h.unflatten(-1, (2, 6)).unbind(-2), None, None),
+    ],
+)
+def test_the_channels_of_the_parts_of_a_split(split, dim: int | None, channels: int | None):
+    (site,) = find_sites(Packed(split), torch.randn(3, 2, 4))
+    assert (site.dim, site.channels) == (dim, channels)

@@ -211,9 +211,8 @@ def test_a_series_can_be_hidden_and_shown(page):
 def copied(page, how: str) -> str:
     """The first paired table, copied."""
     page.evaluate(KEEP_COPY)
-    at = (
-        "[...document.querySelectorAll('.kit-table')].find(t => t.textContent.includes('p (Holm)'))"
-    )
+    tables = "[...document.querySelectorAll('.kit-table')]"
+    at = f"{tables}.find(t => t.textContent.includes('p (corrected)'))"
     page.evaluate(
         f"[...{at}.querySelectorAll('.tools button')].find(b => b.textContent === '{how}').click()"
     )
@@ -223,12 +222,16 @@ def copied(page, how: str) -> str:
 
 def test_a_copy_as_csv_holds_the_numbers_in_full_and_no_formula(page):
     found = list(csv.reader(io.StringIO(copied(page, "CSV"))))
-    assert found[0][:5] == ["unit", "n", "mean", "spread", "difference"] and len(found) == 1 + len(
-        UNITS
-    )
-    by_name = {row[0]: row for row in found}
-    assert "'=leaky_relu <b>| & _" in by_name and len(by_name["swish"][4]) > 8
-    float(by_name["swish"][4])
+    assert found[0][:3] == ["unit", "rate", "n"] and len(found) == 1 + len(UNITS)
+    by_name = {row[0]: dict(zip(found[0], row, strict=True)) for row in found}
+    assert "'=leaky_relu <b>| & _" in by_name
+    for column in (
+        "difference",
+        "interval low",
+        "low end at 95 % alone (not corrected)",
+        "high end at 95 % alone (not corrected)",
+    ):
+        assert len(by_name["swish"][column]) > 8 and float(by_name["swish"][column])
     assert all("\N{MINUS SIGN}" not in cell for row in found for cell in row)
 
 
@@ -241,11 +244,11 @@ def test_a_copy_as_markdown_is_one_table_whatever_the_names(page):
 def test_a_copy_as_latex_is_escaped(page):
     text = copied(page, "LaTeX")
     assert (
-        "\\begin{tabular}{lrrrrrrrl}" in text
+        "\\begin{tabular}{lrrrrrrrrll}" in text
         and "=leaky\\_relu \\textless{}b\\textgreater{}| \\& \\_" in text
     )
     assert "$-$" in text and "\N{MINUS SIGN}" not in text
-    assert all(line.count(" & ") == 8 for line in text.splitlines() if line.endswith("\\\\"))
+    assert all(line.count(" & ") == 10 for line in text.splitlines() if line.endswith("\\\\"))
 
 
 def test_long_tables_can_be_filtered(page):

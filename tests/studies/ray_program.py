@@ -1,10 +1,11 @@
 """A study on Ray, in a process of its own.
 
-``ray_program.py alone|cluster FOLDER ANSWER``, where ANSWER is a file.
+``ray_program.py alone|cluster|raylet|gcs_server FOLDER ANSWER``, where ANSWER is a file.
 
 ``alone``: a cluster of this machine that the study starts itself; one worker process is killed on
 the way. ``cluster``: three nodes, joined by their address; one node's raylet and all its workers
-are killed on the way.
+are killed on the way. ``raylet``, ``gcs_server``: that process of the one machine is killed on the
+way, and the study is run again. ``client``: by Ray's client protocol.
 """
 
 import json
@@ -13,11 +14,13 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from small_studies import small_study
 
-from gatewise.studies.engine import RunOptions, run_study
+from gatewise.errors import LostProcessError
+from gatewise.studies.engine import RunOptions, run_study, status
 
 
 def children(process: int) -> list[int]:
@@ -130,7 +133,51 @@ def cluster(folder: str) -> dict:
 
     watch = Watch(strike)
     result = run_study(
-        study(), folder, RunOptions(on=f"ray://{made.address}", threads=1), watch=watch
+        study(), folder, RunOptions(on=f"ray:{made.address}", threads=1), watch=watch
+    )
+    made.shutdown()
+    return told(result, watch)
+
+
+def lost(process: str, folder: str) -> dict:
+    """Lose the cluster in the middle, and give the same command again."""
+
+    def strike() -> int:
+        from ray._private.worker import _global_node
+
+        kill(_global_node.all_processes[process][0].process.pid)
+        return 1
+
+    watch = Watch(strike)
+    options = RunOptions(on="ray", workers=2, threads=1)
+    try:
+        run_study(study(), folder, options, watch=watch)
+        problem = None
+    except LostProcessError as error:
+        problem = error
+    between = status(folder)
+    again = Watch(lambda: 0)
+    result = run_study(study(), folder, options, watch=again)
+    return told(result, again) | {
+        "struck": watch.struck,
+        "first": watch.events,
+        "problem": str(problem),
+        "between": between.to_dict(),
+    }
+
+
+def client(folder: str) -> dict:
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    from ray.cluster_utils import Cluster
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    head = {"num_cpus": 2, "include_dashboard": False, "ray_client_server_port": port}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    watch = Watch(lambda: 1)
+    result = run_study(
+        study(), folder, RunOptions(on=f"ray://127.0.0.1:{port}", threads=1), watch=watch
     )
     made.shutdown()
     return told(result, watch)
@@ -145,5 +192,7 @@ def told(result, watch) -> dict:
 
 
 if __name__ == "__main__":
-    answer = {"alone": alone, "cluster": cluster}[sys.argv[1]](sys.argv[2])
+    ways = {"alone": alone, "cluster": cluster, "client": client}
+    way = ways.get(sys.argv[1]) or partial(lost, sys.argv[1])
+    answer = way(sys.argv[2])
     Path(sys.argv[3]).write_text(json.dumps(answer))

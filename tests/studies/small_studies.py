@@ -20,6 +20,7 @@ TABLE = {
         "augment": {"shift": 1},
     },
     "evaluate_every": 2,
+    "tune": False,
 }
 TIMES = (
     "seconds",
@@ -36,13 +37,16 @@ def small_study(**changes: object) -> Study:
     return Study.of(small_table(**changes), name="small")
 
 
-def battered_study(seeds: int, epochs: int) -> Study:
+def battered_study(seeds: int, epochs: int, tune: str = "none") -> Study:
     """Four cells a seed, which take as long as their epochs say.
 
     A study must last for the kills that it is to bear.
     """
     return small_study(
-        units=["relu", "crelu"], seeds=seeds, recipe=TABLE["recipe"] | {"epochs": epochs}
+        units=["relu", "crelu"],
+        seeds=seeds,
+        recipe=TABLE["recipe"] | {"epochs": epochs},
+        tune=tune,
     )
 
 

@@ -1,7 +1,7 @@
 """A program made to be killed: it imports once, and forks a driver for each line it is given.
 
-A line is ``FOLDER<tab>ON<tab>SEEDS<tab>EPOCHS``. It says ``driver N`` when the driver is there,
-``held REASON`` if it found another at work, and ``dead N CODE``.
+A line is ``FOLDER<tab>ON<tab>SEEDS<tab>EPOCHS<tab>TUNE``. It says ``driver N`` when the driver is
+there, ``held REASON`` if it found another at work, and ``dead N CODE``.
 """
 
 import os
@@ -19,8 +19,8 @@ from gatewise.train.loop import Pace
 HELD = 3
 
 
-def drive(folder: str, on: str, seeds: str, epochs: str) -> int:
-    study = battered_study(int(seeds), int(epochs))
+def drive(folder: str, on: str, seeds: str, epochs: str, tune: str) -> int:
+    study = battered_study(int(seeds), int(epochs), tune)
     often = Pace(checkpoint_seconds=0.3)  # so that kills fall before, into and after checkpoints
     try:
         return (
@@ -49,7 +49,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder
     ):  # what is imported late, and what torch makes ready, once for all
-        drive(f"{folder}/s", "here", "1", "2")
+        drive(f"{folder}/s", "here", "1", "2", "none")
     say("ready")
     for line in sys.stdin:
         driver = os.fork()

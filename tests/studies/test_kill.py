@@ -5,18 +5,17 @@ processes under 200 kills of drivers and workers, 20 pairs.
 """
 
 import os
-import queue
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import study_victim
+from driver_server import Server
 from small_studies import battered_study, without_times
 
 from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
@@ -26,31 +25,6 @@ PAIRS = 20 if FULL else 3
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork"), reason="kills are tested where processes can be forked"
 )
-
-
-class Server:
-    """The program that forks drivers, and what it has said."""
-
-    def __init__(self, process: subprocess.Popen) -> None:
-        self.process, self.said = process, queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        for line in self.process.stdout:
-            self.said.put(line.rstrip("\n"))
-
-    def start(self, folder: Path, on: str, seeds: int, epochs: int = 2) -> None:
-        self.process.stdin.write(f"{folder}\t{on}\t{seeds}\t{epochs}\n")
-        self.process.stdin.flush()
-
-    def hear(self, word: str) -> list[str]:
-        """The rest of the next line that begins with ``word``; other lines are put back."""
-        other = []
-        while not (line := self.said.get(timeout=300)).startswith(f"{word} "):
-            other.append(line)
-        for each in other:
-            self.said.put(each)
-        return line.split(" ")[1:]
 
 
 @pytest.fixture(scope="module")
@@ -243,3 +217,30 @@ def test_of_two_drivers_one_works_and_the_other_says_who_does(server, place):
         assert f"process {winner} on" in reason or "has not said who it is yet" in reason
         began = [event for event in StudyFolder(folder).journal.read() if event["event"] == "began"]
         assert len(began) == 1 and len(read_study(folder).records) == 8
+
+
+@pytest.mark.thorough
+def test_a_tuned_study_killed_in_every_stage_ends_in_the_same_records(server, place):
+    """Drivers are killed after a few cells each, so that kills fall into every round and stage."""
+    chance = random.Random(7)  # noqa: S311  not for secrets
+    folder = place / "s"
+    kills = 0
+    while True:
+        server.start(folder, "here", 3, 4, "quick")
+        driver = int(server.hear("driver")[0])
+        journal = StudyFolder(folder).journal
+        before = len(journal.read()) if folder.exists() else 0
+        enough = chance.randint(10, 40)  # lines of the journal, two for each cell
+        while is_alive(driver) and len(journal.read()) < before + enough:
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0, 0.05))
+        kills += kill(driver)
+        if server.hear("dead") == [str(driver), "0"]:
+            break
+    assert kills >= 3
+    found = read_study(folder)
+    whole = run_study(battered_study(3, 4, "quick"), place / "whole", RunOptions(on="here"))
+    assert found.content == whole.content and whole.content["tuning"]["mode"] == "quick"
+    assert without_times(found.records) == without_times(whole.records)
+    rounds = [each for each in folder.glob("tuning/*/cell.json")]
+    assert len(rounds) == len(list((place / "whole").glob("tuning/*/cell.json")))

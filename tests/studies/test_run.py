@@ -14,8 +14,8 @@ from small_studies import small_study, without_times
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
-from gatewise.stats import compare_paired
-from gatewise.studies.engine import RunOptions, StudyFolder, Worker, read_study, run_study, status
+from gatewise.stats import compare_runs
+from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
 HERE = RunOptions(on="here")
@@ -125,6 +125,7 @@ def kill(worker: str) -> None:
     os.kill(int(worker), signal.SIGKILL)
 
 
+@pytest.mark.thorough
 def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp_path, done):
     kills, events = [], []
 
@@ -146,33 +147,6 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp
         done.records
     )  # processes or not: the same bits
     assert not any(Path(f"/proc/{event.worker}").exists() for event in events)  # and none is left
-
-
-@pytest.mark.thorough
-def test_a_cell_that_takes_every_worker_with_it_is_a_result(tmp_path, monkeypatch):
-    give, chosen = Worker.give, []
-
-    def deadly(worker, task) -> None:
-        chosen.append(task.key)
-        give(worker, task)
-        if task.key == chosen[0]:
-            kill(worker.name)
-
-    monkeypatch.setattr(Worker, "give", deadly)
-    study = small_study(seeds=1, units=["relu", "elu"])
-    found = run_study(study, tmp_path / "s", RunOptions(workers=1, threads=1, tries=2))
-    bad = [record for record in found.records if record["status"] == "failed"]
-    assert [record["key"] for record in bad] == chosen[:1] and chosen.count(chosen[0]) == 2
-    assert bad[0]["reason"] == "the worker process was ended by signal 9 (tried 2 times)"
-    assert len(found.records) == 4
-    monkeypatch.undo()
-    assert (
-        len(run_study(study, tmp_path / "s", HERE).to_dict()["not_finished"]) == 1
-    )  # it is not tried again
-    again = run_study(
-        study, tmp_path / "s", RunOptions(on="here", retry_failed=True)
-    )  # unless one asks for it
-    assert {record["status"] for record in again.records} == {"finished"}
 
 
 def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypatch):
@@ -200,7 +174,7 @@ def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypat
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
+def test_a_run_that_diverges_is_a_result(tmp_path):
     recipe = {
         "epochs": 2,
         "batch": 20,
@@ -210,9 +184,9 @@ def test_a_run_that_diverges_is_a_result_and_left_out(tmp_path):
     found = run_study(small_study(recipe=recipe, seeds=1), tmp_path / "s", HERE)
     assert {record["status"] for record in found.records} == {"diverged"}
     assert all("the loss" in record["reason"] for record in found.records)
-    with pytest.raises(ArgumentError, match="the baseline has no finished run"):
-        found.compare("conv")
-    assert found.to_dict()["blocks"][0]["comparison"] is None
+    for difference in found.compare("conv").differences:
+        assert (difference.verdict, difference.diverged) == ("undecided", 1)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):
@@ -239,7 +213,15 @@ def test_comparisons_are_those_of_the_runs_own_files(done):
         unit = results[cell["backbone"]].setdefault(cell["unit"], {})
         unit[cell["seed"]] = result["metrics"]["test_accuracy"]
     for backbone, values in results.items():
-        assert done.compare(backbone) == compare_paired(values, "relu")
+        comparison = done.compare(backbone)
+        for unit in values.keys() - {"relu"}:
+            ours = comparison[unit]
+            two = {name: values[name] for name in ("relu", unit)}
+            resolution = done.resolution(done.blocks[list(results).index(backbone)])
+            again = compare_runs(
+                two, "relu", comparisons=comparison.comparisons, resolution=resolution
+            )[unit]
+            assert (ours.interval, ours.p, ours.verdict) == (again.interval, again.p, again.verdict)
     with pytest.raises(ArgumentError, match="one backbone, data set and recipe is needed"):
         done.compare()
 
@@ -254,35 +236,6 @@ def test_what_is_not_equal_is_said(done):
         for g in read_record(Path(done.folder) / "study.json")["groups"]
     }
     assert written["relu", "conv"] == [] and "parameters" in written["crelu", "mlp"]
-
-
-def test_rates_are_tuned_on_held_out_training_examples_alone(tmp_path):
-    study = small_study(
-        units=["relu", "elu"], seeds=1, tune={"lr": [1e-4, 3e-3, 1e-2], "share": 0.25}
-    )
-    found = run_study(study, tmp_path / "s", HERE)
-    tuned = found.content["tuned"]
-    assert len(tuned) == 4 and len(list((tmp_path / "s" / "tuning").iterdir())) == 12
-    for each in tuned:
-        losses = {}
-        for path in (tmp_path / "s" / "tuning").glob("*/result.json"):
-            result = read_record(path)
-            assert result["config"]["hold_out"]["examples"] == 15  # a quarter of 60
-            where = result["config"]["unit"], result["config"]["model"]
-            if where == (each["unit"], {"conv": "small_cnn", "mlp": "mlp"}[each["backbone"]]):
-                losses[result["config"]["recipe"]["optimiser"]["lr"]] = result["metrics"][
-                    "held_loss"
-                ]
-        assert (
-            each["lr"] == min(losses, key=losses.get)
-            and {t["lr"]: t["held_loss"] for t in each["tried"]} == losses
-        )
-        chosen = [
-            c for c in found.cells if (c["unit"], c["backbone"]) == (each["unit"], each["backbone"])
-        ]
-        assert {c["config"]["recipe"]["optimiser"]["lr"] for c in chosen} == {each["lr"]}
-        assert all("hold_out" not in c["config"] for c in chosen)
-    assert run_study(study, tmp_path / "s", HERE).records == found.records
 
 
 def test_a_study_may_have_several_recipes_and_data_sets(tmp_path):

@@ -70,9 +70,13 @@ def test_the_demo_is_the_protocol_that_was_fixed():
     assert [(data.name, data.options) for data in table.data] == [
         ("digits", {"train": 300, "shift_test": 1})
     ]
-    recipe = table.all_recipes[0]
-    assert (recipe.epochs, recipe.optimiser.name, recipe.schedule.name) == (60, "adamw", "cosine")
-    assert recipe.augment == {"shift": 1}
+    recipes = [table.recipes_for(backbone) for backbone in table.backbones]
+    assert [len(one) for one in recipes] == [1, 1]
+    assert [one[0].epochs for one in recipes] == [60, 120]
+    for [recipe] in recipes:
+        assert (recipe.optimiser.name, recipe.schedule.name) == ("adamw", "cosine")
+        assert recipe.augment == {"shift": 1} and recipe.batch == 100
+    assert (table.tune.name, table.tune.lr) == ("quick", [1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1])
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from torch import nn
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.surgery import plan
-from gatewise.surgery.applying import receipt, undo
+from gatewise.surgery.applying import receipt
 from gatewise.surgery.planning import Plan, planner
 from gatewise.surgery.propagate import cost
 from gatewise.surgery.tools import match
 from gatewise.surgery.tools.width_scaling import _follow_each, _scalable, scaled
+from gatewise.surgery.undoing import undo
 
 
 def count(model):
@@ -270,7 +271,7 @@ def test_a_matched_swap_costs_what_the_original_does_within_one_per_cent(unit, b
         name: value.shape for name, value in new.state_dict().items()
     }
     new.load_state_dict(model.state_dict())
-    assert torch.equal(undo(new).eval()(x), model.eval()(x))
+    assert torch.equal(undo(new, weights="original").eval()(x), model.eval()(x))
 
 
 @pytest.mark.thorough

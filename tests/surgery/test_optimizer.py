@@ -84,7 +84,7 @@ def test_undo_gives_the_optimiser_back_bit_by_bit(unit: str, trained_since: bool
     replaced = [not any(each is one for one in model.parameters()) for each in parameters]
     if trained_since:
         step(model, optimizer)
-    gw.undo(model, optimizer=optimizer)
+    gw.undo(model, weights="original" if trained_since else None, optimizer=optimizer)
     after = optimizer.state_dict()
     assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
     assert [[id(each) for each in group["params"]] for group in optimizer.param_groups] == [

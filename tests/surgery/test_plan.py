@@ -122,7 +122,7 @@ def test_a_plan_is_written_read_and_used_on_a_fresh_model(make, unit: str, choic
     assert (
         gw.receipt(read.apply(network(make))).proof is None
     )  # no example, no proof, and it is said
-    assert "not proved" in str(gw.receipt(read.apply(network(make))))
+    assert "NOT PROVED" in str(gw.receipt(read.apply(network(make))))
 
 
 @pytest.mark.parametrize(

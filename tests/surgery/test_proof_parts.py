@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 import gatewise as gw
 from gatewise.surgery.proof import SwapFailed, difference, subsample
-from gatewise.surgery.proof.proving import _trained
+from gatewise.surgery.proof.preserved import compare_training as _trained
 from gatewise.surgery.proof.running import Run
 from gatewise.surgery.proof.subsample import first_of, parts
 

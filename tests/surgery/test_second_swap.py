@@ -209,7 +209,7 @@ def test_a_second_gate_network_takes_the_first_one_along():
     hidden = twice.second(hidden) * (model.second(hidden) > 0)
     expected = model.head(F.relu(model.third(hidden)).mean((2, 3)))
     assert torch.allclose(twice(x), expected, atol=1e-6)
-    gw.undo(twice)
+    gw.undo(twice, weights="trained")
     assert len(twice._forward_pre_hooks) == 1 and isinstance(twice_network(twice), Network)
 
 

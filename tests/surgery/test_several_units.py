@@ -43,7 +43,7 @@ def test_each_site_gets_the_unit_of_the_first_pattern_that_matches():
     assert torch.allclose(changed(x), expected, atol=1e-6)
     receipt = gw.receipt(changed)
     assert receipt.units == {"act1": "mish", "act2": "elu", "(model):relu#0": "silu"}
-    assert receipt.proof is not None and receipt.proof.against_graph <= 1e-6
+    assert receipt.proof is not None and receipt.proof.against_reference <= 1e-6
     assert "elu: act2" in str(receipt)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from zoo import ZOO, build
+from zoo import FURTHER, ZOO, build
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
@@ -20,10 +20,10 @@ from gatewise.graph import GATES, Site, SiteGraph, find_sites
 from gatewise.surgery.propagate import POLICIES, defer, follow
 from gatewise.surgery.reasons import Refusal
 
-HEAD = """# What surgery does to 34 networks
+HEAD = """# What surgery does to {count} networks
 
 Written by `make surgery-table`. Every network is built from its configuration, without trained
-weights, and read from a batch of two.
+weights, and read from a batch of two. Language models are read as they are shipped.
 
 - *sites*: ReLU / other activations / sigmoid gates.
 - *alone*: sites that can be made `[act(x), act(-x)]` (CReLU where the activation is ReLU) one at
@@ -139,8 +139,8 @@ def row(name: str) -> Row:
     count, receipt, seconds = together(model, example, "concat_act")
     deferred, _, _ = together(model, example, "psc")
     units, checked, _ = together(model, example, "silu")
-    assert checked is not None and checked.proof.against_graph is not None
-    assert checked.proof.against_graph <= 1e-5
+    assert checked is not None and checked.proof.against_reference is not None
+    assert checked.proof.against_reference <= 1e-5
     proof = receipt.proof if receipt else None
     return Row(
         name=name,
@@ -180,10 +180,11 @@ def main(path: str) -> None:
     """Write the table."""
     torch.set_num_threads(1)
     rows = []
-    for name in ZOO:
+    for name in ZOO | FURTHER:
         rows.append(row(name))
         print(rows[-1].line(), rows[-1].live, flush=True)
-    write_text(Path(path), HEAD + "\n".join([*(each.line() for each in rows), totals(rows)]) + "\n")
+    head = HEAD.replace("{count}", str(len(rows)))
+    write_text(Path(path), head + "\n".join([*(each.line() for each in rows), totals(rows)]) + "\n")
 
 
 if __name__ == "__main__":

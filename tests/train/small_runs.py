@@ -25,6 +25,14 @@ RECIPES = {
         clip = 1.0
         loss = { name = "cross_entropy", label_smoothing = 0.1 }
     """,
+    "half precision": """
+        epochs = 3
+        batch = 16
+        optimiser = { name = "radam", lr = 1e-2, options = { betas = [0.8, 0.99] } }
+        precision = "float16"
+        channels_last = true
+        clip = 1.0
+    """,
 }
 MODELS = {
     "dropout": {
@@ -38,6 +46,7 @@ MODELS = {
         "unit": "iieu_b",
         "model_options": {"widths": [4, 8]},
     },
+    "half precision": {"model": "small_cnn", "unit": "gelu", "model_options": {"widths": [4, 8]}},
 }
 KINDS = tuple(RECIPES)
 # What must be the same of two runs of one configuration.

@@ -137,7 +137,9 @@ def test_another_environment_is_refused_unless_allowed_and_then_recorded(
     from gatewise.train.loop import assembly
 
     true = assembly.environment
-    monkeypatch.setattr(assembly, "environment", lambda processes=1: true(processes) | {what: now})
+    monkeypatch.setattr(
+        assembly, "environment", lambda processes=1, device=None: true(processes) | {what: now}
+    )
     before = {path: path.read_bytes() for path in stopped.iterdir()}
     with pytest.raises(ArgumentError, match=rf"{what} was .*, is {now}.*--allow-inexact"):
         train(small_run(), stopped, data=DATA)

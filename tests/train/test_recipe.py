@@ -116,8 +116,8 @@ def check(where: str, annotation: typing.Any, metadata: list) -> None:
         check(f"{where}[]", inner[0], [])
     elif (
         origin is dict
-    ):  # names of options, which the model, the data set and the augmentation check themselves
-        assert where.endswith(("_options", "augment", "unit")), where
+    ):  # names of options, which the model, data set, augmentation and optimiser check themselves
+        assert where.endswith(("_options", "augment", "unit", "Optimiser.options")), where
     elif str(origin) in ("typing.Union", "<class 'types.UnionType'>"):
         for each in inner:
             check(where, each, [])

@@ -18,12 +18,33 @@ for unit in registered_units().values():
         # The first sample has the default options. The others repeat the checks with other options.
         marks = [pytest.mark.thorough] if number else []
         CASES.append(pytest.param(unit, options, id=f"{unit.name}-{number}", marks=marks))
-# ONNX takes half of the time, and a unit that torch.export takes almost always exports.
-MARKS = {"exports_to_onnx": (pytest.mark.onnx, pytest.mark.thorough)}
+# These checks take seconds, and a mistake in the code that units share shows in any of them.
+HEAVY = (
+    "limits_hold_at_every_length_and_stride",
+    "compiles_whole_and_once",
+    "traces_through_aot_autograd",
+    "exports",
+)
+QUICK = ("relu", "crelu", "swish", "prelu", "pau", "iieu_b")  # one unit of each kind of code
 
 
-@pytest.mark.parametrize("check", [pytest.param(c, id=c, marks=MARKS.get(c, ())) for c in CHECKS])
-@pytest.mark.parametrize("unit, options", CASES)
+def marks_of(name: str, number: int, check: str) -> list[pytest.MarkDecorator]:
+    if check == "exports_to_onnx":  # half of the time, and what torch.export takes almost always is
+        return [pytest.mark.onnx, pytest.mark.thorough]
+    thorough = number > 0 or (check in HEAVY and name not in QUICK)
+    return [pytest.mark.thorough] if thorough else []
+
+
+CONTRACT = []
+for unit in registered_units().values():
+    for number, options in enumerate(unit.samples):
+        for check in CHECKS:
+            marks = marks_of(unit.name, number, check)
+            name = f"{unit.name}-{number}-{check}"
+            CONTRACT.append(pytest.param(unit, options, check, id=name, marks=marks))
+
+
+@pytest.mark.parametrize("unit, options, check", CONTRACT)
 def test_the_contract_holds(unit, options, check):
     receipt = gw.testing.check_unit(unit, sample=options, only=[check])
     assert [o.check for o in receipt.outcomes] == [check]

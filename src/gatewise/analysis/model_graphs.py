@@ -7,6 +7,7 @@ from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Graph,
     Node,
+    check_not_lazy,
     check_readable,
     check_runs,
     read_by_export,
@@ -112,6 +113,7 @@ def check_weights(what: str, model: nn.Module) -> None:
                 got=f"{path} on the meta device",
                 fix="load them",
             )
+    check_not_lazy(model)
     problem = first_not_finite((*model.named_parameters(), *model.named_buffers()))
     if problem is not None:
         raise ArgumentError(f"{what}: the model holds NaN or infinity", got=problem[1])

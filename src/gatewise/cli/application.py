@@ -13,6 +13,7 @@ from gatewise.cli.commands import (
     report,
     reproduce,
     sites,
+    stats,
     swap,
     train,
     units,
@@ -31,6 +32,8 @@ First steps:
 - `gatewise plan MODEL --unit crelu` previews a swap, and `gatewise swap` makes it.
 
 - `gatewise compare demo --out DIR` compares activation functions by training.
+
+- `gatewise stats results.csv` compares methods by runs that you already have.
 
 - `gatewise doctor` checks the installation.
 
@@ -79,6 +82,7 @@ app.command("plan", rich_help_panel=MODELS)(plan.plan)
 app.command("swap", rich_help_panel=MODELS)(swap.swap)
 app.command("train", rich_help_panel=TRAINING)(train.train)
 app.command("compare", rich_help_panel=TRAINING)(compare.compare)
+app.command("stats", rich_help_panel=TRAINING)(stats.stats)
 app.command("report", rich_help_panel=TRAINING)(report.report)
 app.command("reproduce", rich_help_panel=TRAINING)(reproduce.reproduce)
 app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)

@@ -9,6 +9,7 @@ from gatewise.data.catalogue import Source as Source
 from gatewise.data.catalogue import check_options as check_options
 from gatewise.data.catalogue import datasets as datasets
 from gatewise.data.catalogue import load as load
+from gatewise.data.choice import shifted as shifted
 from gatewise.data.choice import shuffled_pixels as shuffled_pixels
 from gatewise.data.data_set import DataSet as DataSet
 from gatewise.data.data_set import Split as Split

@@ -65,7 +65,8 @@ def choose(
     if random_pixels:
         first = Split(shuffled_pixels(first.images, seed=1), first.labels)
         second = Split(shuffled_pixels(second.images, seed=2), second.labels)
-    return assemble(whole.name, first, shifted(second, shift_test), classes=count)
+    second = shifted(second, shift_test)
+    return assemble(whole.name, first, second, classes=count, test_shift=shift_test)
 
 
 def shifted(split: Split, most: int) -> Split:

@@ -55,6 +55,7 @@ class DataSet:
         mean: of the training images, by channel; 255 counts as 1 if they are uint8.
         std: the standard deviation, as ``mean``.
         digest: sha256 over the numbers of both splits.
+        test_shift: by how many pixels the test images were moved at most.
     """
 
     name: str
@@ -65,9 +66,10 @@ class DataSet:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     digest: str
+    test_shift: int = 0
 
 
-def assemble(name: str, train: Split, test: Split, *, classes: int) -> DataSet:
+def assemble(name: str, train: Split, test: Split, *, classes: int, test_shift: int = 0) -> DataSet:
     """Return the data set of two splits, with its facts computed from them."""
     mean, std = moments(train.images)
     channels, height, width = train.images.shape[1:]
@@ -80,6 +82,7 @@ def assemble(name: str, train: Split, test: Split, *, classes: int) -> DataSet:
         mean=mean,
         std=std,
         digest=content_digest((train.images, train.labels, test.images, test.labels)),
+        test_shift=test_shift,
     )
 
 

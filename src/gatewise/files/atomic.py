@@ -84,6 +84,24 @@ def remove_file(path: StrPath) -> None:
         disk.current.sync_folder(path.parent)
 
 
+def set_aside(path: StrPath) -> Path:
+    """Rename a file to ``NAME.damaged``, or to a numbered name if that exists, and return it.
+
+    Nothing is done if another process has renamed the file already.
+    """
+    path = Path(path)
+    with explained("rename", path):
+        target = path.with_name(f"{path.name}.damaged")
+        number = 1
+        while target.exists():
+            number += 1
+            target = path.with_name(f"{path.name}.damaged{number}")
+        with suppress(FileNotFoundError):
+            disk.current.rename(path, target)
+            disk.current.sync_folder(path.parent)
+    return target
+
+
 def remove_temporaries(folder: StrPath) -> list[Path]:
     """Delete the files that killed writers left in the folder, and return their paths.
 

@@ -34,13 +34,9 @@ class Disk:
     Every method raises :class:`OSError` on failure.
     """
 
-    def open(self, path: Path, mode: str) -> FileIO:
+    def open(self, path: StrPath, mode: str) -> FileIO:
         """Open a regular file: ``rb`` to read, ``xb+`` to create, ``ab+`` to append and read."""
-
-        def open_without_waiting(name: str, flags: int) -> int:
-            return os.open(name, flags | NEVER_WAIT, 0o666)
-
-        handle = FileIO(path, mode, opener=open_without_waiting)
+        handle = FileIO(path, mode, opener=_open_without_waiting)
         if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
             handle.close()
             raise OSError(errno.EINVAL, "not a regular file")
@@ -158,6 +154,11 @@ class Disk:
         from filelock import FileLock  # here, so that only those who append pay for the import
 
         return FileLock(path, timeout=LOCK_TIMEOUT, poll_interval=0.002)
+
+
+def _open_without_waiting(name: str, flags: int) -> int:
+    """Open a file as Python does, except that a pipe without a writer does not hang."""
+    return os.open(name, flags | NEVER_WAIT, 0o666)
 
 
 # Tests put a failing disk in its place.

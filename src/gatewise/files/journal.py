@@ -1,7 +1,7 @@
 """An append-only file of records that many processes may write and that survives crashes."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -14,7 +14,8 @@ from gatewise.files.failure import damaged, explained, show
 from gatewise.files.journal_lines import LineError, Lines, read_lines, write_line
 
 log = logging.getLogger("gatewise.files")
-TAIL = 1 << 12  # bytes at the end that usually hold the last lines
+TAIL = 1 << 10  # bytes at the end that usually hold the last lines
+BLOCK = 1 << 16  # bytes at the end that are read back first
 
 
 class Journal:
@@ -40,15 +41,19 @@ class Journal:
         Args:
             record: a mapping of plain values.
         """
-        if not isinstance(record, Mapping):
-            raise ArgumentError(
-                "a record must be a mapping",
-                got=type(record).__name__,
-                allowed="a dict of plain values",
-            )
-        plain = dict(record)
-        # Raises for what cannot be written, before anything is changed.
-        write_line(0, plain)
+        self.extend([record])
+
+    def extend(self, records: Sequence[Mapping[str, object]]) -> None:
+        """Add records as :meth:`append` does, all in one write.
+
+        After an error none of them is in the journal, unless the disk also prevents their removal.
+
+        Args:
+            records: mappings of plain values.
+        """
+        plain = [_checked(record) for record in records]
+        if not plain:
+            return
         # Opened before the lock is taken, because taking it would create a missing folder.
         with (
             explained("append to", self.path),
@@ -57,7 +62,8 @@ class Journal:
         ):
             last = self._last_lines(handle)
             self._drop_torn_tail(handle, last.end)
-            self._add(handle, last.end, write_line(last.next, plain))
+            lines = [write_line(number, record) for number, record in enumerate(plain, last.next)]
+            self._add(handle, last.end, b"".join(lines))
 
     @property
     def size(self) -> int:
@@ -113,6 +119,41 @@ class Journal:
                     raise damaged(self.path, str(problem)) from problem
                 seen = problem.key
 
+    def read_back(self, is_enough: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """Return the last records, oldest first: as many as are needed.
+
+        The time does not depend on the length of the journal. Only the lines that are returned are
+        checked.
+
+        Args:
+            is_enough: takes the records that have been read so far and returns whether older ones
+                are not needed.
+        """
+        length = BLOCK
+        while True:
+            data, start = self._end(length)
+            try:
+                records = read_lines(data, start, 0 if start else 1).records
+            except LineError:
+                return self.read()  # which tells damage from a writer at work
+            if not start or is_enough(records):
+                return records
+            length *= 8
+
+    def _end(self, length: int) -> tuple[bytes, int]:
+        """Return the whole lines within the last ``length`` bytes, and where they start."""
+        with explained("read", self.path):
+            try:
+                with opened(self.path, "rb") as handle:
+                    start = max(0, disk.current.size(handle) - length)
+                    data = disk.current.read(handle, start)
+            except FileNotFoundError:
+                return b"", 0
+        if not start:
+            return data, 0
+        whole = data.partition(b"\n")[2]
+        return whole, start + len(data) - len(whole)
+
     def _content(self) -> bytes:
         with explained("read", self.path):
             try:
@@ -144,9 +185,9 @@ class Journal:
             # Now, or a power cut could leave old torn bytes among new ones.
             disk.current.sync(handle)
 
-    def _add(self, handle: FileIO, end: int, line: bytes) -> None:
+    def _add(self, handle: FileIO, end: int, lines: bytes) -> None:
         try:
-            write_all(handle, line)
+            write_all(handle, lines)
             disk.current.sync(handle)
             # The process that created the file may have died before syncing its name.
             if end == 0 or not self._name_is_durable:
@@ -156,6 +197,19 @@ class Journal:
             with suppress(OSError):
                 disk.current.cut(handle, end)
             raise
+
+
+def _checked(record: Mapping[str, object]) -> dict[str, Any]:
+    """Return a record as a dict, or raise for what cannot be written, before anything changes."""
+    if not isinstance(record, Mapping):
+        raise ArgumentError(
+            "a record must be a mapping",
+            got=type(record).__name__,
+            allowed="a dict of plain values",
+        )
+    plain = dict(record)
+    write_line(0, plain)
+    return plain
 
 
 def _tail(handle: FileIO) -> tuple[bytes, int, int]:

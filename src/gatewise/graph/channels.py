@@ -28,9 +28,12 @@ from gatewise.graph.trace import Graph, Node
 
 Dims = dict[Node, int]
 
-CHANNELS_LAST = LINEAR | LAST_NORMS | operators_of(Kind.EMBEDDING, Kind.ATTENTION)
+CHANNELS_LAST = LINEAR | LAST_NORMS | operators_of(Kind.EMBEDDING, Kind.ATTENTION, Kind.BILINEAR)
 # The channels stay at the same place, counted from the last dimension.
-CHANNELS_KEPT = ELEMENTWISE | BROADCAST | SPATIAL | {"cat", "getitem", "expand", "expand_as"}
+SHUFFLES = operators_of(Kind.SHUFFLE)
+CHANNELS_KEPT = (
+    ELEMENTWISE | BROADCAST | SPATIAL | SHUFFLES | {"cat", "getitem", "expand", "expand_as"}
+)
 
 
 def channel_dims(graph: Graph) -> Dims:
@@ -72,6 +75,8 @@ def _inherited(node: Node, dims: Dims) -> int | None:
         return None
     dim = dims[source]
     if node.op in SPLITS:
+        return _after_unbinding(node, source.rank, dim) if node.op == "unbind" else dim
+    if node.op == "getitem" and source.op in SPLITS:
         return dim
     if node.shape is None or source.shape is None:
         return None
@@ -86,6 +91,12 @@ def _inherited(node: Node, dims: Dims) -> int | None:
     if node.op in CHANNELS_KEPT:
         return dim + node.rank - source.rank
     return None
+
+
+def _after_unbinding(node: Node, rank: int, dim: int) -> int | None:
+    """Return where dimension ``dim`` is in each part; ``None`` if the call takes it apart."""
+    removed = int(node.arguments.get("dim") or 0) % rank
+    return None if dim == removed else dim - (removed < dim)
 
 
 def _after_reduction(node: Node, rank: int, dim: int) -> int | None:

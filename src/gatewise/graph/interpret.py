@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
@@ -87,7 +88,11 @@ def call_operator(node: Node, values: Mapping[Node, Any]) -> Any:
             "the graph has an operation that cannot be run by itself",
             got=f"{node.op} in {node.scope[0] or 'the model'}",
         )
-    return node.overload(**filled(dict(node.arguments), values))
+    arguments = filled(dict(node.arguments), values)
+    if "out" in arguments:  # as in spectral norm's power iteration, which is outside autograd
+        with torch.no_grad():
+            return node.overload(**arguments)
+    return node.overload(**arguments)
 
 
 def filled(value: Any, values: Mapping[Node, Any]) -> Any:

@@ -9,7 +9,7 @@ from torch import nn
 
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
-from gatewise.graph.ops import GATES, PRODUCTS
+from gatewise.graph.eager import cache_settings
 from gatewise.graph.relations import consumers, producers
 from gatewise.graph.roles import role_of
 from gatewise.graph.sites import Found, Site, activation_sites
@@ -23,6 +23,7 @@ from gatewise.graph.trace import (
     read_by_tracing,
     split_example,
 )
+from gatewise.graph.written_activations import written_activations
 
 MODES = ("eval", "train")
 
@@ -94,6 +95,8 @@ def find_sites(
     args, kwargs = split_example(example)
     readings: dict[str, Reading] = {}
     notes: list[str] = []
+    if cache_settings(model):
+        notes.append("use_cache was False while the model was read and compared, and is True again")
     for mode in modes:
         graph = _read(model, args, kwargs, mode, notes)
         if graph is not None:
@@ -108,7 +111,12 @@ def find_sites(
         )
     # Both modes have mostly the same notes.
     for reading in readings.values():
-        notes += [note for note in _unrecognised(reading.graph) if note not in notes]
+        modules = {
+            site.output.scope for site in reading.found.values() if site.kind != "functional"
+        }
+        for note in written_activations(reading.graph, modules):
+            if note not in notes:
+                notes.append(note)
     return SiteGraph(_merge(readings), readings, _aliases(model), tuple(notes))
 
 
@@ -215,35 +223,3 @@ def _aliases(model: nn.Module) -> dict[str, tuple[str, ...]]:
     for name, tensor in tensors:
         names.setdefault(id(tensor), []).append(name)
     return {name: tuple(names[id(tensor)]) for name, tensor in tensors}
-
-
-def _unrecognised(graph: Graph) -> list[str]:
-    """Return one note for each place that computes an activation by arithmetic."""
-    notes = []
-    for node in graph:
-        words = _written_activation(node)
-        if words:
-            where = node.scope[0] or "the model"
-            notes.append(f"unrecognised nonlinearity, not a site: {words} in {where}")
-    return notes
-
-
-def _written_activation(node: Node) -> str:
-    """Return the expression and the activation that it is, ``""`` if it is none."""
-    if node.op in ("clamp", "clamp_min"):
-        below_zero = node.arguments.get("min") == 0 and node.arguments.get("max") is None
-        return "clamp(min=0), a ReLU" if below_zero else ""
-    if node.op == "maximum":
-        return "maximum(x, 0), a ReLU" if any(map(_is_zero, node.inputs)) else ""
-    if node.op in PRODUCTS:
-        for gate in node.inputs:
-            if gate.op in GATES and gate.inputs[0] in node.inputs:
-                return "x * sigmoid(x), a SiLU"
-    return ""
-
-
-def _is_zero(node: Node) -> bool:
-    """Return whether a node is zero, or a constant number, which is almost always zero here."""
-    if node.op in ("zeros", "zeros_like", "new_zeros"):
-        return True
-    return node.op == "constant" and node.shape == ()

@@ -1,12 +1,18 @@
 """Leave a model as it was: the one context manager for everything that runs a user's model."""
 
+import copy
 import random
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.graph.eager import run_eagerly
 
 # Dictionaries of hooks that a module, or a parameter, may have.
 MODULE_HOOKS = (
@@ -24,24 +30,60 @@ HookDicts = dict[str, tuple[Any, frozenset[int]]]
 
 
 @contextmanager
-def untouched(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
+def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
     """Restore a model and the random state on exit, also after an error.
 
-    Restored are the training flags of all modules, which parameters and buffers the modules hold,
-    ``requires_grad`` and ``.grad`` of the parameters, and the random state of Python and of torch
-    on the devices of the model. Hooks that were added meanwhile are removed. Inside the context
-    ``.grad`` of every parameter is ``None``, so that a backward pass does not add to the user's
-    gradients. Values of parameters are not copied.
+    Restored are the training flags of all modules, which parameters, buffers, modules and other
+    attributes the modules hold, ``requires_grad`` and ``.grad`` of the parameters, and the random
+    state of Python, of numpy, of torch on the devices of the model, and of generators that modules
+    hold. Hooks that were added meanwhile are removed. Inside the context ``.grad`` of every
+    parameter is ``None``, so that a backward pass does not add to the user's gradients. Values of
+    parameters are not copied. The model runs as plain code meanwhile, see :func:`run_eagerly`.
 
     Args:
         model: the model.
         buffers: whether to restore the values of buffers, too. This takes a copy of each.
+
+    Raises:
+        ArgumentError: the model has parameters that its first run would give a shape. That could
+            not be taken back.
     """
+    check_not_lazy(model)
     state = _ModelState(model, buffers=buffers)
     try:
-        yield
+        with run_eagerly(model):
+            yield
     finally:
         state.restore()
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A deep copy of ``model``, also if a module keeps a tensor that was computed.
+
+    Old-style weight norm does, and torch copies no such tensors. The copy has their values; the
+    norm computes them again before the next pass.
+
+    Raises:
+        ArgumentError: the model cannot be copied for another reason.
+    """
+    check_not_lazy(model)
+    states = []
+    try:
+        for module in model.modules():
+            for name, value in list(vars(module).items()):
+                if isinstance(value, Tensor) and not value.is_leaf:
+                    states.append((module, name, value))
+                    vars(module)[name] = value.detach()
+        return copy.deepcopy(model)
+    except (RuntimeError, TypeError, NotImplementedError) as problem:
+        raise ArgumentError(
+            f"model: cannot be copied ({problem})",
+            got=type(model).__name__,
+            fix="remove what cannot be copied, or pass inplace=True where it is an option",
+        ) from problem
+    finally:
+        for module, name, value in states:
+            vars(module)[name] = value
 
 
 class RandomState:
@@ -55,6 +97,9 @@ class RandomState:
         self.devices = sorted({device for device in devices if device.type == "cuda"}, key=str)
         self.python = random.getstate()
         self.torch = self._torch_state()
+        # numpy's state is large, and few models use it: it is kept where numpy was imported.
+        numpy = sys.modules.get("numpy")
+        self.numpy = numpy.random.get_state() if numpy is not None else None
 
     def _torch_state(self) -> list[Tensor]:
         return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.devices)]
@@ -68,6 +113,8 @@ class RandomState:
     def restore(self) -> None:
         """Set the random state to what it was when this object was created."""
         random.setstate(self.python)
+        if self.numpy is not None:
+            sys.modules["numpy"].random.set_state(self.numpy)
         torch.set_rng_state(self.torch[0])
         for device, state in zip(self.devices, self.torch[1:], strict=True):
             torch.cuda.set_rng_state(state, device)
@@ -107,13 +154,22 @@ class _ModuleState:
         self.training = module.training
         self.parameters = dict(module._parameters)
         self.buffers = dict(module._buffers)
+        self.modules = dict(module._modules)
         self.hooks = _hooks(module, MODULE_HOOKS)
+        # Old-style spectral and weight norm write the weight of a pass into an attribute. A
+        # module that keeps it cannot be copied.
+        self.attributes = dict(module.__dict__)
+        self.generators = _generator_states(self.attributes.values())
 
     def restore(self) -> None:
+        _restore_entries(self.module.__dict__, self.attributes)
         self.module.training = self.training
         _restore_entries(self.module._parameters, self.parameters)
         _restore_entries(self.module._buffers, self.buffers)
+        _restore_entries(self.module._modules, self.modules)
         _restore_hooks(self.module, self.hooks)
+        for restore, state in self.generators:
+            restore(state)
 
 
 class _ParameterState:
@@ -133,6 +189,35 @@ class _ParameterState:
         if self.parameter.is_leaf and self.parameter.grad is not self.grad:
             self.parameter.grad = self.grad
         _restore_hooks(self.parameter, self.hooks)
+
+
+def check_not_lazy(model: nn.Module) -> None:
+    """An error, if ``model`` has parameters without a shape."""
+    tensors = (*model.named_parameters(), *model.named_buffers())
+    lazy = [name for name, value in tensors if nn.parameter.is_lazy(value)]
+    if lazy:
+        raise ArgumentError(
+            "model: parameters have no shape yet",
+            got=", ".join(lazy[:4]),
+            fix="run the model once on an example: its lazy modules then get their shapes",
+        )
+
+
+def _generator_states(values: Iterable[Any]) -> list[tuple[Callable[[Any], Any], Any]]:
+    """How to restore each random generator among ``values``, and its state."""
+    states: list[tuple[Callable[[Any], Any], Any]] = []
+    for value in values:
+        if isinstance(value, torch.Generator):
+            states.append((value.set_state, value.get_state()))
+        elif isinstance(value, random.Random):
+            states.append((value.setstate, value.getstate()))
+        elif type(value).__module__.startswith("numpy.random"):
+            inner = getattr(value, "bit_generator", None)
+            if inner is not None:
+                states.append((partial(setattr, inner, "state"), inner.state))
+            elif hasattr(value, "set_state"):
+                states.append((value.set_state, value.get_state()))
+    return states
 
 
 def _hooks(owner: Any, names: Iterable[str]) -> HookDicts:

@@ -18,6 +18,7 @@ from gatewise.units import (
     Axis,
     Device,
     DType,
+    LeafModule,
     allocating,
     axes_of,
     cast_like_input,
@@ -57,7 +58,7 @@ def layer_options(layer: Any) -> dict[str, Any]:
     return options
 
 
-class Response(nn.Module):
+class Response(LeafModule):
     """A layer whose outputs are in groups, and see only the inputs of their group."""
 
     spatial: ClassVar[int] = 0  # the number of dimensions after the channels

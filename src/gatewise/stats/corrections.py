@@ -1,8 +1,14 @@
-"""Correction of p-values for the number of tests."""
+"""Correction of p-values for the number of tests, where there are no intervals beside them.
+
+Comparisons of runs use Bonferroni's correction instead, which has matching intervals.
+"""
 
 from collections.abc import Sequence
 
+from gatewise.stats.checks import takes_numbers
 
+
+@takes_numbers
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p-values corrected by Holm's step-down rule, in the order of the input."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)

@@ -4,7 +4,10 @@ import math
 
 from torch import Tensor
 
+from gatewise.stats.checks import takes_numbers
 
+
+@takes_numbers
 def p_at_most(value: float, draws: Tensor) -> float:
     """Return the probability that one more draw is at most ``value``; 1 if it is NaN."""
     from scipy import stats

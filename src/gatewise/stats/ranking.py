@@ -1,13 +1,18 @@
 """Mean ranks over several networks or data sets, with Friedman's and Nemenyi's tests."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gatewise.errors import ArgumentError
+from gatewise.stats.checks import check_level, check_number, takes_numbers
+
+# Data sets: with fewer, Friedman's and Nemenyi's tests can hardly reject anything. Networks on one
+# data set are not independent blocks.
+FEWEST_DATA_SETS = 10
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,17 @@ class Ranking:
     critical_difference: float  # Nemenyi's; infinite if there are too few blocks
 
 
+@takes_numbers
+def enough_to_rank(data_sets: Iterable[Hashable]) -> bool:
+    """Return whether blocks on these data sets are enough for ranks to be shown.
+
+    Args:
+        data_sets: The data set of every block; each counts once.
+    """
+    return len(set(data_sets)) >= FEWEST_DATA_SETS
+
+
+@takes_numbers
 def rank(
     blocks: Sequence[Mapping[str, float]], *, level: float = 0.05, higher_is_better: bool = True
 ) -> Ranking:
@@ -40,6 +56,9 @@ def rank(
     """
     from scipy import stats
 
+    check_level(level, "rank: level")
+    if isinstance(blocks, str | Mapping) or not all(isinstance(one, Mapping) for one in blocks):
+        raise ArgumentError("rank: blocks must be a list of mappings", got=type(blocks).__name__)
     if not blocks:
         raise ArgumentError("rank: no blocks", got=0, allowed="one or more")
     names = list(blocks[0])
@@ -48,6 +67,9 @@ def rank(
             "rank: every block must have the same units, two or more",
             got=[list(block) for block in blocks],
         )
+    for block in blocks:
+        for name, value in block.items():
+            check_number(value, f"rank: the value of {name}")
     values = np.array([[block[name] for name in names] for block in blocks])
     ranks = stats.rankdata(-values if higher_is_better else values, axis=1)
     means = dict(zip(names, ranks.mean(0).tolist(), strict=True))
@@ -61,6 +83,7 @@ def rank(
     return Ranking(means, n, p, critical)
 
 
+@takes_numbers
 def rank_trend(values: Sequence[float]) -> tuple[float, float]:
     """Return Spearman's rank correlation of the values with their place, and its p-value."""
     from scipy import stats

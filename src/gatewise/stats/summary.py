@@ -3,19 +3,24 @@
 import math
 from collections.abc import Sequence
 
+from gatewise.stats.checks import takes_numbers
+
 CONFIDENCE = 0.999
 
 
+@takes_numbers
 def finite(values: Sequence[float | None]) -> list[float]:
     """Return the values that are finite numbers, in order; None counts as missing."""
     return [float(value) for value in values if value is not None and math.isfinite(value)]
 
 
+@takes_numbers
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean, exactly rounded; NaN for no values."""
     return math.fsum(values) / len(values) if len(values) else math.nan
 
 
+@takes_numbers
 def standard_deviation(values: Sequence[float]) -> float:
     """Return the sample standard deviation (divisor n - 1); 0 for fewer than two values."""
     if len(values) < 2:
@@ -25,6 +30,7 @@ def standard_deviation(values: Sequence[float]) -> float:
     return math.sqrt(squares / (len(values) - 1))
 
 
+@takes_numbers
 def half_width(values: Sequence[float], *, compared: int = 1) -> float:
     """Return half the width of Student's 99.9 % interval for the mean.
 

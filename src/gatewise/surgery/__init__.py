@@ -15,7 +15,6 @@ swap), ``proof``, ``applying``, ``swaps`` (one file for each swap), ``tools``.
 from gatewise.surgery.applying import plan as plan
 from gatewise.surgery.applying import receipt as receipt
 from gatewise.surgery.applying import swap as swap
-from gatewise.surgery.applying import undo as undo
 from gatewise.surgery.planning import Entry as Entry
 from gatewise.surgery.planning import Plan as Plan
 from gatewise.surgery.planning import Request as Request
@@ -27,6 +26,9 @@ from gatewise.surgery.proof import SwapFailed as SwapFailed
 from gatewise.surgery.proof import run as run
 from gatewise.surgery.propagate import cost as cost
 from gatewise.surgery.reasons import Reason as Reason
+from gatewise.surgery.saving import from_pretrained as from_pretrained
+from gatewise.surgery.saving import load_swaps as load_swaps
+from gatewise.surgery.saving import save_swaps as save_swaps
 from gatewise.surgery.swaps import twin_of as twin_of
 from gatewise.surgery.tools import DeployReceipt as DeployReceipt
 from gatewise.surgery.tools import Match as Match
@@ -40,3 +42,4 @@ from gatewise.surgery.tools import match as match
 from gatewise.surgery.tools import merge_curve as merge_curve
 from gatewise.surgery.tools import merge_pairs as merge_pairs
 from gatewise.surgery.tools import orthogonalize as orthogonalize
+from gatewise.surgery.undoing import undo as undo

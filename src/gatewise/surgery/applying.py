@@ -1,16 +1,23 @@
 """Plan a swap, apply it, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, parameter_count, split_example
+from gatewise.graph import Example, copied, parameter_count, split_example
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
-from gatewise.surgery.planning import Entry, Plan, Where, find_swap, make_plan, read_requests
+from gatewise.surgery.planning import (
+    Entry,
+    Plan,
+    Where,
+    find_swap,
+    make_plan,
+    read_examples,
+    read_requests,
+)
 from gatewise.surgery.proof import Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.rewrite import (
     DEPLOYED,
@@ -21,17 +28,20 @@ from gatewise.surgery.rewrite import (
     RewrittenCalls,
     SwapRecord,
     Transaction,
+    WeightsAtSwap,
     apply_edits,
     by_name,
     carry_over,
-    check_carried,
     check_optimizer,
-    give_back,
+    copy_with_same_tensors,
     names_of_tensors,
     negative_weight,
     place_units,
     state_shapes,
+    state_tensors,
 )
+from gatewise.surgery.saving import follow_transformers, without_example
+from gatewise.surgery.undoing import find_record, forget_record, opposite_signs
 
 PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
     nn.Conv1d: PSConv1d,
@@ -43,8 +53,8 @@ NO_MODULE = ("functional", "addition")  # kinds of sites without a module that i
 
 def plan(
     model: nn.Module,
-    unit: str | Mapping[Any, Any],
-    example: Example,
+    unit: Any,
+    example: Example | list[Example] | None = None,
     *,
     where: Where = None,
     width: str | None = None,
@@ -52,6 +62,8 @@ def plan(
     policy: str = "gates",
     gates: bool = False,
     match: str | None = None,
+    examples: Sequence[Example] | None = None,
+    strict: bool = False,
     **options: Any,
 ) -> Plan:
     """Find out what putting ``unit`` into ``model`` takes, site by site. Nothing is changed.
@@ -67,11 +79,14 @@ def plan(
 
     Args:
         model: the model, which may have been swapped before.
-        unit: a unit's name; or, for several units at once, a mapping from ``where`` to a name, to
-            ``(name, options)`` or to a :class:`Request`, such as
-            ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The first match counts.
+        unit: a unit's name, or an activation of the user: an ``nn.Module`` class, a module, a
+            function that makes one, or a function of one tensor; or, for several units at once, a
+            mapping from ``where`` to one of these, to ``(unit, options)`` or to a
+            :class:`Request`: ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The
+            first match counts.
         example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the
-            model on.
+            model on; or a list of several such examples, for a model that does not take the same
+            path through its code for all inputs.
         where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``,
             ``"depth:0-0.5"``, a compiled pattern, a class, a function of a site, or several of
             these.
@@ -89,14 +104,18 @@ def plan(
             as ``model`` does, within 1 %. Layers lose their last filters; where they grow, new
             filters are copies and the weights that read them are drawn anew. A network with a width
             option is better built anew: :func:`match` finds it.
+        examples: several examples; the same as a list for ``example``.
+        strict: refuse a model with modules or branches of code that no example reaches.
         **options: the unit's own.
 
     Returns:
         The plan. A site that cannot change is in it with its reason.
 
     Raises:
-        ArgumentError: nothing would change, or an argument is not allowed.
+        ArgumentError: nothing would change, an argument is not allowed, or with ``strict``, no
+            example reaches a part of the model.
     """
+    several = read_examples(example, examples)
     requests = read_requests(
         unit,
         where=where,
@@ -107,7 +126,7 @@ def plan(
         options=options,
     )
     if match is None:
-        return make_plan(model, requests, example)
+        return make_plan(model, requests, several, strict=strict)
     for request in requests:
         if not request.swap.can_match:
             raise ArgumentError(
@@ -117,13 +136,15 @@ def plan(
             )
     from gatewise.surgery.tools import match_plan  # here: it makes and applies plans itself
 
-    return match_plan(lambda scaled: make_plan(scaled, requests, example), model, match)
+    return match_plan(
+        lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
+    )
 
 
 def swap(
     model: nn.Module,
-    unit: str | Mapping[Any, Any],
-    example: Example,
+    unit: Any,
+    example: Example | list[Example] | None = None,
     *,
     inplace: bool = False,
     optimizer: Any = None,
@@ -136,7 +157,7 @@ def swap(
     Args:
         model: the model.
         unit: what to put in, and where; see :func:`plan`.
-        example: what to run the model on.
+        example: what to run the model on; see :func:`plan`.
         inplace: change ``model`` itself, not a copy.
         optimizer: an optimizer of the model, whose groups and state follow the change. It needs
             ``inplace``.
@@ -153,25 +174,32 @@ def swap(
 
 
 def apply_plan(
-    plan: Plan, model: nn.Module, *, inplace: bool, example: Any, optimizer: Any = None
+    plan: Plan,
+    model: nn.Module,
+    *,
+    inplace: bool,
+    examples: Sequence[Example],
+    optimizer: Any = None,
 ) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     plan.check_fits(model)
     check_optimizer(optimizer, model, inplace)
     before = dict(model.named_parameters())
     shapes = state_shapes(model)
-    original = copy.deepcopy(model) if inplace and example is not None else model
-    changed = model if inplace else copy.deepcopy(model)
+    original = copy_with_same_tensors(model) if inplace and examples else model
+    changed = model if inplace else copied(model)
     calls = RewrittenCalls.of(changed)
+    held = [id(tensor) for tensor in state_tensors(changed).values()]
     work = Transaction(changed)
     try:
         execute_plan(plan, work)
         proof = None
-        if example is not None:
-            proof = prove(plan, original, changed, work.units, split_example(example))
+        if examples:
+            arguments = [split_example(example) for example in examples]
+            proof = prove(plan, original, changed, work.units, arguments)
             check_proof(plan, proof)
         receipt = make_receipt(plan, parameter_count(changed), proof, work.level)
-        _keep_record(plan, work, receipt, calls, shapes)
+        _keep_record(plan, work, receipt, calls, shapes, held)
         if optimizer is not None:
             carry_over(optimizer, before, changed, by_name(plan.edits))
     except BaseException:
@@ -237,7 +265,12 @@ def placements_of(
 
 
 def _keep_record(
-    plan: Plan, work: Transaction, receipt: Receipt, calls: RewrittenCalls, shapes: Any
+    plan: Plan,
+    work: Transaction,
+    receipt: Receipt,
+    calls: RewrittenCalls,
+    shapes: Any,
+    held: list[int],
 ) -> None:
     """Put the record for :func:`undo` and the hook for older checkpoints on the model."""
     model = work.model
@@ -251,67 +284,24 @@ def _keep_record(
     hook = LoadOriginal.of(model)
     steps = hook.steps if hook else ()
     previous = model.__dict__.get(RECORD)
-    work.others.append(partial(_forget_record, model, previous, steps))
+    work.others.append(partial(forget_record, model, previous, steps))
     LoadOriginal.set_steps(model, (*steps, step))
     units = tuple(dict.fromkeys(entry.unit for entry in plan.swapped))
-    model.__dict__[RECORD] = SwapRecord(receipt, list(work.changes), calls, units, previous)
-
-
-def _forget_record(
-    model: nn.Module, previous: SwapRecord | None, steps: tuple[LoadStep, ...]
-) -> None:
-    """Let ``model`` have the record and the steps of before its last swap."""
-    LoadOriginal.set_steps(model, steps)
-    if previous is None:
-        model.__dict__.pop(RECORD, None)
-    else:
-        model.__dict__[RECORD] = previous
+    model.__dict__[RECORD] = SwapRecord(
+        receipt,
+        list(work.changes),
+        calls,
+        units,
+        previous,
+        without_example(plan),
+        WeightsAtSwap.of(model, held),
+        opposite_signs(plan),
+    )
+    follow_transformers(model)
 
 
 def receipt(model: nn.Module) -> Receipt:
     """The receipt of what was done to ``model`` last; it says how many swaps came before."""
     if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
         return model.__dict__[DEPLOYED]
-    return _record(model).receipt
-
-
-def undo(model: nn.Module, *, optimizer: Any = None) -> nn.Module:
-    """Take back the last swap of ``model``, in place.
-
-    Weights that the swap replaced are again those of before the swap. After several swaps, each
-    call takes back one of them.
-
-    Args:
-        model: what :func:`gatewise.swap` returned, or a copy of it.
-        optimizer: an optimizer that the swap carried over. Its groups and the state of replaced
-            weights are restored.
-    """
-    record = _record(model)
-    if optimizer is not None:
-        check_carried(optimizer, model)
-    record.calls.restore(model)
-    for change in reversed(record.changes):
-        change.take_back(model)
-    for name in record.units:
-        find_swap(name).uninstall(model, record.level)
-    hook = LoadOriginal.of(model)
-    steps = hook.steps if hook else ()
-    _forget_record(model, record.previous, steps[:-1] if record.units else steps)
-    if optimizer is not None:
-        give_back(optimizer)
-    return model
-
-
-def _record(model: nn.Module) -> SwapRecord:
-    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: was deployed, which cannot be undone",
-            fix="gw.deploy returned a copy: continue with the model that it received",
-        )
-    if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: no units were put into it",
-            got=type(model).__name__,
-            fix="pass what gw.swap(...) returned",
-        )
-    return model.__dict__[RECORD]
+    return find_record(model).receipt

@@ -39,6 +39,7 @@ class Reason(str, Enum):
     UNIT = (
         "it is inside a unit or layer of this library, which is replaced as a whole or not at all"
     )
+    HOOKS = "its module has hooks, which would no longer see the activation's output"
     NARROW = "it has fewer channels than the coupler's reduction"
 
 

@@ -47,6 +47,7 @@ CHECKS: dict[str, Check] = {
         layout.threads_do_not_matter,
         modes.compiles_whole_and_once,
         modes.traces_through_aot_autograd,
+        modes.traces_with_fx,
         modes.exports,
         modes.exports_to_onnx,
         modes.autocast_keeps_the_input_dtype,

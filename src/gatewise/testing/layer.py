@@ -35,6 +35,7 @@ LAYER_CHECKS = {
         gradients.functional_transforms_agree,
         modes.compiles_whole_and_once,
         modes.traces_through_aot_autograd,
+        modes.traces_with_fx,
         modes.exports,
         modes.exports_to_onnx,
         modes.autocast_keeps_the_input_dtype,

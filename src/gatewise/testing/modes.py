@@ -66,6 +66,21 @@ def compiles_with_inductor(case: Subject) -> None:
     torch._dynamo.reset()
 
 
+def traces_with_fx(case: Subject) -> None:
+    """``torch.fx.symbolic_trace`` gives the same values and gradients, alone and in a model."""
+    module = case.build()
+    model = nn.Sequential(nn.Identity(), module)
+    for whole in (module, model):
+        traced = torch.fx.symbolic_trace(whole)
+        _same_values_and_gradients(whole, traced, case.sample(), case.tolerance)
+    names = set(model.state_dict())
+    require(
+        set(traced.state_dict()) == names,
+        "the traced model has other tensors",
+        got=", ".join(sorted(set(traced.state_dict()) ^ names)),
+    )
+
+
 def exports(case: Subject) -> None:
     """``torch.export`` with a dynamic batch size gives a program with the same values."""
     module = case.build()

@@ -11,6 +11,7 @@ from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
 from gatewise.units.contract import FLOATS as FLOATS
 from gatewise.units.contract import FORMS as FORMS
+from gatewise.units.contract import MARK as MARK
 from gatewise.units.contract import PAPERS as PAPERS
 from gatewise.units.contract import SPAN_TARGETS as SPAN_TARGETS
 from gatewise.units.contract import Axis as Axis
@@ -18,6 +19,7 @@ from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
 from gatewise.units.contract import KernelConstants as KernelConstants
+from gatewise.units.contract import LeafModule as LeafModule
 from gatewise.units.contract import Limits as Limits
 from gatewise.units.contract import PlainForm as PlainForm
 from gatewise.units.contract import Producer as Producer
@@ -47,6 +49,7 @@ from gatewise.units.contract import describe_shape as describe_shape
 from gatewise.units.contract import error_bounds as error_bounds
 from gatewise.units.contract import filter_norm as filter_norm
 from gatewise.units.contract import get_unit as get_unit
+from gatewise.units.contract import is_activation_object as is_activation_object
 from gatewise.units.contract import is_sequence as is_sequence
 from gatewise.units.contract import is_size as is_size
 from gatewise.units.contract import list_units as list_units
@@ -64,4 +67,5 @@ from gatewise.units.contract import standardise as standardise
 from gatewise.units.contract import to_compute_dtype as to_compute_dtype
 from gatewise.units.contract import unit as unit
 from gatewise.units.contract import unit_facts as unit_facts
+from gatewise.units.contract import unit_from as unit_from
 from gatewise.units.contract import vector_norm as vector_norm

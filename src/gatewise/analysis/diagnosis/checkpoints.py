@@ -1,6 +1,5 @@
 """The checkpoints of a training run that a diagnosis compares."""
 
-import copy
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from gatewise.analysis.checkpoint_weights import fill
 from gatewise.analysis.diagnosis.words import thinned
 from gatewise.errors import ArgumentError
+from gatewise.graph import copied
 
 MOST = 8  # checkpoints that are used: more do not fit next to each other on a page
 NOW = "now"
@@ -56,8 +56,8 @@ def find_checkpoints(model: nn.Module, checkpoints: object) -> Checkpoints:
     """
     different: list[tuple[str, Any]] = []
     # Two copies take turns, so that each checkpoint is loaded and compared only once.
-    before = copy.deepcopy(model)
-    current = copy.deepcopy(model)
+    before = copied(model)
+    current = copied(model)
     for number, checkpoint in enumerate(_listed(checkpoints), 1):
         fill("diagnose", current, checkpoint, number)
         if not different or not _same(before, current):

@@ -1,5 +1,6 @@
 """Ask all questions of one model, and collect the answers and the advice."""
 
+import copy
 import platform
 import time
 import traceback
@@ -22,6 +23,7 @@ from gatewise.analysis.diagnosis.layer_rows import layer_rows
 from gatewise.analysis.diagnosis.question import REASONS, Finding, Question
 from gatewise.analysis.diagnosis.questions import QUESTIONS
 from gatewise.analysis.record import AnalysisResult, plain_values
+from gatewise.devices import find_device
 from gatewise.errors import (
     ArgumentError,
     Limitation,
@@ -193,6 +195,7 @@ def diagnose(
     memory: int = 2 * GIB,
     seconds: float = 15.0,
     checkpoints: Iterable[Checkpoint] | None = None,
+    device: str | None = None,
     real: bool = True,
     about: str = "",
     preprocessing: str = "",
@@ -223,6 +226,8 @@ def diagnose(
         checkpoints: Earlier weights of this model, the earliest first: state dicts, models, or
             safetensors files. ``flips`` and ``film`` compare each with the next, and the last
             with the model as it is.
+        device: Where to compute: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``. A
+            copy of the model is analysed there. By default the device of the model.
         real: Whether the inputs are data. With ``False``, for random numbers, the questions that
             need data are not asked.
         about: A description of the inputs, for the page.
@@ -247,6 +252,8 @@ def diagnose(
     '1 activation layer: 1 relu.'
     """
     check_readable(model)
+    if device is not None:
+        model = copy.deepcopy(model).to(find_device(device))
     asked = _asked(questions)
     _check_limits(examples, memory, seconds)
     started = time.monotonic()

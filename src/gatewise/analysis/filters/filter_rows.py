@@ -1,6 +1,7 @@
 """The filters of a model's layers, as rows."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
+from gatewise.graph import untouched
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -54,7 +56,10 @@ def find_filters(
             got=where,
             allowed="a pattern of layer names, or a function of the name",
         )
-    weights = _weights(model, CONVOLUTIONS) or _weights(model, (nn.Linear,))
+    # A weight that is computed may change buffers, as in spectral norm.
+    is_shapeless = any(map(is_lazy, model.parameters()))
+    with nullcontext() if is_shapeless else untouched(model):
+        weights = _weights(model, CONVOLUTIONS) or _weights(model, (nn.Linear,))
     if not weights:
         raise NotApplicableError(
             Limitation.NO_FILTERS,

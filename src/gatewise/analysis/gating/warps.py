@@ -53,7 +53,7 @@ def corner_crops(share: float = 0.875) -> dict[str, Tensor]:
     Args:
         share: The height and width of a crop, as a share of those of the image.
     """
-    if not 0 < share < 1:
+    if not isinstance(share, int | float) or not 0 < share < 1:
         raise ArgumentError(
             "corner_crops: share must be a part of the side", got=share, allowed="0 < share < 1"
         )

@@ -1,6 +1,5 @@
 """How each gate of a deep gated network depends on each weight that sets gates."""
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
+from gatewise.graph import copied
 from gatewise.layers import Convolve, Dense, Flatten, Gate, GlobalAverage, Step, path_steps
 
 # Layers of weights, each with the steps without weights before it.
@@ -56,7 +56,7 @@ def gate_layers(name: str, model: nn.Module, x: Tensor) -> list[GateLayer]:
             got=type(model).__name__,
             allowed="DeepGatedNetwork, DeepGatedConvNetwork",
         )
-    model64: Any = copy.deepcopy(model).double()
+    model64: Any = copied(model).double()
     weights = [weight.detach() for weight in model64.gate_parameters()]
     if not weights:
         raise ArgumentError(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gatewise.analysis.record import PlottedResult
 from gatewise.errors import ArgumentError
+from gatewise.stats import check_number
 
 ROUNDINGS = 64  # of the largest entry, by which a computed covariance may be asymmetric
 
@@ -146,7 +147,14 @@ def _check(
     w: Tensor, mean: Tensor, covariance: Tensor, kappa_x: float, kappa_y: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the tensors in float64, if they fit together."""
-    size = len(w) if isinstance(w, Tensor) and w.dim() == 1 else -1
+    for name, tensor in (("w", w), ("mean", mean), ("covariance", covariance)):
+        if not isinstance(tensor, Tensor):
+            raise ArgumentError(
+                f"neutralisation: {name} is not a tensor", got=type(tensor).__name__
+            )
+    check_number(kappa_x, "neutralisation: kappa_x", above=0)
+    check_number(kappa_y, "neutralisation: kappa_y", above=0)
+    size = len(w) if w.dim() == 1 else -1
     if size < 1 or mean.shape != (size,) or covariance.shape != (size, size):
         raise ArgumentError(
             "neutralisation: the shapes do not fit together",

@@ -10,7 +10,7 @@ from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import (
     DataFolder,
     DataOptions,
-    DryRun,
+    Device,
     Epochs,
     Json,
     RecipeChanges,
@@ -18,7 +18,7 @@ from gatewise.cli.options import (
     toml_table,
 )
 from gatewise.cli.output import print_error, print_json, print_note
-from gatewise.errors import ArgumentError, FileError, HeldError
+from gatewise.errors import ArgumentError, FileError, HeldError, LostProcessError
 
 if TYPE_CHECKING:
     from gatewise.studies import RunOptions, Study, StudyResult
@@ -55,14 +55,37 @@ Data = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(
-        help="Number of seeds. An exact paired test can be significant with 10 seeds, but not "
-        "with 5."
-    ),
+    typer.Option(help="Number of seeds of the final runs. Default: 10. Few seeds show little."),
 ]
 RecipeName = Annotated[
     str | None,
     typer.Option("--recipe", metavar="NAME|FILE.toml", help="The training recipe. Default: adam."),
+]
+TuneMode = Annotated[
+    str | None,
+    typer.Option(
+        "--tune",
+        metavar="MODE",
+        help="How the learning rate of each unit is chosen: `quick` (the default, 15 runs for each "
+        "unit and network), `full` (22 runs, and more to confirm differences) or `none` (the "
+        "recipe's rate for all units; the order can differ at other rates).",
+    ),
+]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DIFFERENCE",
+        help="Units that differ by less than this are called equivalent, for example 0.005 for "
+        "half a percentage point of accuracy. Default: no unit is called equivalent.",
+    ),
+]
+StudyDryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Only check the configuration, count the runs and estimate their time from three "
+        "training steps of each unit. Nothing is trained or written.",
+    ),
 ]
 Match = Annotated[
     str | None,
@@ -79,8 +102,24 @@ On = Annotated[
     str,
     typer.Option(
         metavar="PLACE",
-        help="Where to run: `local` (processes of this computer), `here` (this process), `ray`, "
-        "or `ray://HOST:PORT`.",
+        help="Where to run: `local` (processes of this computer), `here` (this process), `ray` "
+        "(a Ray cluster of this computer, or the one in RAY_ADDRESS), `ray:HOST:PORT` (a cluster "
+        "that this computer is part of) or `ray://HOST:PORT` (Ray's client protocol).",
+    ),
+]
+GpusPerCell = Annotated[
+    float,
+    typer.Option(
+        "--gpus-per-cell",
+        help="Graphics processors that each run has for itself; 0.5 if two runs share one.",
+    ),
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N",
+        help="This is one of N commands that run the same study in the same folder, on one "
+        "computer or many, for example of a Slurm array. Each runs what no other has claimed.",
     ),
 ]
 Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]
@@ -105,21 +144,29 @@ def compare(
     epochs: Epochs = None,
     changes: RecipeChanges = None,
     match: Match = None,
+    tune: TuneMode = None,
+    margin: Margin = None,
     on: On = "local",
     workers: Workers = 0,
     threads: Threads = 0,
+    device: Device = "cpu",
+    gpus_per_cell: GpusPerCell = 0.0,
+    shard: Shard = None,
     tries: Tries = 3,
     retry_failed: RetryFailed = False,
     data_folder: DataFolder = None,
-    dry_run: DryRun = False,
+    dry_run: StudyDryRun = False,
     show_status: ShowStatus = False,
     json: Json = False,
 ) -> None:
     """Train networks with different activation functions, and test which ones differ.
 
     All units get the same batches, augmentation and initial weights, for each of several seeds. The
+    learning rate of each unit is chosen on held-out training data, from the same rates for all. The
     result is a table of the differences from the baseline, with confidence intervals and cost, and
     a page `report.html`.
+
+    Before training, the number of runs is printed, and after the first runs the time left.
 
     The study is a TOML file or is given by options. If interrupted, rerun the same command to
     resume. After a change of the study, only new runs are computed. The exit code is 1 if runs
@@ -135,6 +182,8 @@ def compare(
         "backbones": backbones.split(",") if backbones else None,
         "seeds": seeds,
         "match": match,
+        "tune": tune,
+        "margin": margin,
     }
     table = {key: value for key, value in flags.items() if value is not None}
     if data or data_options:
@@ -147,12 +196,15 @@ def compare(
         on=on,
         workers=workers,
         threads=threads,
+        device=device,
+        gpus_per_cell=gpus_per_cell,
+        shard=shard,
         tries=tries,
         retry_failed=retry_failed,
         data_folder=data_folder,
     )
     if dry_run:
-        _check(chosen, out, options)
+        _check(chosen, out, options, json)
     else:
         _run(chosen, out, options, json)
 
@@ -200,13 +252,19 @@ def _units(text: str | None) -> list[Any] | None:
     return units
 
 
-def _check(study: "Study", out: Path, options: "RunOptions") -> None:
-    """Check a study and print how many runs it has."""
-    from gatewise.studies import StudyFolder, cells_of, make_groups
+def _check(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
+    """Check a study, and print how many runs it has and how long they take."""
+    from gatewise.cli.output import estimate_line, left_out_line, planned_line
+    from gatewise.studies import StudyFolder, rehearse
 
     StudyFolder(out).check(study.table.name)
-    cells = cells_of(make_groups(study, data_folder=options.data_folder), study.table.seeds)
-    print(f"Configuration OK: {len(cells)} runs planned.")
+    rehearsal = rehearse(study, options)
+    if json:
+        return print_json(rehearsal.to_dict())
+    print(f"Configuration OK: {planned_line(rehearsal.planned)}")
+    for left in rehearsal.left_out:
+        print(left_out_line(left.to_dict()))
+    print(estimate_line(rehearsal.estimate, "needed"))
 
 
 def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
@@ -220,11 +278,11 @@ def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
         tell=lambda: print_note("\nstopping and saving; press Ctrl-C again to stop at once")
     )
     try:
-        with watched() as watch:
+        with watched(json=json) as watch:
             result = run_study(study, out, options, watch=watch, stop=stop)
     except HeldError:
         raise  # another process uses the folder: invalid input, exit code 2
-    except FileError as problem:  # the disk failed: not invalid input
+    except (FileError, LostProcessError) as problem:  # the disk or a cluster: not invalid input
         print_error(str(problem))
         raise typer.Exit(CHECK_FAILED) from None
     if result is None:
@@ -237,12 +295,14 @@ def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
 
 def _report(result: "StudyResult", out: Path, json: bool) -> None:
     """Write the page, and print the result as text or JSON."""
-    from gatewise.cli.output import print_study
+    from gatewise.cli.output import left_out_line, print_study
 
     page = _page(result, out)
     if json:
         return print_json(result.to_dict())
     print_study(result)
+    for left in result.content.get("left_out", []):
+        print(left_out_line(left))
     print(f"records  {out / 'cells'}")
     print(f"report   {page}")
 
@@ -253,7 +313,7 @@ def _page(result: "StudyResult", out: Path) -> Path:
     from gatewise.report import comparison_page
 
     path = out / REPORT
-    text = comparison_page(result.to_dict())
+    text = comparison_page(result)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         write_text(path, text)
     return path

@@ -11,6 +11,7 @@ from gatewise.cli.options import (
     OTHER_DATA,
     DataFolder,
     DataRequest,
+    Device,
     Input,
     Json,
     KeptAnswers,
@@ -159,6 +160,7 @@ def diagnose(
     memory: Memory = 2.0,
     seconds: Seconds = 15.0,
     checkpoints: Checkpoints = None,
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Measure what the activations of a model do, and give advice.
@@ -231,6 +233,7 @@ def diagnose(
                 memory=int(memory * 2**30),
                 seconds=seconds,
                 checkpoints=files,
+                device=None if device == "cpu" else device,
                 real=inputs.real,
                 about=inputs.about,
                 preprocessing=inputs.preprocessing,

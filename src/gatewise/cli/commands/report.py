@@ -1,12 +1,16 @@
 """``gatewise report``: write the HTML page of a study or of a diagnosis."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewise.cli.output import check_target, print_note
 from gatewise.errors import ArgumentError, FileError
+from gatewise.words import plural
+
+if TYPE_CHECKING:
+    from gatewise.studies import StudyResult
 
 Source = Annotated[
     Path,
@@ -49,15 +53,22 @@ def report(source: Source, out: Out = None) -> None:
     default = source / "report.html" if study else source.with_suffix(".html")
     target = check_target(out or default, ENDINGS)
     write_comparison(result, target, study)
-    print_note(f"wrote {target}: {len(result['records'])} of {len(result['cells'])} runs")
+    if isinstance(result, dict):
+        records, cells, damaged = result["records"], result["cells"], result.get("damaged")
+    else:
+        records, cells, damaged = result.records, result.cells, result.damaged
+    print_note(f"wrote {target}: {len(records)} of {len(cells)} runs")
+    if damaged:
+        verb = "was" if len(damaged) == 1 else "were"
+        print_note(f"{plural(len(damaged), 'damaged record')} {verb} set aside: see the page")
 
 
-def _result(source: Path) -> tuple[dict[str, Any], Path | None]:
-    """Return the result as plain values, and the study's folder if it was read from there."""
+def _result(source: Path) -> "tuple[StudyResult | dict[str, Any], Path | None]":
+    """Return the result, and the study's folder if it was read from there."""
     if source.is_dir():
         from gatewise.studies import read_study
 
-        return read_study(source).to_dict(), source
+        return read_study(source), source
     content = _read_json(source)
     if not isinstance(content, dict) or not {"cells", "records"} <= content.keys():
         raise ArgumentError(

@@ -1,12 +1,13 @@
 """``gatewise reproduce``: run the experiment behind a figure or table of a paper."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
-from gatewise.cli.options import Json
+from gatewise.cli.options import Device, Json
 from gatewise.cli.output import print_error, print_json, print_note, print_rich, table
 from gatewise.errors import ArgumentError
 
@@ -40,6 +41,7 @@ def reproduce(
     scale: Scale = "cpu",
     seeds: Seeds = None,
     out: Out = Path("reproduced"),
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Run the experiment behind a figure or table, and compare the numbers with the paper.
@@ -58,7 +60,12 @@ def reproduce(
         raise ArgumentError(
             "reproduce: name an experiment", fix="gatewise reproduce --list lists all of them"
         )
+    from gatewise.train import DEVICE_VARIABLE, find_device
+
     experiment = find_experiment(name)
+    if device != "cpu":
+        # Experiments train in several ways and processes; each of them reads the variable.
+        os.environ[DEVICE_VARIABLE] = str(find_device(device))
     result = experiment.run(scale, seeds, out, tell=lambda piece: print_note(f"{name}: {piece}"))
     if json:
         print_json(result.to_dict())

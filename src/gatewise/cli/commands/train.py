@@ -12,6 +12,7 @@ from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import (
     DataFolder,
     DataOptions,
+    Device,
     DryRun,
     Epochs,
     Json,
@@ -105,6 +106,7 @@ def train(
     changes: RecipeChanges = None,
     options: NetworkOptions = None,
     data_options: DataOptions = None,
+    device: Device = "cpu",
     workers: Workers = 0,
     checkpoint_seconds: Seconds = 5.0,
     keep_weights: KeepEvery = 0,
@@ -127,6 +129,7 @@ def train(
         Pace,
         ProgressLine,
         check_run,
+        find_device,
         find_recipe,
         find_result,
         load_data,
@@ -144,6 +147,7 @@ def train(
         data_options=toml_table("--data-option", data_options),
     )
     check_run(config, out)
+    find_device(device)
     if dry_run:
         return print(f"Configuration is valid (sha256 {config.digest}). Nothing was run.")
     pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
@@ -160,6 +164,7 @@ def train(
             out,
             data=load_data(config, data_folder),
             watchers=watchers,
+            device=device,
             pace=pace,
             allow_inexact=allow_inexact,
         )

@@ -19,6 +19,7 @@ from gatewise.cli.options.model_reference import load_function as load_function
 from gatewise.cli.options.model_reference import load_model as load_model
 from gatewise.cli.options.shared_options import DataFolder as DataFolder
 from gatewise.cli.options.shared_options import DataOptions as DataOptions
+from gatewise.cli.options.shared_options import Device as Device
 from gatewise.cli.options.shared_options import DryRun as DryRun
 from gatewise.cli.options.shared_options import Epochs as Epochs
 from gatewise.cli.options.shared_options import Json as Json

@@ -19,6 +19,14 @@ DataOptions = Annotated[
     list[str] | None,
     typer.Option("--data-option", metavar="KEY=VALUE", help="An option of the data set."),
 ]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="cpu|cuda|cuda:N|mps|auto",
+        help="Where to compute. `auto` takes the accelerator of this computer, if it has one. "
+        "Tested on `cpu` only.",
+    ),
+]
 Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: that of the recipe.")]
 RecipeChanges = Annotated[
     list[str] | None,

@@ -50,7 +50,8 @@ def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: 
     whole = Split(images, rows[:, -1].contiguous())
     in_train = torch.arange(COUNT) < train
     test = shifted(whole.take(~in_train), shift_test)
-    return assemble("digits", whole.take(in_train), test, classes=10)
+    train_split = whole.take(in_train)
+    return assemble("digits", train_split, test, classes=10, test_shift=shift_test)
 
 
 def _table() -> list[list[int]]:

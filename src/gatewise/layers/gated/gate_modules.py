@@ -1,10 +1,10 @@
 """Gates that are constant, given by the caller, or set by the response of another layer."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.errors import ArgumentError
-from gatewise.units import check_input, check_number, sigmoid, to_compute_dtype
+from gatewise.units import LeafModule, check_input, check_number, sigmoid, to_compute_dtype
 
 
 def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
@@ -75,7 +75,7 @@ def straight_through_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Ten
     return hard_gate(q) + (soft - soft.detach())
 
 
-class ConstantGate(nn.Module):
+class ConstantGate(LeafModule):
     """The same gate for every unit and input.
 
     With the default 1 a gated network is a deep linear network.
@@ -103,14 +103,14 @@ class ConstantGate(nn.Module):
         return f"{self.value}"
 
 
-class GivenGate(nn.Module):
+class GivenGate(LeafModule):
     """A gate whose values the caller passes, copied from a trained network for example."""
 
     def forward(self, source: Tensor) -> Tensor:
         return check_input("GivenGate", source)
 
 
-class SoftGate(nn.Module):
+class SoftGate(LeafModule):
     """Module form of :func:`soft_gate`.
 
     Args:
@@ -132,7 +132,7 @@ class SoftGate(nn.Module):
         return f"beta={self.beta}, eps={self.eps}"
 
 
-class HardGate(nn.Module):
+class HardGate(LeafModule):
     """Module form of :func:`hard_gate`."""
 
     learns = False

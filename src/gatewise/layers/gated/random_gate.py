@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.errors import ArgumentError
 from gatewise.units import (
     Device,
+    LeafModule,
     allocating,
     check_count,
     check_generator,
@@ -20,7 +21,7 @@ from gatewise.units import (
 _INTEGERS = (torch.int64, torch.int32)
 
 
-class RandomGate(nn.Module):
+class RandomGate(LeafModule):
     r"""Fixed random gates: one coin per training example and unit, tossed when the layer is made.
 
     .. math:: G_s(i) \sim \mathrm{Bernoulli}(\mu), \qquad s = 0, \ldots, n - 1

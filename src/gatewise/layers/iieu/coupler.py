@@ -10,6 +10,7 @@ from gatewise.errors import ArgumentError
 from gatewise.units import (
     Device,
     DType,
+    LeafModule,
     allocating,
     cast_like_input,
     check_choice,
@@ -36,7 +37,7 @@ EPS = 1e-8  # added to lengths
 SPREAD_EPS = 1e-6  # added to the inner standard deviation
 
 
-class Coupler(nn.Module):
+class Coupler(LeafModule):
     r"""Mix two maps of ``C`` channels by weights that both set together, in place of an addition.
 
     .. math:: y = a_u u + a_v v, \qquad (a_u, a_v) = \mathrm{softmax}(\mathrm{LN}(z W_2^\top)),

@@ -12,6 +12,7 @@ from gatewise.layers.any_size import at_any_size, far_from
 from gatewise.layers.iieu.batch_norm import check_norm, check_values, scale_and_offset
 from gatewise.units import (
     IIEUB,
+    LeafModule,
     Producer,
     Terms,
     check_input,
@@ -23,7 +24,7 @@ from gatewise.units import (
 Self = TypeVar("Self", bound="IIEULayer")
 
 
-class IIEULayer(nn.Module):
+class IIEULayer(LeafModule):
     """The base of :class:`ConvIIEU` and :class:`LinearIIEU`, which document the arguments."""
 
     # The attribute that holds the layer, which is the first part of its names in state_dict.

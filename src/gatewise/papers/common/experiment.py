@@ -77,7 +77,7 @@ class Run:
     def training(self, cell: str) -> Path:
         """Return a folder for the training of one cell, so that the training resumes too."""
         key = self._study.key(cell, TRAINING, self._depends_on)
-        return self._study.path / TRAINING / key
+        return self._study.folder.path / TRAINING / key
 
     def cell(self, name: str, work: Callable[[], Any]) -> Any:
         """Return what ``work`` returns, in plain values; from the record if there is one.

@@ -1,6 +1,6 @@
 """One chart model, one layout, two renderers: SVG in pages and matplotlib for image files."""
 
-from gatewise.report.charts.forest_layout import COLOUR_OF as COLOUR_OF
+from gatewise.report.charts.forest_layout import colour_of as colour_of
 from gatewise.report.charts.label_places import HIGH as HIGH
 from gatewise.report.charts.label_places import LETTER as LETTER
 from gatewise.report.charts.label_places import LINE as LINE

@@ -9,9 +9,26 @@ from gatewise.report.charts.records import Forest, Interval
 from gatewise.report.charts.scales import Scale, Tick, grid, scale
 from gatewise.words import MINUS, p_value, signed
 
-COLOUR_OF = {"better": "up", "worse": "down"}
 LANES = (0, -150, 150)  # neighbouring dots are moved up and down, so that equal ones do not hide
 MIDDLE = FIELD // 2
+
+
+def colour_of(interval: tuple[float, float], *, higher_is_better: bool = True) -> str:
+    """Return the colour of a difference: the one place where it is decided.
+
+    Args:
+        interval: Its two ends; NaN if there is no interval.
+        higher_is_better: Whether a positive difference is the better one.
+
+    Returns:
+        ``up`` or ``down`` if zero is outside the interval, else ``flat``.
+    """
+    low, high = interval
+    if low > 0 and high > 0:
+        return "up" if higher_is_better else "down"
+    if low < 0 and high < 0:
+        return "down" if higher_is_better else "up"
+    return "flat"
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,7 @@ def lay_out_forest(forest: Forest) -> ForestLayout:
     for row in forest.rows:
         values += [row.value, row.low, row.high, *row.dots]
     x = Scale(*forest.range, FIELD) if forest.range else scale(values, FIELD, margin=0.05)
-    rows = tuple(_row(row, x, forest.decimals) for row in forest.rows)
+    rows = tuple(_row(row, x, forest) for row in forest.rows)
     return ForestLayout(forest, x, tuple(_signed_ticks(x)), rows)
 
 
@@ -54,12 +71,14 @@ def _signed_ticks(x: Scale) -> Iterator[Tick]:
         yield Tick(tick.value, tick.at, f"{sign}{tick.label}")
 
 
-def _row(row: Interval, x: Scale, decimals: int) -> Row:
+def _row(row: Interval, x: Scale, forest: Forest) -> Row:
     """One interval: the bar, the dots of single seeds, and the numbers in text."""
+    decimals = forest.decimals
     figures = signed(row.value, decimals)
     bar = ""
     if math.isfinite(row.low) and math.isfinite(row.high):
-        figures += f" [{signed(row.low, decimals)}, {signed(row.high, decimals)}]"
+        low, high = (signed(end, decimals, exact_zero=True) for end in (row.low, row.high))
+        figures += f" [{low}, {high}]"
         bar = f"M{x(row.low):g} {MIDDLE}H{x(row.high):g}"
     dots = []
     for place, value in enumerate(row.dots):
@@ -70,7 +89,7 @@ def _row(row: Interval, x: Scale, decimals: int) -> Row:
     point = f"M{x(row.value):g} {MIDDLE}h0" if x.has(row.value) else ""
     return Row(
         interval=row,
-        colour=COLOUR_OF.get(row.verdict, "flat"),
+        colour=colour_of((row.low, row.high), higher_is_better=forest.higher_is_better),
         dots=tuple(dots),
         bar=bar,
         point=Shape(point, f"{row.name}: {figures}"),

@@ -15,7 +15,7 @@ from gatewise.report.charts.palette import COLOURS
 
 Point = tuple[float, float]
 Kind = Literal["line", "dots", "rings", "bars", "steps"]
-Look = Literal["", "up", "down", "mute", "name"]
+Look = Literal["", "up", "down", "mute", "name", "warn"]
 KINDS = ("line", "dots", "rings", "bars", "steps")
 DASHES = 4  # the number of line styles: solid, dashed, dotted, dash-dotted
 SAFE_LINK = re.compile(r"#[\w-]+|(?!/|\.)[\w-]+(\.[\w-]+)*(/[\w-]+(\.[\w-]+)*)*/?", re.ASCII)
@@ -132,7 +132,7 @@ class Interval:
         low: The lower end of the interval; NaN if there is no interval.
         high: The upper end of the interval; NaN if there is no interval.
         dots: The single differences that ``value`` is the mean of.
-        verdict: ``better`` and ``worse`` are coloured, anything else is grey.
+        verdict: The verdict in words. The ends of the interval alone decide the colour.
         p: The p-value, if there is one.
         dot_notes: The tooltip of each dot, or nothing for its number.
     """
@@ -157,8 +157,11 @@ class Forest:
         label: What is measured, and in which unit.
         rows: One interval per row.
         p_label: The heading of the column of p-values.
-        decimals: Digits after the decimal point.
+        decimals: Digits after the decimal point. An end of an interval that is not zero gets
+            more if it needs them.
         range: Ends of the axis. None takes them from the rows.
+        level: What the intervals are, as the heading of their column.
+        higher_is_better: Whether a positive difference is the better one.
     """
 
     title: str
@@ -168,6 +171,8 @@ class Forest:
     p_label: str = "p"
     decimals: int = 2
     range: tuple[float, float] | None = None
+    level: str = "95 %"
+    higher_is_better: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,12 +255,14 @@ class Table:
         rows: One cell for each column. A string is a cell without value, link and look.
         caption: What the table shows.
         align: ``l`` or ``r`` for each column. Empty aligns all columns left.
+        csv_only: How many of the last columns are only in a copy as CSV.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     caption: str = ""
     align: str = ""
+    csv_only: int = 0
 
     def __post_init__(self) -> None:
         """Check that rows and alignment fit the columns."""

@@ -105,13 +105,14 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 def log_ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Return round numbers between two positive numbers on a logarithmic axis.
 
-    Powers of ten; 2 and 5 times those if the range is short; linear ticks if it is very short.
+    Powers of ten; 2 and 5 times those if that gives no more than twice as many as asked for;
+    linear ticks if the range is very short.
     """
     decades = math.log10(high / low)
     if decades < 0.7:
         return [value for value in ticks(low, high, about) if value > 0]
     every = math.ceil(decades / (1.5 * about))
-    factors = (1, 2, 5) if decades < 2.5 else (1,)
+    factors = (1, 2, 5) if decades < about / 2 else (1,)
     values = []
     for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         if power % every == 0:

@@ -1,6 +1,7 @@
 """Diagnoses of single runs on the page of a comparison: those that are in the folder of a run."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 from gatewise.errors import FileError
 from gatewise.files import confine
 from gatewise.report.charts import SAFE_LINK, Cell
-from gatewise.report.comparison.findings import Findings, Run
+from gatewise.report.comparison.findings import Findings
 from gatewise.report.sheet import Folded, Text
+from gatewise.studies import PlannedRun
 
 RECORD, PAGE = "diagnosis.json", "index.html"
 LARGEST = 20_000_000  # bytes of a record that is read
@@ -22,6 +24,9 @@ def read_diagnoses(study: Path, keys: list[str]) -> dict[str, Mapping[str, Any]]
     """
     diagnoses: dict[str, Mapping[str, Any]] = {}
     for key in keys:
+        # Most runs have none. A look costs little, and a path is checked before it is read.
+        if not os.path.lexists(study / "cells" / key / RECORD):
+            continue
         try:
             path = confine(study, f"cells/{key}/{RECORD}")
             if not path.is_file() or path.stat().st_size > LARGEST:
@@ -61,7 +66,7 @@ def _advice(record: Mapping[str, Any]) -> list[str]:
     return texts or ["No problems found."]
 
 
-def _link(run: Run, folder: str | None) -> list[Text]:
+def _link(run: PlannedRun, folder: str | None) -> list[Text]:
     """A link to the page of a diagnosis; nothing if the path is not safe."""
     if folder is None:
         return []

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gatewise.report.charts import Cell, Words
-from gatewise.report.comparison.answer import COST_WORDS
 from gatewise.report.comparison.findings import COSTS, Block, Findings
+from gatewise.report.comparison.limits import MOST_BLOCKS
 from gatewise.report.comparison.runs import environments
+from gatewise.studies import COST_WORDS
+from gatewise.words import joined
 
 ALIKE = 0.02  # costs within this fraction of the baseline's count as equal
 IDENTITY = ("model_sha256", "plan_sha256", "drawn")  # hashes that tell a reader nothing
@@ -20,8 +22,9 @@ EQUAL_WORDS = {
     "recipe.batch": "batches and their order",
     "recipe.augment": "augmentation",
     "recipe.optimiser.name": "optimiser",
-    "recipe.optimiser.lr": "learning rate (one for all units, not tuned for each)",
+    "recipe.optimiser.lr": "learning rate",
 }
+MOST_NAMES = 24  # units that a line names
 UNKNOWN = "not known: the runs were recorded from other training loops"
 
 
@@ -61,7 +64,9 @@ def _equal(different: Mapping[str, str]) -> str:
 
 def _costs(findings: Findings, cost: str) -> str:
     """The ratios to the baseline that are not one, block by block if the blocks differ."""
-    by_block = {block.name: _unequal_costs(findings, block, cost) for block in findings.blocks}
+    by_block = {}
+    for block in findings.blocks[:MOST_BLOCKS]:
+        by_block[block.name] = _unequal_costs(findings, block, cost)
     if len(set(by_block.values())) == 1:
         return next(iter(by_block.values()))
     return "; ".join(f"on {name} {words}" for name, words in by_block.items())
@@ -80,7 +85,7 @@ def _unequal_costs(findings: Findings, block: Block, cost: str) -> str:
     if not unequal:
         return f"all within {100 * ALIKE:g} % of {findings.baseline}’s"
     unequal.sort(key=lambda unit: -known[unit])
-    words = ", ".join(f"{unit} {known[unit]:.2f}×" for unit in unequal)
+    words = joined([f"{unit} {known[unit]:.2f}×" for unit in unequal], most=MOST_NAMES)
     if len(unequal) < len(known):
         words += f", the others within {100 * ALIKE:g} %"
     return words
@@ -88,7 +93,7 @@ def _unequal_costs(findings: Findings, block: Block, cost: str) -> str:
 
 def _networks(findings: Findings) -> Iterator[tuple[str, str]]:
     """Options of the network that are not the baseline's, for example widths at equal cost."""
-    for block in findings.blocks:
+    for block in findings.blocks[:MOST_BLOCKS]:
         base = config_of(block, findings.baseline).get("model_options") or {}
         changed = []
         for unit in block.runs:
@@ -98,7 +103,10 @@ def _networks(findings: Findings) -> Iterator[tuple[str, str]]:
             if words:
                 changed.append(f"{unit} has {words}")
         if changed:
-            yield block.name, f"{findings.baseline} has {_options(base)}; {'; '.join(changed)}"
+            names = "; ".join(changed[:MOST_NAMES])
+            hidden = len(changed) - MOST_NAMES
+            more = f"; and {hidden:,} more units" if hidden > 0 else ""
+            yield block.name, f"{findings.baseline} has {_options(base)}; {names}{more}"
 
 
 def _options(options: Mapping[str, Any]) -> str:
@@ -121,7 +129,7 @@ def unequal_keys(findings: Findings) -> dict[str, str]:
             for key in sorted(base.keys() | config.keys()):
                 if key.split(".")[0] not in OF_THE_UNIT and base.get(key) != config.get(key):
                     keys.setdefault(key, []).append(f"{unit}{where} {_short(config.get(key))}")
-    return {key: ", ".join(units) for key, units in keys.items()}
+    return {key: joined(units, most=MOST_NAMES) for key, units in keys.items()}
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,24 +1,45 @@
 """The figures of a comparison: paired differences, differences against cost, learning curves."""
 
 import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from gatewise.report.charts import COLOUR_OF, Chart, Forest, Interval, Mark, Panels, Series
-from gatewise.report.comparison.answer import COST_WORDS, decimals
-from gatewise.report.comparison.findings import Block, Findings, Metric, Run
-from gatewise.stats import Difference
+from gatewise.report.charts import Chart, Forest, Interval, Mark, Panels, Series, colour_of
+from gatewise.report.comparison.findings import Block, Findings
+from gatewise.report.comparison.limits import (
+    MOST_BLOCKS,
+    MOST_DOTS,
+    MOST_PANELS,
+    MOST_POINTS,
+    MOST_UNITS,
+    both_ends,
+    shown_words,
+    spread_out,
+)
+from gatewise.stats import Difference, PooledDifference, mean, standard_deviation
+from gatewise.studies import (
+    COST_WORDS,
+    PlannedRun,
+    beaten_by,
+    best_first,
+    level_words,
+    pooled_rows,
+    verdict_words,
+)
 from gatewise.words import signed
 
 HOW_TO_READ = (
     "Each dot is one seed: the unit minus the baseline{alike}. "
-    "Each bar is the 95 % confidence interval of the mean. "
-    "A coloured bar is a significant difference, corrected for the number of comparisons. "
-    "The bars are not corrected, so a grey bar can miss zero without a significant difference."
+    "Each bar is the confidence interval of the mean, corrected for the number of comparisons. "
+    "A bar that does not touch zero is coloured: green is better than the baseline, red is worse. "
+    "p-values are corrected in the same way."
+)
+TUNED = (
+    " The bars include the learning rates next to the chosen ones, so they are not centred on the "
+    "mean."
 )
 ALIKE = ", trained on the same batches from the same shared initial weights"
 NARROW = 1.05  # costs within this factor of each other are not worth an axis
-COST_GROUPS = {"better": "up", "worse": "down", "no difference shown": "flat"}
+COST_GROUPS = {"up": "better", "down": "worse", "flat": "undecided or equivalent"}
 CurvePoint = tuple[float, float, float]  # epoch, mean, standard deviation
 
 
@@ -26,76 +47,163 @@ def how_to_read(findings: Findings) -> str:
     """Return what dots, bars and colours mean.
 
     Whether other training loops used the same batches and initial weights is not known.
+
+    Args:
+        findings: The comparison.
     """
-    return HOW_TO_READ.format(alike="" if findings.origin == "recorder" else ALIKE)
+    words = HOW_TO_READ.format(alike=ALIKE if findings.origin in ("", "gw.compare") else "")
+    if findings.result.tuned:
+        words += TUNED
+    return words + shown_words(MOST_BLOCKS, len(findings.blocks), "blocks")
 
 
 def forests(findings: Findings) -> Iterator[Forest]:
-    """Yield one forest plot per block, all on one scale, so that they can be compared."""
-    blocks = [block for block in findings.blocks if block.compared]
+    """Yield one forest plot per block, all on one scale, so that they can be compared.
+
+    Args:
+        findings: The comparison.
+    """
+    drawn: list[tuple[Block, list[Interval]]] = []
+    for block in findings.blocks[:MOST_BLOCKS]:
+        rows = _rows(findings, block)
+        if rows:
+            drawn.append((block, rows))
     edges = [0.0]
-    for block in blocks:
-        for difference in block.compared:
-            edges += difference.interval
-            edges += block.differences(difference.name).values()
+    for _, rows in drawn:
+        for row in rows:
+            edges += [row.value, row.low, row.high, *row.dots]
     edges = [edge for edge in edges if math.isfinite(edge)]
     room = 0.05 * (max(edges) - min(edges)) or 1.0
-    for block in blocks:
+    for block, rows in drawn:
         yield Forest(
             block.name,
-            _seed_words(block),
+            _forest_words(block, len(rows)),
             difference_label(findings),
-            _rows(findings, block),
-            p_label="p (Holm)",
-            decimals=decimals(findings),
+            rows,
+            decimals=findings.display.digits,
             range=(min(edges) - room, max(edges) + room),
+            level=_percent(block.compared[0].confidence),
+            higher_is_better=findings.display.higher_is_better,
         )
 
 
+def pooled_forests(findings: Findings) -> Iterator[Forest]:
+    """Yield the mean over these blocks, and over blocks like these if there are five.
+
+    Args:
+        findings: The comparison.
+    """
+    rows = pooled_rows(findings.result)
+    if not rows:
+        return
+    count = max(row.blocks for row in rows)
+    these = []
+    new = []
+    for row in rows:
+        these.append((row, row.interval, row.verdict, row.p_corrected))
+        if row.new_blocks is not None:
+            new.append((row, row.new_blocks, row.verdict_new_blocks or "", None))
+    about = "All blocks count the same. It says nothing about other networks or data sets."
+    yield _pooled_forest(findings, f"Mean over these {count} blocks", about, these)
+    if new:
+        about = f"The {count} blocks count as a sample of networks and data sets."
+        yield _pooled_forest(findings, "Mean over blocks like these", about, new)
+
+
+PooledRow = tuple[PooledDifference, tuple[float, float], str, float | None]
+
+
+def _pooled_forest(findings: Findings, title: str, about: str, rows: Sequence[PooledRow]) -> Forest:
+    """A forest plot of means over blocks."""
+    sign = -1 if findings.display.higher_is_better else 1
+    ordered = sorted(rows, key=lambda row: sign * row[0].difference)
+    shown = both_ends(ordered, MOST_UNITS)
+    intervals = []
+    for row, ends, verdict, p in shown:
+        low, high = _shown(findings, ends)
+        value = findings.display.factor * row.difference
+        known = p if math.isfinite(low) else None
+        intervals.append(Interval(row.name, value, low, high, verdict=verdict, p=known))
+    return Forest(
+        title,
+        about + shown_words(len(shown), len(rows), "units"),
+        difference_label(findings),
+        intervals,
+        decimals=findings.display.digits,
+        level=_percent(rows[0][0].confidence),
+        higher_is_better=findings.display.higher_is_better,
+    )
+
+
+def _percent(confidence: float) -> str:
+    """A level: ``99.3 %``."""
+    share = 100 * confidence
+    return f"{share:.1f} %" if share % 1 > 1e-9 and share < 99.95 else f"{share:.4g} %"
+
+
 def difference_label(findings: Findings) -> str:
-    """Return ``test accuracy minus relu, points``."""
-    unit = ", points" if findings.metric.factor != 1 else ""
-    return f"{findings.metric.name} minus {findings.baseline}{unit}"
+    """Return ``test accuracy minus relu, points``.
+
+    Args:
+        findings: The comparison.
+    """
+    unit = ", points" if findings.display.in_points else ""
+    return f"{findings.display.name} minus {findings.baseline}{unit}"
 
 
-def _seed_words(block: Block) -> str:
-    """How many seeds the units of a block have."""
+def _forest_words(block: Block, rows: int) -> str:
+    """How many seeds the units of a block have, and what the bars are."""
     counts = sorted({difference.n for difference in block.compared})
-    if len(counts) == 1:
-        return f"{counts[0]} seeds per unit"
-    return f"{counts[0]} to {counts[-1]} seeds per unit"
+    few, many = counts[0], counts[-1]
+    seeds = f"{few} seeds per unit" if few == many else f"{few} to {many} seeds per unit"
+    words = f"{seeds}. Bars: {level_words(block.comparison)}." if block.comparison else f"{seeds}."
+    seeds_shown = min(many, MOST_DOTS)
+    words += shown_words(seeds_shown, many, "dots per unit")
+    return words + shown_words(rows, len(block.compared), "units (the best and the worst)")
 
 
 def _rows(findings: Findings, block: Block) -> list[Interval]:
     """One row per unit, the best first."""
-    best_first = -1 if findings.metric.higher_is_better else 1
+    if block.comparison is None:
+        return []
+    digits = findings.display.digits
     rows = []
-    for difference in sorted(block.compared, key=lambda each: best_first * each.difference):
-        low, high = difference.interval
-        gaps = block.differences(difference.name)
-        digits = decimals(findings)
+    for difference in both_ends(best_first(block.comparison), MOST_UNITS):
+        low, high = _shown(findings, difference.interval)
+        gaps = spread_out(list(block.differences(difference.name).items()), MOST_DOTS)
         rows.append(
             Interval(
                 difference.name,
-                difference.difference,
+                findings.display.factor * difference.difference,
                 low,
                 high,
-                dots=list(gaps.values()),
-                verdict=difference.verdict,
-                p=difference.p_corrected,
-                dot_notes=[f"seed {seed}: {signed(gap, digits)}" for seed, gap in gaps.items()],
+                dots=[gap for _, gap in gaps],
+                verdict=verdict_words(findings.result, difference),
+                p=difference.p_corrected if math.isfinite(low) else None,
+                dot_notes=[f"seed {seed}: {signed(gap, digits)}" for seed, gap in gaps],
             )
         )
     return rows
 
 
+def _shown(findings: Findings, ends: tuple[float, float]) -> tuple[float, float]:
+    """The ends of an interval in the unit of display."""
+    factor = findings.display.factor
+    return factor * ends[0], factor * ends[1]
+
+
 def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
-    """Yield the difference against each cost; for a cost that hardly differs, a few words."""
+    """Yield the difference against each cost; for a cost that hardly differs, a few words.
+
+    Args:
+        findings: The comparison.
+        block: One of its blocks.
+    """
     for cost in ("seconds", "flops", "parameters") if block.compared else ():
         ratios: dict[str, float] = {}
         for difference in block.compared:
             ratio = block.ratio(difference.name, cost)
-            if math.isfinite(ratio):
+            if math.isfinite(ratio) and math.isfinite(difference.difference):
                 ratios[difference.name] = ratio
         known = [1.0, *ratios.values()]
         widest = max(known) / min(known)
@@ -108,25 +216,31 @@ def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
 
 
 def _cost_chart(findings: Findings, block: Block, cost: str, ratios: Mapping[str, float]) -> Chart:
-    """The difference of each unit against its cost, coloured by its verdict."""
+    """The difference of each unit against its cost, coloured by its interval."""
     baseline = findings.baseline
     placed = [difference for difference in block.compared if difference.name in ratios]
+    placed = spread_out(placed, MOST_UNITS)
     note = f"{baseline}: the baseline"
     series = [Series(baseline, [(1.0, 0.0)], kind="dots", colour="base", notes=[note])]
-    for name, colour in COST_GROUPS.items():
-        members = [each for each in placed if COLOUR_OF.get(each.verdict, "flat") == colour]
+    for colour, name in COST_GROUPS.items():
+        members = [each for each in placed if _colour(findings, each) == colour]
         if members:
             series.append(_cost_series(findings, name, colour, members, ratios))
-    marks = [Mark(each.name, ratios[each.name], each.difference) for each in placed]
-    best = ", ".join(front(block, ratios))
+    factor = findings.display.factor
+    marks = [Mark(each.name, ratios[each.name], factor * each.difference) for each in placed]
     return Chart(
         f"Against {COST_WORDS[cost]}",
-        f"No cheaper unit is better, with intervals that do not overlap, than: {best}.",
+        _front_words(findings, block, ratios) + shown_words(len(placed), len(ratios), "units"),
         f"{COST_WORDS[cost]}, relative to {baseline}",
         difference_label(findings),
         series,
         marks=[*marks, Mark(baseline, 1.0, 0.0)],
     )
+
+
+def _colour(findings: Findings, difference: Difference) -> str:
+    """The colour of a unit."""
+    return colour_of(difference.interval, higher_is_better=findings.display.higher_is_better)
 
 
 def _cost_series(
@@ -136,56 +250,50 @@ def _cost_series(
     members: Sequence[Difference],
     ratios: Mapping[str, float],
 ) -> Series:
-    """The units with one verdict: difference and interval at their cost."""
+    """The units of one colour: difference and interval at their cost."""
     points = []
     notes = []
     for member in members:
         ratio = ratios[member.name]
-        size = signed(member.difference, decimals(findings))
-        points.append((ratio, member.difference))
+        size = findings.display.difference(member.difference)
+        points.append((ratio, findings.display.factor * member.difference))
         notes.append(f"{member.name}: {size} at {ratio:.2f}×")
-    band = [member.interval for member in members]
+    band = [_shown(findings, member.interval) for member in members]
     return Series(name, points, band=band, kind="dots", colour=colour, notes=notes)
 
 
-def front(block: Block, ratios: Mapping[str, float]) -> list[str]:
-    """Return the units that no unit of the same or a lower cost beats.
-
-    One unit beats another if its whole interval is better.
-
-    Args:
-        block: The block, whose baseline counts as a unit with cost 1 and difference 0.
-        ratios: The cost of each unit relative to the baseline.
-    """
-    sign = 1 if block.metric.higher_is_better else -1
-    spans = {block.baseline: (1.0, 0.0, 0.0)}
-    for difference in block.compared:
-        if difference.name in ratios and math.isfinite(difference.interval[0]):
-            low, high = sorted(sign * edge for edge in difference.interval)
-            spans[difference.name] = (ratios[difference.name], low, high)
-
-    def is_beaten(cost: float, high: float) -> bool:
-        """Whether a unit of at most this cost is better with its whole interval."""
-        return any(other <= cost and low > high for other, low, _ in spans.values())
-
-    return [unit for unit, (cost, _, high) in spans.items() if not is_beaten(cost, high)]
+def _front_words(findings: Findings, block: Block, ratios: Mapping[str, float]) -> str:
+    """The units that no unit of the same or a lower cost is shown to beat."""
+    costs = {block.baseline: 1.0, **ratios}
+    beaten = beaten_by(findings.result, block.place, costs)
+    if beaten is None:
+        return "There are too many units to test each against each."
+    best = [unit for unit, by in beaten.items() if not by]
+    return (
+        f"Not shown to be beaten by a unit of the same or a lower cost: {', '.join(best)} "
+        "(each pair tested, corrected for all pairs)."
+    )
 
 
-def curve_panels(block: Block, metric: Metric, words: str) -> Panels | None:
+def curve_panels(block: Block, metric: str, factor: float, words: str) -> Panels | None:
     """Return a small chart per unit, with the baseline behind it; None without curves.
 
     Args:
         block: The runs.
         metric: What the curves show.
+        factor: What a recorded value is multiplied with.
         words: The metric in words.
     """
-    curves = {unit: mean_curve(runs, metric) for unit, runs in block.runs.items()}
+    seeds = max(len(runs) for runs in block.runs.values())
+    names = [unit for unit in block.runs if unit != block.baseline]
+    kept = [block.baseline, *spread_out(names, MOST_PANELS)]
+    curves = {unit: mean_curve(block.runs[unit], metric, factor) for unit in kept}
     if not any(len(points) > 1 for points in curves.values()):
         return None
     edges = []
     for points in curves.values():
-        for _, mean, spread in points:
-            edges += [mean - spread, mean + spread]
+        for _, middle, spread in points:
+            edges += [middle - spread, middle + spread]
     room = 0.04 * (max(edges) - min(edges)) or 1.0
     behind = _curve_series(block.baseline, curves[block.baseline], "light")
     charts = []
@@ -207,29 +315,36 @@ def curve_panels(block: Block, metric: Metric, words: str) -> Panels | None:
     about = (
         f"{words} by epoch. Line: mean over seeds. Area: one standard deviation to each side. "
         f"Grey: {block.baseline}."
+        f"{shown_words(len(kept) - 1, len(names), 'units')}"
+        f"{shown_words(min(seeds, MOST_DOTS), seeds, 'seeds per unit')}"
     )
     return Panels(block.name, about, charts)
 
 
-def mean_curve(runs: Sequence[Run], metric: Metric) -> list[CurvePoint]:
-    """Return mean and standard deviation at the epochs that all finished runs have."""
+def mean_curve(runs: Sequence[PlannedRun], metric: str, factor: float) -> list[CurvePoint]:
+    """Return mean and standard deviation at the epochs that all finished runs have.
+
+    Args:
+        runs: Of one unit.
+        metric: Its name in the curves.
+        factor: What a recorded value is multiplied with.
+    """
     values: dict[float, list[float]] = {}
-    finished = [run for run in runs if run.status == "finished"]
+    finished = spread_out([run for run in runs if run.status == "finished"], MOST_DOTS)
     for run in finished:
         for entry in run.record.get("curve") or ():
-            value = metric.of(entry)
-            if math.isfinite(value):
-                values.setdefault(float(entry["epoch"]), []).append(value)
+            value = entry.get(metric)
+            if isinstance(value, int | float) and math.isfinite(value):
+                values.setdefault(float(entry["epoch"]), []).append(factor * value)
+    common = [epoch for epoch, column in sorted(values.items()) if len(column) == len(finished)]
     points = []
-    for epoch, column in sorted(values.items()):
-        if len(column) == len(finished):
-            spread = statistics.stdev(column) if len(column) > 1 else 0.0
-            points.append((epoch, statistics.fmean(column), spread))
+    for epoch in spread_out(common, MOST_POINTS):
+        points.append((epoch, mean(values[epoch]), standard_deviation(values[epoch])))
     return points
 
 
 def _curve_series(name: str, points: Sequence[CurvePoint], colour: str) -> Series:
     """A mean curve with one standard deviation to each side."""
-    line = [(epoch, mean) for epoch, mean, _ in points]
-    band = [(mean - spread, mean + spread) for _, mean, spread in points]
+    line = [(epoch, middle) for epoch, middle, _ in points]
+    band = [(middle - spread, middle + spread) for _, middle, spread in points]
     return Series(name, line, band, colour=colour)

@@ -1,82 +1,24 @@
-"""The result of a study by block and unit, with the statistics over its runs.
+"""The result of a study as the page shows it: block by block, in the unit of display.
 
-A block is one network on one data set with one recipe. Units are compared within a block, and
-nothing is averaged over blocks.
+A block is one network on one data set with one recipe. Units are compared within a block. Nothing
+is computed here that the terminal and the JSON do not use too: see :mod:`gatewise.studies`.
 """
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.stats import Comparison, Difference, Ranking, compare_paired, rank
+from gatewise.stats import Comparison, Difference
+from gatewise.studies import Display, PlannedRun, StudyResult, block_names
+from gatewise.train import metric_mode
 
+PARTS = ("backbone", "data", "recipe")
 COSTS = ("parameters", "flops", "saved_bytes", "seconds")
-POINTS = {"test_accuracy": 100.0}  # metrics that are fractions are shown in percentage points
-LOWER_IS_BETTER = ("test_loss",)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One planned run of the study, and its record if it was run.
-
-    Args:
-        key: The name of the run's folder.
-        unit: The unit, with its options.
-        block: The network, the data set and the recipe.
-        seed: The seed.
-        config: The configuration of the run.
-        record: What the run wrote; empty if it was not run.
-    """
-
-    key: str
-    unit: str
-    block: tuple[str, ...]
-    seed: int
-    config: Mapping[str, Any]
-    record: Mapping[str, Any]
-
-    @property
-    def status(self) -> str:
-        """``finished``, ``diverged``, ``failed`` or ``not run``."""
-        return str(self.record.get("status", "not run"))
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What is compared.
-
-    Args:
-        key: Its name in the records.
-        factor: What a recorded value is multiplied with before it is shown.
-        higher_is_better: Whether larger values are better.
-    """
-
-    key: str
-    factor: float
-    higher_is_better: bool
-
-    @property
-    def name(self) -> str:
-        """The name in words: ``test accuracy``."""
-        return self.key.replace("_", " ")
-
-    @property
-    def label(self) -> str:
-        """The name with its unit."""
-        return f"{self.name}, points" if self.factor != 1 else self.name
-
-    def raw(self, scores: Mapping[str, Any] | None) -> float:
-        """Return the value in a record of scores; NaN if it has none."""
-        value = (scores or {}).get(self.key)
-        return float(value) if isinstance(value, int | float) else math.nan
-
-    def of(self, scores: Mapping[str, Any] | None) -> float:
-        """Return the value as it is shown."""
-        return self.factor * self.raw(scores)
+Place = tuple[str, str, str]  # backbone, data set, recipe
 
 
 @dataclass(frozen=True)
@@ -85,80 +27,65 @@ class Block:
 
     Args:
         name: The name of the block on the page.
-        runs: The runs of each unit, the baseline first.
-        baseline: The unit that the others are compared with.
-        metric: What is compared.
+        place: The network, the data set and the recipe.
+        result: Of the whole study.
     """
 
     name: str
-    runs: Mapping[str, Sequence[Run]]
-    baseline: str
-    metric: Metric
+    place: Place
+    result: StudyResult
+
+    @property
+    def baseline(self) -> str:
+        """The unit that the others are compared with."""
+        return self.result.baseline
 
     @cached_property
-    def values(self) -> dict[str, dict[int, float]]:
-        """Unit to {seed: value} of the runs that finished with a finite value.
-
-        Units without such a run are left out.
-        """
-        values: dict[str, dict[int, float]] = {}
-        for unit, runs in self.runs.items():
-            for run in runs:
-                value = self.metric.raw(run.record.get("metrics"))
-                if run.status == "finished" and math.isfinite(value):
-                    values.setdefault(unit, {})[run.seed] = value
-        return values
+    def runs(self) -> Mapping[str, Sequence[PlannedRun]]:
+        """The final runs of each unit, the baseline first."""
+        final: dict[str, list[PlannedRun]] = {}
+        for unit, runs in self.result.by_block[self.place].items():
+            final[unit] = [run for run in runs if run.role == "final"]
+        return final
 
     @cached_property
     def means(self) -> dict[str, float]:
-        """Unit to the mean of its values."""
-        return {unit: statistics.fmean(values.values()) for unit, values in self.values.items()}
+        """Unit to the mean of its results, as recorded, over the runs that did not diverge."""
+        means: dict[str, float] = {}
+        for unit, results in self.result.values(self.place).items():
+            finite = [value for value in results.values() if math.isfinite(value)]
+            if finite:
+                means[unit] = statistics.fmean(finite)
+        return means
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """Every unit that shares a seed with the baseline; None if there is no such unit."""
-        base = self.values.get(self.baseline, {})
-        kept = {unit: values for unit, values in self.values.items() if base.keys() & values.keys()}
-        if len(kept) < 2:
-            return None
-        higher = self.metric.higher_is_better
-        return in_points(
-            compare_paired(kept, self.baseline, higher_is_better=higher), self.metric.factor
-        )
+        """Every unit against the baseline, in the unit of the records; None if not known."""
+        return self.result.compare_block(self.place)
 
     @property
     def compared(self) -> tuple[Difference, ...]:
         """The units of the comparison without the baseline; empty if nothing was compared."""
         return self.comparison.differences if self.comparison else ()
 
-    def verdict(self, unit: str) -> str:
-        """Return the verdict on a unit; empty if it was not compared."""
-        for difference in self.compared:
-            if difference.name == unit:
-                return difference.verdict
-        return ""
-
-    def with_verdict(self, verdict: str) -> list[Difference]:
-        """Return the units with this verdict."""
-        return [difference for difference in self.compared if difference.verdict == verdict]
-
     def differences(self, unit: str) -> dict[int, float]:
-        """Return the unit's value minus the baseline's, as shown, by seed."""
-        base = self.values[self.baseline]
+        """Return the unit's result minus the baseline's by seed, in the unit of display.
+
+        Seeds of which one run diverged or is missing are left out.
+        """
+        results = self.result.values(self.place)
+        base = results[self.baseline]
         differences: dict[int, float] = {}
-        for seed, value in self.values[unit].items():
-            if seed in base:
-                differences[seed] = self.metric.factor * (value - base[seed])
+        for seed, value in results.get(unit, {}).items():
+            gap = value - base.get(seed, math.nan)
+            if math.isfinite(gap):
+                differences[seed] = self.result.display.factor * gap
         return differences
 
     def cost(self, unit: str, what: str) -> float:
-        """Return the mean of a cost over the finished runs; NaN if no run has it."""
-        numbers = []
-        for run in self.runs[unit]:
-            value = run.record.get(what)
-            if run.status == "finished" and isinstance(value, int | float):
-                numbers.append(float(value))
-        return statistics.fmean(numbers) if numbers else math.nan
+        """Return the mean of a cost over the finished runs; NaN if it is not known."""
+        value = self.result.block_costs[self.place][unit][what]
+        return math.nan if value is None else float(value)
 
     def ratio(self, unit: str, what: str) -> float:
         """Return the unit's cost over the baseline's; NaN if one is not known."""
@@ -171,73 +98,54 @@ class Findings:
     """The whole study.
 
     Args:
-        title: The title, if the study has one.
-        baseline: The unit that the others are compared with.
-        metric: What is compared.
-        study: The study file as plain values.
-        version: The version of gatewise that ran it.
+        result: Its records and comparisons.
         blocks: One per network, data set and recipe.
-        runs: All planned runs.
-        origin: ``gw.compare`` or ``recorder`` if no study file started the runs.
-        tuned: The learning rate chosen for each unit and block, if rates were tuned.
     """
 
-    title: str
-    baseline: str
-    metric: Metric
-    study: Mapping[str, Any]
-    version: str
+    result: StudyResult
     blocks: Sequence[Block]
-    runs: Sequence[Run]
-    origin: str = ""
-    tuned: Sequence[Mapping[str, Any]] = ()
 
     @property
-    def units(self) -> list[str]:
-        """Every unit, the baseline first."""
-        return list(dict.fromkeys([self.baseline, *(run.unit for run in self.runs)]))
+    def title(self) -> str:
+        """The title, if the study has one."""
+        return str(self.result.content.get("title") or self.study.get("title") or "")
+
+    @property
+    def baseline(self) -> str:
+        """The unit that the others are compared with."""
+        return self.result.baseline
+
+    @property
+    def display(self) -> Display:
+        """How the metric is shown."""
+        return self.result.display
+
+    @property
+    def study(self) -> Mapping[str, Any]:
+        """The study file as plain values."""
+        return self.result.content["study"]
+
+    @property
+    def runs(self) -> Sequence[PlannedRun]:
+        """All planned runs."""
+        return self.result.runs
+
+    @property
+    def origin(self) -> str:
+        """``gw.compare``, ``recorder`` or another name, if no study file started the runs."""
+        return str(self.result.content.get("origin") or "")
 
     @cached_property
-    def ranking(self) -> Ranking | None:
-        """Ranks over the blocks of the units that have results in all of them.
-
-        None for fewer than two blocks or two units.
-        """
-        common = self.units
-        for block in self.blocks:
-            common = [unit for unit in common if unit in block.means]
-        if len(self.blocks) < 2 or len(common) < 2:
-            return None
-        means = []
-        for block in self.blocks:
-            means.append({unit: block.means[unit] for unit in common})
-        return rank(means, higher_is_better=self.metric.higher_is_better)
+    def units(self) -> list[str]:
+        """Every unit, the baseline first."""
+        return list(dict.fromkeys([self.baseline, *self.result.units]))
 
 
-def in_points(comparison: Comparison, factor: float) -> Comparison:
-    """Return the comparison with every value times ``factor``. p-values stay as they are."""
-    differences = []
-    for difference in comparison.differences:
-        low, high = difference.interval
-        differences.append(
-            replace(
-                difference,
-                mean=factor * difference.mean,
-                spread=factor * difference.spread,
-                difference=factor * difference.difference,
-                interval=(factor * low, factor * high),
-            )
-        )
-    return replace(
-        comparison,
-        baseline_mean=factor * comparison.baseline_mean,
-        baseline_spread=factor * comparison.baseline_spread,
-        differences=tuple(differences),
-    )
+def read_findings(result: StudyResult | Mapping[str, Any]) -> Findings:
+    """Read the result of a study.
 
-
-def read_findings(result: Mapping[str, Any]) -> Findings:
-    """Read the plain result of a study.
+    Args:
+        result: What a study returned, or its plain values.
 
     Raises:
         ArgumentError: If ``result`` is not the result of a study.
@@ -254,68 +162,58 @@ def read_findings(result: Mapping[str, Any]) -> Findings:
         ) from problem
 
 
-def _read(result: Mapping[str, Any]) -> Findings:
+def _read(result: StudyResult | Mapping[str, Any]) -> Findings:
     """Read the result of a study without catching errors of its form."""
-    study = result["study"]
-    cells = result["cells"]
-    records = {record["key"]: record for record in result["records"]}
-    runs = [_run(cell, records.get(cell["key"], {})) for cell in cells]
-    if not runs:
+    if not isinstance(result, StudyResult):
+        result = _from_plain(result)
+    if not result.runs:
         raise ArgumentError("report: the study has no runs", got=0)
-    baseline = str(result["baseline"])
-    if baseline not in {run.unit for run in runs}:
-        raise ArgumentError("report: no run has the baseline", got=baseline)
-    key = str(result.get("metric") or "test_accuracy")
-    metric = Metric(key, POINTS.get(key, 1.0), key not in LOWER_IS_BETTER)
+    if result.baseline not in result.units:
+        raise ArgumentError("report: no run has the baseline", got=result.baseline)
+    metric_mode(result.metric, result.content.get("mode"))
     blocks = []
-    for place, name in _block_names(cells).items():
-        here = [run for run in runs if run.block == place]
-        blocks.append(_block(name, here, baseline, metric))
-    return Findings(
-        title=str(result.get("title") or study.get("title") or ""),
-        baseline=baseline,
-        metric=metric,
-        study=study,
-        version=str(result.get("gatewise") or ""),
-        blocks=blocks,
-        runs=runs,
-        origin=str(result.get("origin") or ""),
-        tuned=list(result.get("tuned") or ()),
-    )
+    for place, name in block_names(result).items():
+        blocks.append(Block(name, place, result))
+    return Findings(result, blocks)
 
 
-def _block_names(cells: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], str]:
-    """The name of each block: those of its three parts that are not the same for all blocks."""
-    varied = []
-    for part in ("backbone", "data", "recipe"):
-        if len({cell[part] for cell in cells}) > 1:
-            varied.append(part)
-    names: dict[tuple[str, ...], str] = {}
-    for cell in cells:
-        names[_place(cell)] = " · ".join(str(cell[part]) for part in varied or ["backbone"])
-    return names
+def _from_plain(result: Mapping[str, Any]) -> StudyResult:
+    """The result from its plain values; what was computed before is computed again."""
+    records = tuple(result["records"])
+    damaged = tuple(result.get("damaged") or ())
+    tuning = result.get("tuning") or {}
+    _check_tables("study", [result["study"]])
+    _check_tables("tuning", [tuning])
+    _check_tables("records", records, str, "key", "status")
+    _check_tables("damaged", damaged, str, "key", "problem")
+    _check_tables("left_out", result.get("left_out") or ())
+    _check_tables("groups", result.get("groups") or (), str, "unit", *PARTS)
+    for name in ("grids", "groups"):
+        _check_tables(f"tuning.{name}", tuning.get(name) or (), str, *PARTS)
+    tuned = [*(tuning.get("groups") or ()), *(result.get("tuned") or ())]
+    _check_tables("tuned", tuned, str, "unit", *PARTS)
+    for group in tuned:
+        _check_tables("tried", group["tried"], int | float, "lr")
+    for record in records:
+        _check_tables("metrics", [record.get("metrics") or {}])
+        _check_tables("curve", record.get("curve") or (), int | float, "epoch")
+        _check_tables("environment", [record.get("environment") or {}])
+    for cell in result["cells"]:
+        config = cell.get("config") or {}
+        _check_tables("config", [config])
+        for name in ("recipe", "model_options"):
+            _check_tables(f"config.{name}", [config.get(name) or {}])
+    content = {**result, "records": None, "baseline": str(result["baseline"])}
+    return StudyResult(str(result.get("folder") or ""), content, records, damaged)
 
 
-def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
-    """The network, the data set and the recipe of a planned run."""
-    return str(cell["backbone"]), str(cell["data"]), str(cell["recipe"])
-
-
-def _run(cell: Mapping[str, Any], record: Mapping[str, Any]) -> Run:
-    """A planned run together with its record."""
-    return Run(
-        key=str(cell["key"]),
-        unit=str(cell["unit"]),
-        block=_place(cell),
-        seed=int(cell["seed"]),
-        config=cell.get("config") or {},
-        record=record,
-    )
-
-
-def _block(name: str, runs: Sequence[Run], baseline: str, metric: Metric) -> Block:
-    """Group the runs of one block by unit, the baseline first."""
-    by_unit: dict[str, list[Run]] = {baseline: []}
-    for run in runs:
-        by_unit.setdefault(run.unit, []).append(run)
-    return Block(name, by_unit, baseline, metric)
+def _check_tables(where: str, tables: Any, kind: Any = str, *names: str) -> None:
+    """Refuse what is not a list of tables that have values of one type under these names."""
+    if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
+        raise TypeError(f"{where} must be a list of tables, not {type(tables).__name__}")
+    for table in tables:
+        if not isinstance(table, Mapping):
+            raise TypeError(f"{where}: a table was expected, not {type(table).__name__}")
+        for name in names:
+            if not isinstance(table[name], kind):
+                raise TypeError(f"{where}: {name} cannot be {table[name]!r:.60}")

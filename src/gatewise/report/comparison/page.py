@@ -7,12 +7,15 @@ from typing import Any
 from gatewise.files import write_text
 from gatewise.report.charts import Chart, Panels, Table
 from gatewise.report.comparison import figures, runs, tables
-from gatewise.report.comparison.answer import answer_lines
+from gatewise.report.comparison.answer import answer_words, further_words
 from gatewise.report.comparison.diagnoses import diagnosis_items, read_diagnoses
 from gatewise.report.comparison.fairness import fairness_lines
-from gatewise.report.comparison.findings import Block, Findings, Metric, read_findings
+from gatewise.report.comparison.findings import Block, Findings, read_findings
+from gatewise.report.comparison.limits import MOST_BLOCKS, MOST_TABLES
+from gatewise.report.comparison.rate_figures import rate_items
 from gatewise.report.comparison.toml_format import toml_text
 from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
+from gatewise.studies import StudyResult
 from gatewise.words import plural
 
 AGAIN = (
@@ -28,11 +31,12 @@ AGAIN_WITHOUT_FILE = {
         "These runs were recorded from other training loops. "
         "To repeat them, run those loops again into another folder."
     ),
+    "table": "These runs were made elsewhere and read from a table, as follows.",
 }
 
 
 def comparison_page(
-    result: Mapping[str, Any],
+    result: StudyResult | Mapping[str, Any],
     *,
     folder: str | None = "",
     diagnoses: Mapping[str, Mapping[str, Any]] | None = None,
@@ -40,7 +44,7 @@ def comparison_page(
     """Return the page of a study as one HTML text that needs no other file and no network.
 
     Args:
-        result: The plain result of a study.
+        result: The result of a study, or its plain values.
         folder: The path from the page to the study's folder, for links to the runs: ``""`` if the
             page is in it, ``"study"`` if the page is next to it, None for no links.
         diagnoses: The plain records of diagnoses of some runs, by the key of the run.
@@ -49,12 +53,12 @@ def comparison_page(
 
 
 def write_comparison(
-    result: Mapping[str, Any], out: str | Path, study: str | Path | None = None
+    result: StudyResult | Mapping[str, Any], out: str | Path, study: str | Path | None = None
 ) -> Path:
     """Write the page of a study to a file.
 
     Args:
-        result: The plain result of a study.
+        result: The result of a study, or its plain values.
         out: The file to write.
         study: The folder of the runs. The page links to it if it is below the page's folder, and
             shows the diagnoses in it.
@@ -89,6 +93,7 @@ def comparison_sheet(
     """Return the page as a record. Arguments as for :func:`comparison_page`."""
     sections = [
         Section(f"Each unit against {findings.baseline}", list(_pairs(findings))),
+        Section("Over the learning rate", list(rate_items(findings))),
         Section("Costs", list(_costs(findings))),
         Section("Learning curves", list(_curves(findings))),
         Section("What was equal and what was not", list(_fairness(findings))),
@@ -100,7 +105,7 @@ def comparison_sheet(
     kept = [section for section in sections if section.items]
     units = len(findings.units)
     title = findings.title or f"{units} units: which differ from {findings.baseline}?"
-    return Sheet(title, _about(findings), answer_lines(findings), kept, kind="compare")
+    return Sheet(title, _about(findings), answer_words(findings), kept, kind="compare")
 
 
 def _about(findings: Findings) -> str:
@@ -111,7 +116,8 @@ def _about(findings: Findings) -> str:
         counts.append(plural(len({run.block[place] for run in findings.runs}), name))
     counts.append(plural(len({run.seed for run in findings.runs}), "seed"))
     done = f"{finished} of {len(findings.runs)} runs finished"
-    return f"{', '.join(counts)}: {done}. gatewise {findings.version}"
+    version = findings.result.content.get("gatewise") or ""
+    return f"{', '.join(counts)}: {done}. gatewise {version}"
 
 
 def _pairs(findings: Findings) -> Iterator[Any]:
@@ -122,11 +128,16 @@ def _pairs(findings: Findings) -> Iterator[Any]:
     else:
         yield Text(["No unit has finished a seed that the baseline has finished too."])
     yield from forests
+    pooled = list(figures.pooled_forests(findings))
+    if pooled:
+        yield Text(["Means over blocks hide what holds on one of them only."])
+        yield from pooled
+    yield Text(further_words(findings))
 
 
 def _costs(findings: Findings) -> Iterator[Any]:
     """Yield charts and a table of costs for each block."""
-    for block in findings.blocks:
+    for block in findings.blocks[:MOST_BLOCKS]:
         items = list(figures.cost_charts(findings, block))
         charts = [item for item in items if isinstance(item, Chart)]
         equal = [item for item in items if isinstance(item, str)]
@@ -140,46 +151,57 @@ def _costs(findings: Findings) -> Iterator[Any]:
 
 def _curves(findings: Findings) -> Iterator[Any]:
     """Yield learning curves of the metric, and those of the training loss folded."""
-    yield from _curve_panels(findings, findings.metric, findings.metric.label)
-    losses = _curve_panels(findings, Metric("train_loss", 1.0, False), "training loss")
+    display = findings.display
+    yield from _curve_panels(findings, display.metric, display.factor, display.label)
+    losses = _curve_panels(findings, "train_loss", 1.0, "training loss")
     if losses:
         yield Folded("Training loss", losses)
 
 
-def _curve_panels(findings: Findings, metric: Metric, words: str) -> list[Panels]:
+def _curve_panels(findings: Findings, metric: str, factor: float, words: str) -> list[Panels]:
     """The curves of one metric for each block that has curves."""
-    panels = [figures.curve_panels(block, metric, words) for block in findings.blocks]
-    return [panel for panel in panels if panel]
+    panels = []
+    for block in findings.blocks[:MOST_BLOCKS]:
+        panel = figures.curve_panels(block, metric, factor, words)
+        if panel:
+            panels.append(panel)
+    return panels
 
 
 def _fairness(findings: Findings) -> Iterator[Any]:
     """Yield what was equal for all units and what was not."""
     yield Text(fairness_lines(findings), points=True)
-    tuned = tables.tuned_table(findings)
-    if tuned:
-        yield tuned
+    left_out = tables.left_out_table(findings)
+    if left_out:
+        yield left_out
 
 
 def _numbers(findings: Findings) -> Iterator[Any]:
-    """Yield paired differences, ranks over blocks, and the seeds needed."""
+    """Yield paired differences, ranks over data sets, and the seeds needed."""
     yield from _tables(findings, tables.paired_table)
+    hidden = len(findings.blocks) - MOST_TABLES
+    if hidden > 0:
+        yield Text([f"{hidden:,} more blocks have no table here; the JSON has them."])
     ranks = tables.rank_table(findings)
     if ranks:
         yield Text([tables.rank_words(findings)])
         yield ranks
-    seeds = _tables(findings, tables.seeds_table)
+    seeds = _tables(findings, tables.undecided_table)
     if seeds:
-        yield Folded("Seeds needed to show a difference", seeds)
+        yield Folded("What would have been found, and the seeds needed", seeds)
 
 
 def _tables(findings: Findings, make: Callable[[Findings, Block], Table | None]) -> list[Table]:
     """The table of each block that has one."""
-    made = [make(findings, block) for block in findings.blocks]
-    return [table for table in made if table]
+    rows = [make(findings, block) for block in findings.blocks[:MOST_TABLES]]
+    return [table for table in rows if table]
 
 
 def _runs(findings: Findings, folder: str | None) -> Iterator[Any]:
     """Yield the failed runs, all runs, and the environment they ran in."""
+    damaged = runs.damaged_table(findings)
+    if damaged:
+        yield damaged
     failed = runs.failed_table(findings)
     if failed:
         yield failed
@@ -189,10 +211,23 @@ def _runs(findings: Findings, folder: str | None) -> Iterator[Any]:
         yield Folded("Environment", [environment])
 
 
+def _reading(study: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how a table of runs was read, if the runs come from one."""
+    columns = study.get("columns")
+    if isinstance(columns, Mapping):
+        names = ", ".join(f"{role} = {column}" for role, column in columns.items())
+        yield f"Source: {study.get('source')}. Columns: {names}."
+    for note in study.get("notes") or ():
+        yield str(note)
+
+
 def _again(findings: Findings) -> Iterator[Any]:
     """Yield how to repeat the study."""
     if findings.origin:
-        yield Text([AGAIN_WITHOUT_FILE[findings.origin]])
+        again = AGAIN_WITHOUT_FILE.get(findings.origin, AGAIN_WITHOUT_FILE["recorder"])
+        yield Text([again])
+        for line in _reading(findings.study):
+            yield Text([line])
         return
     yield Text([AGAIN])
     yield Code("gatewise compare study.toml --out study")

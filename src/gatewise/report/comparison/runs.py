@@ -4,9 +4,10 @@ import math
 from collections import Counter
 
 from gatewise.report.charts import SAFE_LINK, Cell, Table
-from gatewise.report.comparison.answer import decimals
-from gatewise.report.comparison.findings import Findings, Run
-from gatewise.report.comparison.tables import cost_cell, count_cell, number_cell
+from gatewise.report.comparison.findings import Findings
+from gatewise.report.comparison.limits import MOST_ROWS, shown_words, spread_out
+from gatewise.report.comparison.tables import cost_cell, count_cell, number_cell, rate_cell
+from gatewise.studies import PlannedRun
 
 PARTS = ("backbone", "data", "recipe")
 
@@ -23,38 +24,57 @@ def runs_table(findings: Findings, folder: str | None) -> Table:
         if len({run.block[place] for run in findings.runs}) > 1:
             varied.append(place)
     names = [PARTS[place] for place in varied]
-    columns = ["unit", *names, "seed", "status", findings.metric.label, "seconds", "folder"]
+    display = findings.display
+    columns = ["unit", *names, "rate", "role", "seed", "status", display.label, "seconds", "folder"]
     rows = []
-    for run in findings.runs:
-        value = findings.metric.of(run.record.get("metrics"))
+    shown = spread_out(findings.runs, MOST_ROWS)
+    for run in shown:
+        value = run.value(display.metric)
         seconds = run.record.get("seconds")
         known = isinstance(seconds, int | float)
         rows.append(
             [
                 run.unit,
                 *(run.block[place] for place in varied),
+                rate_cell(run.lr),
+                run.role,
                 count_cell(run.seed),
                 _status(run),
-                number_cell(value, decimals(findings)),
+                number_cell(math.nan if value is None else display.factor * value, display.digits),
                 cost_cell(float(seconds) if known else math.nan, "seconds"),
                 _link(run, folder),
             ]
         )
-    return Table(columns, rows, "", "l" + "l" * len(varied) + "rlrrl")
+    about = shown_words(len(shown), len(findings.runs), "runs").strip()
+    return Table(columns, rows, about, "l" + "l" * len(varied) + "rlrlrrl")
 
 
 def failed_table(findings: Findings) -> Table | None:
     """Return the runs that did not finish, with the reason; None if there are none."""
     rows = []
     for run in findings.runs:
-        if run.status not in ("finished", "not run"):
+        if run.status not in ("finished", "not run", "damaged"):
             where = " · ".join(run.block)
             reason = str(run.record.get("reason") or "not recorded")
             rows.append([run.unit, where, count_cell(run.seed), _status(run), reason])
     if not rows:
         return None
     columns = ["unit", "where", "seed", "status", "reason"]
-    return Table(columns, rows, "Runs that did not finish", "llrll")
+    about = f"Runs that did not finish{shown_words(min(len(rows), MOST_ROWS), len(rows), 'runs')}"
+    return Table(columns, rows[:MOST_ROWS], about, "llrll")
+
+
+def damaged_table(findings: Findings) -> Table | None:
+    """Return the records that cannot be read, with the problem; None if there are none.
+
+    Args:
+        findings: The comparison.
+    """
+    rows = []
+    for entry in findings.result.damaged[:MOST_ROWS]:
+        rows.append([str(entry["key"]), str(entry["problem"])])
+    about = "Damaged records, which were set aside"
+    return Table(["run", "problem"], rows, about, "ll") if rows else None
 
 
 def environment_table(findings: Findings) -> Table | None:
@@ -83,12 +103,12 @@ def _values(values: Counter[str]) -> str | Cell:
     return Cell(shown, look="down")
 
 
-def _status(run: Run) -> Cell:
+def _status(run: PlannedRun) -> Cell:
     """The status of a run, coloured if it did not finish."""
     return Cell(run.status, look="" if run.status == "finished" else "down")
 
 
-def _link(run: Run, folder: str | None) -> str | Cell:
+def _link(run: PlannedRun, folder: str | None) -> str | Cell:
     """The key of a run, with a link to its folder if the page knows the path."""
     if folder is None or not run.record:
         return run.key

@@ -207,6 +207,7 @@
   // ---- tables as text
 
   const rowsOf = (table) => [...table.tHead.rows, ...table.tBodies[0].rows].map((row) => [...row.cells]);
+  const shownRows = (table) => rowsOf(table).map((row) => row.filter((cell) => !cell.hidden)); // hidden columns are for CSV
   const textOf = (cell) => cell.textContent.trim().replace(/\s+/g, " ");
   const ascii = (text) => text.replaceAll("\u2212", "-");
   const isNumber = (text) => text !== "" && Number.isFinite(Number(text));
@@ -222,16 +223,16 @@
 
   function markdown(table) {
     const line = (cells) => `| ${cells.join(" | ")} |`;
-    const [head, ...body] = rowsOf(table).map((row) => row.map((cell) => textOf(cell).replace(/[\\|*[\]<>`]/g, "\\$&")));
-    const rule = rowsOf(table)[0].map((cell) => (cell.classList.contains("n") ? "---:" : "---"));
+    const [head, ...body] = shownRows(table).map((row) => row.map((cell) => textOf(cell).replace(/[\\|*[\]<>`]/g, "\\$&")));
+    const rule = shownRows(table)[0].map((cell) => (cell.classList.contains("n") ? "---:" : "---"));
     return [line(head), line(rule), ...body.map(line)].join("\n") + "\n";
   }
 
   const TEX = { "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", $: "\\$", "&": "\\&", "#": "\\#", "%": "\\%", _: "\\_", "^": "\\^{}", "~": "\\~{}", "<": "\\textless{}", ">": "\\textgreater{}", "\u2212": "$-$", "\u00d7": "$\\times$", "\u00b1": "$\\pm$" };
   function latex(table) {
     const cell = (each) => textOf(each).replace(/[\\{}$&#%_^~<>\u2212\u00d7\u00b1]/g, (letter) => TEX[letter]);
-    const lines = rowsOf(table).map((row) => `  ${row.map(cell).join(" & ")} \\\\`);
-    const columns = rowsOf(table)[0].map((each) => (each.classList.contains("n") ? "r" : "l")).join("");
+    const lines = shownRows(table).map((row) => `  ${row.map(cell).join(" & ")} \\\\`);
+    const columns = shownRows(table)[0].map((each) => (each.classList.contains("n") ? "r" : "l")).join("");
     return ["% needs \\usepackage{booktabs}", `\\begin{tabular}{${columns}}`, "  \\toprule", lines[0], "  \\midrule", ...lines.slice(1), "  \\bottomrule", "\\end{tabular}", ""].join("\n");
   }
 

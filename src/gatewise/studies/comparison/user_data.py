@@ -1,207 +1,204 @@
-"""The examples of a user as a data set: tensors, a data loader, or any indexable data set."""
+"""The data of a user: training, validation and test sets in any form that torch can batch."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from gatewise.data import DataSet, Split, content_digest, load
+from gatewise.data import DataSet, load
 from gatewise.errors import ArgumentError
+from gatewise.files import digest
+from gatewise.studies.comparison.batch_forms import leaves
+from gatewise.studies.comparison.sources import ArraySource, LoaderSource, Source, loader_source
+from gatewise.train import HoldOut, Recipe
 
 NAME = "own"
-MOST_BYTES = 4 << 30  # all examples are held in memory
-BATCH = 256
+LARGER_BATCH = 256  # for evaluation of tensors in memory
 ALLOWED = (
-    "a data set of gatewise, its name, "
-    "or a pair (train, test) of loaders, data sets or (inputs, labels)"
+    "a data set of gatewise, its name, or a pair (train, test) of loaders, data sets, "
+    "(inputs, targets) or mappings of tensors"
 )
 
 
-def read_data(data: Any) -> tuple[DataSet, tuple[int, ...]]:
-    """Return the data set, and the shape of one input as the model reads it.
+@dataclass(frozen=True)
+class UserData:
+    """What a model of the user is trained on and tested on."""
 
-    What a loader does at random is done once: every epoch sees the same inputs in another order.
-    The augmentation of a recipe is drawn anew. Inputs are not normalised.
+    name: str
+    train: Source
+    test: Source
+    validation: Source | None
+    _folds: dict[str, tuple[Source, Source]] = field(default_factory=dict, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the content, where that is the same every time; else of its form."""
+        parts = [self.train.digest, self.test.digest]
+        if self.validation is not None:
+            parts.append(self.validation.digest)
+        return digest(" ".join(parts).encode())
+
+    @property
+    def unpaired(self) -> str:
+        """Why units do not see the same batches; empty if they do."""
+        return self.train.unpaired
+
+    @property
+    def not_tunable(self) -> str:
+        """Why no examples can be held out to choose learning rates; empty if they can."""
+        if self.validation is not None:
+            return ""
+        if not isinstance(self.train, ArraySource | LoaderSource):
+            return "the training data cannot be split, and no validation data were given"
+        if (self.train.examples or 0) < 10:
+            return "there are too few examples to hold some out"
+        return ""
+
+    def for_run(self, hold_out: HoldOut | None) -> tuple[Source, dict[str, Source]]:
+        """Return the training set and what is evaluated, by the name that metrics have.
+
+        Args:
+            hold_out: of a tuning run; the test set is then not evaluated.
+        """
+        if hold_out is None:
+            evaluated = {"test": self.test}
+            if self.validation is not None:
+                evaluated = {"val": self.validation, **evaluated}
+            return self.train, evaluated
+        if self.validation is not None:
+            return self.train, {"held": self.validation}
+        key = hold_out.model_dump_json()
+        if key not in self._folds:
+            parts = self.train.fold(hold_out)
+            if parts is None:
+                raise ArgumentError("data: no examples can be held out", got=self.not_tunable)
+            self._folds[key] = parts
+        train, held = self._folds[key]
+        return train, {"held": held}
+
+
+def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
+    """Return the data of the user.
 
     Args:
         data: as :func:`gatewise.compare` takes it.
+        recipe: whose batch size and augmentation tensors in memory get.
+        validation: further examples, which rates are chosen by.
     """
     if isinstance(data, str):
         data = load(data)
     if isinstance(data, DataSet):
-        return data, data.shape
-    if not isinstance(data, Sequence) or len(data) != 2:
-        raise ArgumentError("data: not understood", got=type(data).__name__, allowed=ALLOWED)
-    train_inputs, train_labels = _gather(data[0], "train")
-    test_inputs, test_labels = _gather(data[1], "test")
-    same_shape = train_inputs.shape[1:] == test_inputs.shape[1:]
-    if not same_shape or train_inputs.dtype != test_inputs.dtype:
-        raise ArgumentError(
-            "data: train and test inputs differ in shape or type",
-            got=f"{_form(train_inputs)} and {_form(test_inputs)}",
-            allowed="one form",
-        )
-    train = Split(_as_images(train_inputs), train_labels)
-    test = Split(_as_images(test_inputs), test_labels)
-    channels, height, width = train.images.shape[1:]
-    dataset = DataSet(
-        name=NAME,
-        train=train,
-        test=test,
-        classes=_classes(train_labels, test_labels),
-        shape=(channels, height, width),
-        mean=(0.0,) * channels,
-        std=(1.0,) * channels,
-        digest=content_digest((train.images, train_labels, test.images, test_labels)),
-    )
-    return dataset, tuple(train_inputs.shape[1:])
-
-
-def _gather(part: Any, name: str) -> tuple[Tensor, Tensor]:
-    """Return inputs (n, ...) and labels (n,), in memory."""
-    is_pair = isinstance(part, Sequence) and len(part) == 2
-    if is_pair and all(hasattr(values, "__array__") for values in part):
-        inputs = torch.as_tensor(part[0])
-        labels = torch.as_tensor(part[1])
+        augment = recipe.augmentation().with_normalise(data.mean, data.std)
+        parts = []
+        for split, size, shuffle in (
+            (data.train, recipe.batch, True),
+            (data.test, LARGER_BATCH, False),
+        ):
+            content = (split.images, split.labels)
+            parts.append(ArraySource(content, size, shuffle=shuffle, augment=augment))
+        train, test = parts
+        name = data.name
     else:
-        inputs, labels = _concatenate(_batches(part, name), name)
-    if not len(labels) or len(inputs) != len(labels) or labels.dim() != 1 or inputs.dim() < 2:
-        raise ArgumentError(
-            f"data: {name} needs inputs (n, ...) and as many labels (n,)",
-            got=f"{tuple(inputs.shape)} and {tuple(labels.shape)}",
-        )
-    inputs = _check_inputs(inputs.detach().cpu(), name)
-    return inputs, _check_labels(labels.detach().cpu(), name)
+        if not isinstance(data, Sequence) or isinstance(data, bytes) or len(data) != 2:
+            raise ArgumentError("data: not understood", got=type(data).__name__, allowed=ALLOWED)
+        train = _source(data[0], "train", recipe)
+        test = _source(data[1], "test", recipe)
+        name = NAME
+    held = None if validation is None else _source(validation, "validation", recipe)
+    return UserData(name, train, test, held)
 
 
-def _batches(part: Any, name: str) -> Iterable[Any]:
-    """Return batches of a loader or of an indexable data set."""
-    if isinstance(part, DataLoader):
-        return _in_order(part)
+def _source(part: Any, name: str, recipe: Recipe) -> Source:
+    """Return the source of one part of the data."""
+    train = name == "train"
+    content = _tensors(part)
+    if content is not None:
+        content = _check_content(content, name)
+        augment = None
+        if isinstance(content, tuple) and content[0].dim() == 4:
+            is_bytes = content[0].dtype == torch.uint8
+            if is_bytes or (recipe.augment and content[0].is_floating_point()):
+                augment = recipe.augmentation()
+        size = recipe.batch if train else LARGER_BATCH
+        return ArraySource(content, size, shuffle=train, augment=augment)
+    if isinstance(part, Dataset) and not isinstance(part, IterableDataset):
+        return loader_source(DataLoader(part, recipe.batch, shuffle=train), name)
     indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
-    if indexable and not isinstance(part, Tensor | Sequence):
-        return DataLoader(part, batch_size=BATCH)
+    if indexable and not isinstance(part, Sequence | Mapping | Tensor | DataLoader):
+        return loader_source(DataLoader(part, recipe.batch, shuffle=train), name)
+    is_batches = isinstance(part, list | tuple) and part and _is_batch(part[0])
+    if is_batches or (hasattr(part, "__iter__") and not _is_plain(part)):
+        return loader_source(list(part) if is_batches else part, name)
     raise ArgumentError(f"data: {name} is not understood", got=type(part).__name__, allowed=ALLOWED)
 
 
-def _in_order(loader: DataLoader) -> DataLoader:
-    """Return a loader without shuffling.
-
-    Training shuffles the examples itself, and the digest needs one order.
-    """
-    sampler = loader.sampler
-    if type(sampler) is not RandomSampler or sampler.replacement:
-        return loader
-    if len(sampler) != len(sampler.data_source):
-        return loader  # it draws a part of the examples
-    return DataLoader(
-        loader.dataset,
-        batch_size=BATCH,
-        collate_fn=loader.collate_fn,
-        num_workers=loader.num_workers,
-    )
-
-
-def _concatenate(batches: Iterable[Any], name: str) -> tuple[Tensor, Tensor]:
-    """Return the inputs and labels of all batches."""
-    inputs: list[Tensor] = []
-    labels: list[Tensor] = []
-    size = 0
-    for batch in batches:
-        is_pair = isinstance(batch, Sequence) and len(batch) == 2
-        if not is_pair or not all(isinstance(values, Tensor) for values in batch):
-            raise ArgumentError(
-                f"data: a batch of {name} is not a pair of inputs and labels",
-                got=type(batch).__name__,
-                allowed="a pair",
-            )
-        inputs.append(batch[0])
-        labels.append(batch[1])
-        size += batch[0].nbytes
-        if size > MOST_BYTES:
-            raise ArgumentError(
-                f"data: {name} does not fit into memory",
-                got=f"more than {MOST_BYTES >> 30} GiB",
-                fix="give fewer examples, or train in your own loop and record it: "
-                "gw.LightningRecorder",
-            )
-    if not inputs:
-        raise ArgumentError(f"data: {name} is empty", got="no batch", allowed="one or more")
-    return torch.cat(inputs), torch.cat(labels)
+def _tensors(part: Any) -> Any:
+    """Return a tuple or mapping of tensors or arrays as tensors; None if it is something else."""
+    if isinstance(part, Mapping) and type(part).__name__ != "DatasetDict":
+        if part and all(_is_array(value) for value in part.values()):
+            return {str(key): torch.as_tensor(value).detach().cpu() for key, value in part.items()}
+        return None
+    if isinstance(part, tuple | list) and len(part) >= 2 and all(_is_array(v) for v in part):
+        return tuple(torch.as_tensor(value).detach().cpu() for value in part)
+    if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], Mapping | tuple | list):
+        inputs = _tensors(part[0])
+        if inputs is not None and _is_array(part[1]):
+            return (inputs, torch.as_tensor(part[1]).detach().cpu())
+    if isinstance(part, Tensor):
+        return part.detach().cpu()
+    return None
 
 
-def _check_inputs(inputs: Tensor, name: str) -> Tensor:
-    """Return finite inputs as float32, or bytes as they are."""
-    if inputs.dtype == torch.uint8:
-        return inputs
-    if not inputs.is_floating_point():
+def _check_content(content: Any, name: str) -> Any:
+    """Return the tensors, after checking lengths and numbers."""
+    tensors = [leaf for leaf in leaves(content) if isinstance(leaf, Tensor)]
+    sizes = [len(tensor) if tensor.dim() else 0 for tensor in tensors]
+    if len(set(sizes)) > 1:
+        shapes = " and ".join(str(tuple(tensor.shape)) for tensor in tensors)
         raise ArgumentError(
-            f"data: {name} has inputs of a wrong type",
-            got=inputs.dtype,
-            allowed="floating-point numbers, or uint8 from 0 to 255",
+            f"data: {name} needs inputs (n, ...) and as many targets (n, ...)", got=shapes
         )
-    wrong = (~inputs.isfinite()).flatten(1).any(1).nonzero().flatten()
+    if not sizes or not sizes[0]:
+        raise ArgumentError(f"data: {name} is empty", got="no example", allowed="one or more")
+    for tensor in tensors:
+        if tensor.is_floating_point():
+            _check_finite(tensor, name)
+    return _as_float32(content)
+
+
+def _check_finite(tensor: Tensor, name: str) -> None:
+    """Raise an error for NaN or an infinity."""
+    wrong = (~tensor.isfinite()).reshape(len(tensor), -1).any(1).nonzero().flatten()
     if len(wrong):
-        count = f"{len(wrong)} of {len(inputs)} examples"
+        count = f"{len(wrong)} of {len(tensor)} examples"
         raise ArgumentError(
-            f"data: {name} has inputs that are not finite",
+            f"data: {name} has numbers that are not finite",
             got=f"NaN or an infinity in {count}, first at {int(wrong[0])}",
         )
-    return inputs.float()
 
 
-def _check_labels(labels: Tensor, name: str) -> Tensor:
-    """Return labels as classes (int64) or numbers (float32)."""
-    if labels.is_floating_point():
-        if not labels.isfinite().all():
-            raise ArgumentError(
-                f"data: {name} has labels that are not finite", got="NaN or an infinity"
-            )
-        return labels.float()
-    if labels.min() < 0:
-        raise ArgumentError(
-            f"data: {name} has a label below 0", got=int(labels.min()), allowed="0, 1, 2, ..."
-        )
-    return labels.long()
+def _as_float32(content: Any) -> Any:
+    """Return the tensors with float64 as float32, which is what arrays of NumPy become."""
+    if isinstance(content, Tensor):
+        return content.float() if content.dtype == torch.float64 else content
+    if isinstance(content, tuple):
+        return tuple(_as_float32(item) for item in content)
+    return {key: _as_float32(value) for key, value in content.items()}
 
 
-def fit_classes(data: DataSet, outputs: int) -> DataSet:
-    """Return ``data`` with as many classes as the model has outputs.
-
-    Some classes may have no example.
-
-    Args:
-        data: with as many classes as its labels show.
-        outputs: of the model; 1 is left alone.
-    """
-    if not data.classes or outputs == 1:
-        return data
-    if data.classes > outputs:
-        raise ArgumentError(
-            "data: there are more classes than the model has outputs",
-            got=data.classes,
-            allowed=outputs,
-        )
-    return replace(data, classes=outputs)
+def _is_array(value: Any) -> bool:
+    """Return whether a value is a tensor or an array."""
+    return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
 
 
-def _classes(train: Tensor, test: Tensor) -> int:
-    """Return the number of classes; 0 if the labels are numbers."""
-    if train.is_floating_point() != test.is_floating_point():
-        raise ArgumentError(
-            "data: labels are classes in one part and numbers in the other", got=train.dtype
-        )
-    return 0 if train.is_floating_point() else max(2, int(max(train.max(), test.max())) + 1)
+def _is_batch(value: Any) -> bool:
+    """Return whether a value can be a batch: it has tensors in it."""
+    return any(_is_array(leaf) for leaf in leaves(value))
 
 
-def _as_images(inputs: Tensor) -> Tensor:
-    """Return (n, c, h, w), as batches hold them; the model gets its own shape back."""
-    return inputs if inputs.dim() == 4 else inputs.reshape(len(inputs), -1, 1, 1)
-
-
-def _form(inputs: Tensor) -> str:
-    """Return shape and type of one input in words."""
-    return f"{tuple(inputs.shape[1:])} {str(inputs.dtype).removeprefix('torch.')}"
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is a container of plain values, which cannot be a loader."""
+    return isinstance(value, str | bytes | Mapping | list | tuple | set | Tensor)

@@ -1,15 +1,13 @@
 """The model of a user with units put in by surgery, ready to be trained and compared.
 
-Note [Where weights come from]. A factory is called anew for every seed, with torch's generator set
-from that seed, and the model keeps the weights it was made with. A module is taken as it is,
+Note [Where weights come from]. A factory is called anew for every seed, with the global generators
+set from that seed, and the model keeps the weights it was made with. A module is taken as it is,
 pretrained or not. Units are put in after that, so weights whose shape surgery does not change are
 equal under all units. New weights are drawn from the seed.
 """
 
 import copy
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,28 +15,43 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import check_weights
-from gatewise.data import DataSet
-from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.errors import ArgumentError, ContractError, GatewiseError
 from gatewise.files import digest
-from gatewise.studies.comparison.user_data import fit_classes, read_data
+from gatewise.graph import find_sites, split_example
+from gatewise.studies.comparison.batch_forms import batch_digest, leaves
+from gatewise.studies.comparison.choices import (
+    Choices,
+    make_training,
+    optimiser_factory,
+    with_metric,
+)
+from gatewise.studies.comparison.model_calls import ModelCall, find_reader, run_model
+from gatewise.studies.comparison.sources import SeededBatches
+from gatewise.studies.comparison.user_data import UserData
+from gatewise.studies.comparison.user_objective import Training, UserObjective, try_training
 from gatewise.studies.engine import Cost, cost_of, unit_table
 from gatewise.surgery import Plan, plan, receipt
+from gatewise.testing import check_activation
 from gatewise.train import (
     Recipe,
-    check,
-    check_outputs,
+    RunConfig,
+    TrainingSetup,
+    all_randomness,
+    environment,
     evaluating,
-    find_recipe,
-    own_randomness,
+    make_optimiser,
+    place_model,
+    seed_all,
     stream_seed,
     tensors_digest,
 )
+from gatewise.units import Unit, is_activation_object, unit_from
 
 AS_IT_IS = "as it is"  # label of the unchanged model
 EXAMPLES = 2  # inputs on which a swap is planned; the plan is the same for any number
 
 Factory = Callable[[], nn.Module]
-UnitRequest = str | Mapping[str, Any]
+UnitRequest = Any  # a name, a table, an nn.Module class or instance, or a function
 
 
 @dataclass(frozen=True)
@@ -48,17 +61,20 @@ class UserUnit:
     label: str
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    own: Unit | None = None  # if it is not in the catalogue
 
 
 @dataclass(frozen=True)
 class UserModel:
-    """A model, or a factory of one, with the data it reads."""
+    """A model, or a factory of one, with its data and the way it is trained."""
 
     source: nn.Module | Factory
     name: str
-    data: DataSet
-    shape: tuple[int, ...]  # of one input, as the model reads it
+    data: UserData
     recipe: Recipe
+    training: Training
+    example: Any  # the arguments of one call, as gw.plan takes them
+    optimiser: Callable[..., torch.optim.Optimizer] = make_optimiser
 
     @property
     def drawn(self) -> bool:
@@ -67,33 +83,36 @@ class UserModel:
 
     def start(self, seed: int) -> nn.Module:
         """Return the model before surgery, with the weights that ``seed`` starts from."""
-        if isinstance(self.source, nn.Module):
-            return copy.deepcopy(self.source)
-        with own_randomness():
-            torch.default_generator.manual_seed(stream_seed(seed, "build"))
-            return _call_factory(self.source)
+        return start_model(self.source, seed)
 
-    def inputs(self, count: int) -> Tensor:
-        """Return the first ``count`` inputs, as the model reads them in training."""
-        augment = self.recipe.augmentation().with_normalise(self.data.mean, self.data.std)
-        images = augment.plain(self.data.train.images[:count])
-        return images if len(self.shape) == 3 else images.reshape(len(images), *self.shape)
+    def setup(self, variant: "Variant", config: RunConfig, device: torch.device) -> TrainingSetup:
+        """Return what a run trains, on which batches, judged by what.
 
-    def reading(self, network: nn.Module) -> nn.Module:
-        """Return ``network``, changed to accept batches of images in place of its own inputs."""
-        if len(self.shape) != 3:
-            network.register_forward_pre_hook(_Reshape(self.shape))
-        return network
-
-
-class _Reshape:
-    """A pre-hook: batches hold (n, c, 1, 1), and the model reads its own shape."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-
-    def __call__(self, module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        return (inputs[0].reshape(len(inputs[0]), *self.shape),)
+        Args:
+            variant: the model with one unit in it.
+            config: of the run.
+            device: where it is trained.
+        """
+        train, evaluated = self.data.for_run(config.hold_out)
+        recipe = config.recipe
+        objective = UserObjective(
+            self.training,
+            evaluated,
+            device,
+            precision=recipe.precision,
+            channels_last=recipe.channels_last,
+        )
+        network = variant.build(self, config.seed)
+        return TrainingSetup(
+            config=config,
+            model=place_model(network, device, channels_last=recipe.channels_last),
+            batches=SeededBatches(train, config.seed),
+            objective=objective,
+            identity={"config": config.digest, "data": self.data.digest},
+            environment=environment(device=device),
+            device=device,
+            optimiser=self.optimiser,
+        )
 
 
 @dataclass(frozen=True)
@@ -104,43 +123,75 @@ class Variant:
     plan: Plan | None  # without the example, so that it is not proved again for every seed
     receipt: Mapping[str, Any] | None
     cost: Cost
+    checked: str = ""  # the report on a unit that is not in the catalogue
 
     def build(self, model: UserModel, seed: int) -> nn.Module:
         """Return the network that ``seed`` trains; see Note [Where weights come from]."""
         network = model.start(seed)
         if self.plan is None:
-            return model.reading(network)
-        with own_randomness():
-            torch.default_generator.manual_seed(stream_seed(seed, "surgery"))
-            network = self.plan.apply(network)
-        return model.reading(network)
+            return network
+        if self.unit.own is not None:
+            unit_from(self.unit.own)  # another process does not know it yet
+        with all_randomness():
+            seed_all(stream_seed(seed, "surgery"))
+            return self.plan.apply(network)
 
     @property
     def identity(self) -> dict[str, Any]:
         """What distinguishes this variant from others of the same model."""
-        return {} if self.plan is None else {"plan_sha256": digest(self.plan.to_json().encode())}
+        if self.plan is None:
+            return {}
+        words = {"plan_sha256": digest(self.plan.to_json().encode())}
+        if self.unit.own is not None:
+            words["unit_sha256"] = self.unit.own.fingerprint
+        return words
+
+
+def start_model(source: nn.Module | Factory, seed: int) -> nn.Module:
+    """Return a copy of a module, or what a factory makes for ``seed``, on the processor."""
+    if isinstance(source, nn.Module):
+        return copy.deepcopy(source).cpu()
+    with all_randomness():
+        seed_all(stream_seed(seed, "build"))
+        return _call_factory(source).cpu()
 
 
 def user_model(
-    source: nn.Module | Factory, data: Any, recipe: Recipe, name: str | None = None
+    source: nn.Module | Factory,
+    data: UserData,
+    recipe: Recipe,
+    choices: Choices | None = None,
+    *,
+    name: str | None = None,
+    example: Any = None,
 ) -> UserModel:
     """Return the model with its data, after checking that it can be trained on them.
 
     Args:
         source: a module, or a function that makes one.
-        data: as :func:`gatewise.compare` takes it.
+        data: of the user.
         recipe: how it is trained.
+        choices: of task, loss, metric and so on.
         name: of the model; its class if not given.
+        example: arguments of one call of the model; taken from the data if not given.
     """
-    network = source if isinstance(source, nn.Module) else _call_factory(source)
+    choices = choices or Choices()
+    network = start_model(source, 0)
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ArgumentError("model: it has no trainable parameters", got=type(network).__name__)
     check_weights("model", network)
-    dataset, shape = read_data(data)
-    model = UserModel(source, name or type(network).__name__, dataset, shape, recipe)
-    outputs = _outputs(network, model.inputs(EXAMPLES))
-    model = replace(model, data=fit_classes(dataset, outputs.shape[1]))
-    check_outputs(recipe.loss, outputs, model.data.train.labels[:EXAMPLES], model.data.classes)
+    with all_randomness():
+        training = make_training(choices, network, data, recipe)
+        if example is None:
+            example = _example(network, data)
+        returned = try_training(training, copy.deepcopy(network), data.train, data.test)
+    training = with_metric(training, choices, returned)
+    model = UserModel(
+        source, name or type(network).__name__, data, recipe, training, example=example
+    )
+    if callable(choices.optimiser):
+        model = replace(model, optimiser=optimiser_factory(choices.optimiser))
+        model.optimiser(network, recipe)
     return model
 
 
@@ -157,13 +208,13 @@ def variants(
     Raises:
         ArgumentError: naming all units that cannot be put in.
     """
-    example = model.inputs(EXAMPLES)
     start = model.start(0)
     built: list[Variant] = []
     problems: list[str] = []
     for unit in units:
         try:
-            built.append(_variant(unit, start, example, options))
+            with all_randomness():
+                built.append(_variant(unit, start, model.example, options))
         except GatewiseError as problem:
             problems.append(f"{unit.label}: {problem}")
     if problems:
@@ -179,26 +230,39 @@ def model_digest(model: UserModel) -> str:
     Outputs are rounded, because their last bits depend on the number of threads.
     """
     network = model.start(0)
-    outputs = _outputs(network, model.inputs(EXAMPLES)).round(decimals=3)
-    tensors = {name: tensor.cpu() for name, tensor in network.state_dict().items()}
-    return tensors_digest({**tensors, " outputs": outputs})
+    args, kwargs = split_example(model.example)
+    with all_randomness(), evaluating(network):
+        seed_all(0)
+        outputs = run_model(network, ModelCall(args, kwargs, None))
+    tensors = {}
+    for name, tensor in network.state_dict().items():
+        if isinstance(tensor, Tensor):
+            tensors[name] = tensor.cpu()
+    words = [tensors_digest(tensors), batch_digest(_tensors_in(outputs), decimals=3)]
+    return digest(" ".join(words).encode())
 
 
-def read_units(units: Sequence[UnitRequest], baseline: str | None) -> tuple[list[UserUnit], str]:
+def read_units(units: Sequence[UnitRequest], baseline: Any) -> tuple[list[UserUnit], str]:
     """Return the units with their labels, the baseline first, and its label.
 
     Args:
-        units: names or tables.
-        baseline: a label; None for the unchanged model.
+        units: names, tables or activations.
+        baseline: a label or a unit; None for the unchanged model.
     """
-    if isinstance(units, str) or not units:
+    if isinstance(units, str) or not isinstance(units, Sequence) or not units:
         raise ArgumentError(
             "units: a list of units is needed", got=units, allowed='such as ["relu", "crelu"]'
         )
     choices = [_read_unit(unit) for unit in units]
     labels = [unit.label for unit in choices]
+    if baseline is not None and not isinstance(baseline, str):
+        first = _read_unit(baseline)
+        baseline = first.label
+        if baseline not in labels:
+            choices.insert(0, first)
+            labels.insert(0, baseline)
     base = baseline or AS_IT_IS
-    if baseline is None or baseline not in labels:
+    if base not in labels:
         first = UserUnit(AS_IT_IS) if base == AS_IT_IS else _read_unit(base)
         choices.insert(0, first)
         labels.insert(0, first.label)
@@ -210,45 +274,86 @@ def read_units(units: Sequence[UnitRequest], baseline: str | None) -> tuple[list
     return choices, base
 
 
-def read_recipe(recipe: str | Recipe, epochs: int | None) -> Recipe:
-    """Return the recipe, or the recipe of that name.
-
-    Args:
-        recipe: itself, or its name.
-        epochs: in place of the recipe's.
-    """
-    if isinstance(recipe, Recipe):
-        changes = {} if epochs is None else {"epochs": epochs}
-        return check(Recipe, recipe.model_dump(exclude_unset=True) | changes, "recipe")
-    return find_recipe(recipe, changes=[] if epochs is None else [f"epochs = {json.dumps(epochs)}"])
-
-
 def _read_unit(unit: UnitRequest) -> UserUnit:
-    """Return a unit from its name or table."""
+    """Return a unit from its name, its table or an activation of the user."""
     if isinstance(unit, str):
         return UserUnit(unit, unit)
+    if is_activation_object(unit):
+        return _own_unit(unit, {})
+    if isinstance(unit, Mapping) and is_activation_object(unit.get("unit")):
+        rest = {key: value for key, value in unit.items() if key != "unit"}
+        return _own_unit(unit["unit"], rest)
     if not isinstance(unit, Mapping) or not isinstance(unit.get("name"), str):
         raise ArgumentError(
-            "units: a name, or a table with a name, is needed",
+            "units: a name, an activation or a table is needed",
             got=unit,
-            allowed="'crelu', {'name': 'crelu', 'width': 'half', 'label': ...}",
+            allowed="'crelu', MyUnit, {'name': 'crelu', 'width': 'half', 'label': ...}, "
+            "{'unit': MyUnit, 'label': ...}",
         )
-    table = unit_table(unit)
-    if not isinstance(table["label"], str) or not 1 <= len(table["label"]) <= 100:
-        raise ArgumentError("units: a label has 1 to 100 letters", got=table["label"])
+    table = unit_table(dict(unit))
+    _check_label(table["label"])
     return UserUnit(table["label"], table["name"], table.get("options", {}))
 
 
-def _variant(
-    unit: UserUnit, start: nn.Module, example: Tensor, options: Mapping[str, Any]
-) -> Variant:
+def _own_unit(activation: Any, table: Mapping[str, Any]) -> UserUnit:
+    """Return the unit of an activation of the user; the table holds its label and options."""
+    unit = unit_from(activation)
+    label = table.get("label", unit.title if unit.make else unit.name)
+    _check_label(label)
+    options = {key: value for key, value in table.items() if key != "label"}
+    return UserUnit(label, unit.name, options, unit if unit.make else None)
+
+
+def _check_label(label: Any) -> None:
+    """Raise an error for a label that is not a short text."""
+    if not isinstance(label, str) or not 1 <= len(label) <= 100:
+        raise ArgumentError("units: a label has 1 to 100 letters", got=label)
+
+
+def _variant(unit: UserUnit, start: nn.Module, example: Any, options: Mapping[str, Any]) -> Variant:
     """Plan, apply and test one unit, and count its cost."""
     if unit.name is None:
         return Variant(unit, None, None, cost_of(copy.deepcopy(start), example))
+    checked = _check_own(unit, start, example) if unit.own else ""
     swap = plan(start, unit.name, example, **{**options, **unit.options})
     network = swap.apply(start, inplace=False)
     changes = receipt(network).to_dict()
-    return Variant(unit, Plan.from_json(swap.to_json()), changes, cost_of(network, example))
+    cost = cost_of(network, example)
+    return Variant(unit, Plan.from_json(swap.to_json()), changes, cost, checked)
+
+
+def _check_own(unit: UserUnit, start: nn.Module, example: Any) -> str:
+    """Check an activation of the user by the contract, at the shape of its first place."""
+    sites = [site for site in find_sites(start, example) if site.shape]
+    if not sites:
+        return ""
+    first = sites[0]
+    shape = list(first.shape)
+    for place, size in enumerate(shape):
+        if place != first.dim:
+            shape[place] = 2 if place == 0 else min(size, 4)
+    values = {"channels": first.channels, "dim": first.dim}
+    try:
+        return str(check_activation(unit.name or "", tuple(shape), **values))
+    except ContractError as problem:
+        raise ArgumentError(f"units: {unit.label} does not keep the contract: {problem}") from None
+
+
+def _example(network: nn.Module, data: UserData) -> Any:
+    """Return the arguments of a call of the model on a few examples."""
+    batch = data.train.first(EXAMPLES)
+    call = find_reader(network, batch).read(batch, without_target=True)
+    with evaluating(network):
+        run_model(network, call)
+    return call.example
+
+
+def _tensors_in(outputs: Any) -> list[Tensor]:
+    """Return the floating-point tensors among the outputs of a model."""
+    found = [leaf for leaf in leaves(outputs) if isinstance(leaf, Tensor)]
+    if not found:  # an object with attributes
+        found = [value for value in vars(outputs).values() if isinstance(value, Tensor)]
+    return [tensor for tensor in found if tensor.is_floating_point()]
 
 
 def _call_factory(factory: Factory) -> nn.Module:
@@ -272,33 +377,3 @@ def _call_factory(factory: Factory) -> nn.Module:
             "model: the function did not return a module", got=type(network).__name__
         )
     return network
-
-
-def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
-    """Return the outputs (n, outputs) in evaluation mode."""
-    with _input_errors(inputs), evaluating(network):
-        outputs = network(inputs)
-    if not isinstance(outputs, Tensor) or outputs.dim() != 2:
-        is_tensor = isinstance(outputs, Tensor)
-        got = f"shape {tuple(outputs.shape)}" if is_tensor else type(outputs).__name__
-        raise ArgumentError(
-            "model: a vector for each example is needed", got=got, allowed="a tensor (N, K)"
-        )
-    return outputs.detach().cpu()
-
-
-@contextmanager
-def _input_errors(inputs: Tensor) -> Iterator[None]:
-    """Turn any error of the model into one that names its inputs."""
-    try:
-        yield
-    except GatewiseError:
-        raise
-    except Exception as problem:
-        dtype = str(inputs.dtype).removeprefix("torch.")
-        message = str(problem).split("\n")[0]
-        raise ArgumentError(
-            "model: it cannot read these inputs",
-            got=f"{tuple(inputs.shape)} {dtype} ({message})",
-            fix="give data of the shape that the model reads, and a model in float32",
-        ) from problem

@@ -4,6 +4,9 @@ from gatewise.studies.engine.cell_work import CellCall as CellCall
 from gatewise.studies.engine.cell_work import Outcome as Outcome
 from gatewise.studies.engine.cell_work import Task as Task
 from gatewise.studies.engine.cell_work import plain as plain
+from gatewise.studies.engine.cell_work import (
+    remove_inexact_checkpoints as remove_inexact_checkpoints,
+)
 from gatewise.studies.engine.cell_work import run_and_record as run_and_record
 from gatewise.studies.engine.cell_work import run_cell as run_cell
 from gatewise.studies.engine.cell_work import training_content as training_content
@@ -11,22 +14,31 @@ from gatewise.studies.engine.cells import KEY as KEY
 from gatewise.studies.engine.cells import Cell as Cell
 from gatewise.studies.engine.cells import Group as Group
 from gatewise.studies.engine.cells import Place as Place
+from gatewise.studies.engine.cells import StudyPlan as StudyPlan
 from gatewise.studies.engine.cells import cells_of as cells_of
 from gatewise.studies.engine.cells import make_groups as make_groups
 from gatewise.studies.engine.cells import plain_config as plain_config
+from gatewise.studies.engine.cells import plan_study as plan_study
 from gatewise.studies.engine.cells import with_costs as with_costs
 from gatewise.studies.engine.config import METRICS as METRICS
 from gatewise.studies.engine.config import MOST_SEEDS as MOST_SEEDS
+from gatewise.studies.engine.config import SEEDS as SEEDS
 from gatewise.studies.engine.config import Study as Study
+from gatewise.studies.engine.config import Tune as Tune
 from gatewise.studies.engine.config import presets as presets
 from gatewise.studies.engine.config import unit_table as unit_table
 from gatewise.studies.engine.costs import Cost as Cost
 from gatewise.studies.engine.costs import Facts as Facts
+from gatewise.studies.engine.costs import RunCounts as RunCounts
+from gatewise.studies.engine.costs import TimeEstimate as TimeEstimate
 from gatewise.studies.engine.costs import budget as budget
 from gatewise.studies.engine.costs import cost_of as cost_of
 from gatewise.studies.engine.costs import measure as measure
 from gatewise.studies.engine.costs import with_matched_widths as with_matched_widths
+from gatewise.studies.engine.driver import Driver as Driver
+from gatewise.studies.engine.driver import Rehearsal as Rehearsal
 from gatewise.studies.engine.driver import group_contents as group_contents
+from gatewise.studies.engine.driver import rehearse as rehearse
 from gatewise.studies.engine.driver import run_study as run_study
 from gatewise.studies.engine.executors import Event as Event
 from gatewise.studies.engine.executors import InProcess as InProcess
@@ -41,14 +53,21 @@ from gatewise.studies.engine.on_ray import _check_alone as _check_alone
 from gatewise.studies.engine.on_ray import on_cluster as on_cluster
 from gatewise.studies.engine.progress_report import Status as Status
 from gatewise.studies.engine.progress_report import status as status
+from gatewise.studies.engine.result import Block as Block
+from gatewise.studies.engine.result import PlannedRun as PlannedRun
 from gatewise.studies.engine.result import StudyResult as StudyResult
 from gatewise.studies.engine.result import read_study as read_study
 from gatewise.studies.engine.runner import CellRunner as CellRunner
 from gatewise.studies.engine.runner import RunOptions as RunOptions
 from gatewise.studies.engine.runner import StudyProgress as StudyProgress
 from gatewise.studies.engine.runner import Watch as Watch
+from gatewise.studies.engine.runner import make_executor as make_executor
+from gatewise.studies.engine.runner import thread_share as thread_share
 from gatewise.studies.engine.table import COLUMNS as COLUMNS
+from gatewise.studies.engine.table import NOTHING as NOTHING
+from gatewise.studies.engine.table import best_first as best_first
 from gatewise.studies.engine.table import cell_name as cell_name
 from gatewise.studies.engine.table import lines_below as lines_below
 from gatewise.studies.engine.table import rows_of as rows_of
 from gatewise.studies.engine.table import title_of as title_of
+from gatewise.studies.engine.tuning import RateSearch as RateSearch

@@ -4,6 +4,7 @@ A cell's work is a training run, or any function that returns plain values. Seve
 attempt one cell: the record is that of the first to finish.
 """
 
+import errno
 import importlib
 import json
 import math
@@ -28,6 +29,7 @@ from gatewise.train import (
     StopSignal,
     differences,
     environment,
+    find_device,
     records,
     run_config,
     train,
@@ -37,17 +39,11 @@ from gatewise.train import (
 HELD_FOR = 3600.0
 LOOK_AGAIN = 0.2
 LONGEST_REASON = 500
-CURVE = (
-    "epoch",
-    "train_loss",
-    "train_accuracy",
-    "held_loss",
-    "held_accuracy",
-    "test_loss",
-    "test_accuracy",
-)
+NO_CURVE = ("step", "lr")  # of the metrics of an epoch
 NO_RESULT = ("metrics", "best", "seconds", "process_seconds", "environment", "weights_sha256")
 COSTS = ("parameters", "flops", "saved_bytes")
+# Errors of the system that say nothing about the cell, whoever wrote the file.
+DISC_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
 
 
 @dataclass(frozen=True)
@@ -59,6 +55,7 @@ class Task:
     cost: Mapping[str, Any] = field(default_factory=dict)
     pace: Mapping[str, Any] = field(default_factory=dict)
     data_folder: str | None = None
+    device: str = "cpu"  # where it is trained
     function: str | None = None  # "package.module:name"; None: train the cell's ``config``
 
     @property
@@ -136,6 +133,10 @@ def run_cell(task: Task, stop: StopSignal | None = None, work: Work | None = Non
         return Outcome("lost", reason, disc=not concerns_one_cell)
     except GatewiseError as problem:
         return fail(task, str(problem))
+    except OSError as problem:
+        if problem.errno in DISC_ERRORS:
+            return Outcome("lost", shorten(str(problem), LONGEST_REASON), disc=True)
+        return fail(task, f"{type(problem).__name__}: {problem}")
     except Exception as problem:  # whatever a unit or a network raises is a result with a reason
         return fail(task, f"{type(problem).__name__}: {problem}")
 
@@ -181,7 +182,7 @@ def training_content(result: Result | None, folder: Path) -> dict[str, Any] | No
         return None
     curve = []
     for line in records(folder):
-        curve.append({name: line[name] for name in CURVE if name in line})
+        curve.append({k: v for k, v in line.items() if k not in NO_CURVE})
     return {
         "status": result.status,
         "reason": result.reason,
@@ -191,10 +192,13 @@ def training_content(result: Result | None, folder: Path) -> dict[str, Any] | No
         "seconds": result.seconds,
         "starts": result.starts,
         "environment": result.environment,
+        "device": result.environment.get("device", "cpu"),
         "inexact": result.inexact,
         "weights_sha256": result.weights_sha256,
         "state_sha256": result.state_sha256,
         "data_sha256": result.data_sha256,
+        "correct": result.correct,
+        "examples": result.examples,
     }
 
 
@@ -231,11 +235,18 @@ def _train(config: RunConfig, task: Task, stop: StopSignal) -> Result | None:
     until = time.monotonic() + HELD_FOR
     while True:
         try:
-            _remove_inexact_checkpoints(task.place)
+            remove_inexact_checkpoints(task.place, task.device)
             with warnings.catch_warnings():
                 # They were shown when the study was planned; nobody reads them here.
                 warnings.simplefilter("ignore")
-                return train(config, task.place, data=data, pace=Pace(**task.pace), stop=stop)
+                return train(
+                    config,
+                    task.place,
+                    data=data,
+                    device=task.device,
+                    pace=Pace(**task.pace),
+                    stop=stop,
+                )
         except HeldError:
             if time.monotonic() > until or stop.asked:
                 raise
@@ -248,17 +259,22 @@ def _data(name: str, options: str, folder: str | None) -> DataSet:
     return load(name, folder=folder, **json.loads(options))
 
 
-def _remove_inexact_checkpoints(folder: Path) -> None:
+def remove_inexact_checkpoints(folder: Path, device: str) -> None:
     """Delete checkpoints that would not lead to the bits of an uninterrupted run.
 
     The cell then starts again from the beginning.
+
+    Args:
+        folder: of the cell.
+        device: where it is trained now.
     """
     checkpoints = Checkpoints(folder)
     try:
         checkpoint = checkpoints.load()
     except DamagedFileError:
         return checkpoints.remove()
-    if checkpoint is not None and differences(checkpoint.environment, environment()):
+    now = environment(device=find_device(device))
+    if checkpoint is not None and differences(checkpoint.environment, now):
         checkpoints.remove()
 
 
@@ -266,4 +282,5 @@ def _record(task: Task, content: Mapping[str, Any], **more: Any) -> dict[str, An
     """Return the whole record: labels of the cell, what came out, and the counted costs."""
     labels = {k: v for k, v in task.cell.items() if k not in ("config", "settings")}
     costs = {} if task.function is not None else {name: task.cost.get(name) for name in COSTS}
-    return {"format": FORMAT, **labels, **content, **more, **costs}
+    status = {"status": content["status"]}  # first: a status command reads no more
+    return {"format": FORMAT, **status, **labels, **content, **more, **costs}

@@ -1,7 +1,8 @@
 """The cells of a study: every configuration it runs, under a key that is its digest.
 
 Note [Before anything runs]. Every unit is built into every backbone once. So everything that cannot
-work is reported at once, with its reasons, and nothing has been written.
+work is reported at once, with its reasons, and nothing has been written. A unit whose width cannot
+be matched to the baseline's cost is left out with its reason, and the others are compared.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,16 +10,28 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from gatewise.data import check_options
+from gatewise.data import check_options, datasets
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import parameter_count
 from gatewise.studies.engine.config import Study, StudyTable
 from gatewise.studies.engine.costs import Cost, Facts, budget, measure, with_matched_widths
-from gatewise.train import RunConfig, build_model, data_facts, load_data, probe, run_config
+from gatewise.train import (
+    RunConfig,
+    build_model,
+    check,
+    data_facts,
+    load_data,
+    probe,
+    run_config,
+)
 
 # Hex digits of a key: enough for the most cells a study may have, and collisions are checked.
 KEY = 16
 SHOWN = 5  # problems that are spelt out in one message
+# Roles of a cell: a run at the chosen learning rate, at one next to it, or to choose it.
+FINAL = "final"
+NEIGHBOUR = "neighbour"
+TRIAL = "tuning"
 
 
 @dataclass(frozen=True, order=True)
@@ -55,6 +68,12 @@ class Cell:
     key: str
     place: Place
     config: RunConfig
+    role: str = FINAL
+
+    @property
+    def lr(self) -> float | None:
+        """The learning rate; None if the recipe has several."""
+        return rate_of(self.config)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; ``config`` is what :func:`gatewise.train.run_config` takes."""
@@ -62,8 +81,58 @@ class Cell:
             "key": self.key,
             **vars(self.place),
             "seed": self.config.seed,
+            "lr": self.lr,
+            "role": self.role,
             "config": plain_config(self.config),
         }
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A unit that is not compared on a backbone, and why."""
+
+    place: Place
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.place.unit} in {self.place.backbone}: {self.reason}"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return plain values."""
+        return {**vars(self.place), "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What a study compares: its groups, and the units that are left out."""
+
+    groups: list[Group]
+    left_out: list[LeftOut]
+
+
+def rate_of(config: RunConfig) -> float | None:
+    """Return the learning rate of the recipe; None if its phases have one each."""
+    return None if config.recipe.schedule.name == "phases" else config.recipe.optimiser.lr
+
+
+def with_rate(config: RunConfig, lr: float, **changes: Any) -> RunConfig:
+    """Return the configuration with another learning rate.
+
+    The rate at which the schedule ends keeps its ratio to it.
+
+    Args:
+        config: of a recipe with one rate.
+        lr: the rate.
+        **changes: other fields of the configuration.
+    """
+    table = config.model_dump(exclude_unset=True) | changes
+    before = config.recipe.optimiser.lr
+    if lr != before:
+        recipe = table.setdefault("recipe", {})
+        recipe.setdefault("optimiser", {})["lr"] = lr
+        if config.recipe.schedule.end:
+            recipe["schedule"]["end"] = config.recipe.schedule.end * (lr / before)
+    return check(RunConfig, table, "run")
 
 
 def plain_config(config: RunConfig) -> dict[str, Any]:
@@ -72,6 +141,11 @@ def plain_config(config: RunConfig) -> dict[str, Any]:
 
 
 def make_groups(study: Study, *, data_folder: str | None = None) -> list[Group]:
+    """Return the groups of :func:`plan_study`."""
+    return plan_study(study, data_folder=data_folder).groups
+
+
+def plan_study(study: Study, *, data_folder: str | None = None) -> StudyPlan:
     """Return every group of cells, each tried out; see Note [Before anything runs].
 
     Args:
@@ -79,7 +153,8 @@ def make_groups(study: Study, *, data_folder: str | None = None) -> list[Group]:
         data_folder: where data sets are, if not in GATEWISE_DATA.
 
     Raises:
-        ArgumentError: with the reasons, if a unit does not work in a backbone.
+        ArgumentError: with the reasons, if a unit does not work in a backbone, or if no unit can be
+            matched to the baseline.
     """
     groups: list[Group] = []
     problems: list[str] = []
@@ -90,20 +165,26 @@ def make_groups(study: Study, *, data_folder: str | None = None) -> list[Group]:
             groups.append(group)
         except GatewiseError as problem:
             problems.append(f"{place.unit} in {place.backbone}: {problem}")
-    if not problems and study.table.match != "none":
-        groups, problems = _match_all(groups, study.table)
     if problems:
         count = study.table.size // len(study.table.seeds)
-        more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
-        raise ArgumentError(
-            f"{len(problems)} of {count} combinations cannot be run, and nothing was run: "
-            + " | ".join(problems[:SHOWN])
-            + more
-        )
-    return groups
+        raise _cannot_run(f"{len(problems)} of {count} combinations", problems)
+    if study.table.match == "none":
+        return StudyPlan(groups, [])
+    plan = _match_all(groups, study.table)
+    if plan.left_out and all(group.place.unit == study.table.baseline for group in plan.groups):
+        reasons = [str(left) for left in plan.left_out]
+        raise _cannot_run("match: all units other than the baseline", reasons)
+    return plan
 
 
-def cells_of(groups: Sequence[Group], seeds: Sequence[int]) -> list[Cell]:
+def _cannot_run(what: str, problems: Sequence[str]) -> ArgumentError:
+    """Return the error of a study that cannot be run, with the first reasons."""
+    more = f" (and {len(problems) - SHOWN} more)" if len(problems) > SHOWN else ""
+    reasons = " | ".join(problems[:SHOWN])
+    return ArgumentError(f"{what} cannot be run, and nothing was run: {reasons}{more}")
+
+
+def cells_of(groups: Sequence[Group], seeds: Sequence[int], role: str = FINAL) -> list[Cell]:
     """Return the cells, seed by seed.
 
     A study that is stopped early then has the same seeds of all units.
@@ -111,6 +192,7 @@ def cells_of(groups: Sequence[Group], seeds: Sequence[int]) -> list[Cell]:
     Args:
         groups: of the study.
         seeds: of every group.
+        role: of the cells.
 
     Raises:
         ArgumentError: if two places of the study are the same run.
@@ -118,16 +200,17 @@ def cells_of(groups: Sequence[Group], seeds: Sequence[int]) -> list[Cell]:
     cells = []
     for seed in seeds:
         for group in groups:
-            cells.append(Cell("", group.place, group.config.model_copy(update={"seed": seed})))
+            config = group.config.model_copy(update={"seed": seed})
+            cells.append(Cell("", group.place, config, role))
     digests = [cell.config.digest for cell in cells]
-    if len(set(digests)) < len(digests):
-        second = next(place for place, key in enumerate(digests) if digests.index(key) < place)
-        first = digests.index(digests[second])
-        raise ArgumentError(
-            "two places of the study are the same run",
-            got=f"{cells[first].place} and {cells[second].place}",
-            fix="leave one of them out",
-        )
+    first: dict[str, Cell] = {}
+    for cell, key in zip(cells, digests, strict=True):
+        if first.setdefault(key, cell) is not cell:
+            raise ArgumentError(
+                "two places of the study are the same run",
+                got=f"{first[key].place} and {cell.place}",
+                fix="leave one of them out",
+            )
     unique = len({key[:KEY] for key in digests}) == len(digests)
     length = KEY if unique else None
     return [replace(cell, key=key[:length]) for cell, key in zip(cells, digests, strict=True)]
@@ -157,10 +240,23 @@ def facts_of(config: RunConfig, data_folder: str | None) -> Facts:
     return Facts(*known)
 
 
+def examples_of(config: RunConfig, data_folder: str | None) -> int:
+    """Return the size of the training set; the data are read only if nothing else says it."""
+    source = datasets()[config.data]
+    count = config.data_options.get("train")
+    if isinstance(count, int):
+        return max(1, count)
+    if source.sizes is not None and data_facts(config) is not None:
+        return source.sizes[0]
+    return len(load_data(config, data_folder).train)
+
+
 def _configurations(table: StudyTable) -> Iterator[tuple[Place, RunConfig]]:
     """Yield place and configuration of every combination, with the first seed."""
-    combinations = product(table.data, table.all_recipes, table.backbones, table.units)
-    for data, recipe, backbone, unit in combinations:
+    pairs = []
+    for backbone in table.backbones:
+        pairs += [(backbone, recipe) for recipe in table.recipes_for(backbone)]
+    for data, (backbone, recipe), unit in product(table.data, pairs, table.units):
         config = run_config(
             model=backbone.model,
             unit=unit.choice,
@@ -183,20 +279,20 @@ def _try_out(group: Group) -> None:
         raise ArgumentError("the network has no trainable parameters", got=group.config.model)
 
 
-def _match_all(groups: Sequence[Group], table: StudyTable) -> tuple[list[Group], list[str]]:
-    """Return the groups at widths that cost as much as the baseline, and the problems."""
+def _match_all(groups: Sequence[Group], table: StudyTable) -> StudyPlan:
+    """Return the groups at widths that cost as much as the baseline, without those that cannot."""
     targets = {}
     for group in groups:
         if group.place.unit == table.baseline:
             targets[group.place.block] = budget(group.config, group.facts, table.match)
     matched: list[Group] = []
-    problems: list[str] = []
+    left_out: list[LeftOut] = []
     for group in groups:
         try:
             matched.append(_match(group, targets[group.place.block], table))
         except GatewiseError as problem:
-            problems.append(f"{group.place.unit} in {group.place.backbone}: {problem}")
-    return matched, problems
+            left_out.append(LeftOut(group.place, str(problem)))
+    return StudyPlan(matched, left_out)
 
 
 def _match(group: Group, target: int, table: StudyTable) -> Group:

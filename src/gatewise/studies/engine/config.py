@@ -1,6 +1,7 @@
 """A study as data: units x backbones x data x recipes x seeds, in one checked TOML file."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -22,13 +23,17 @@ from gatewise.train import (
     changed_table,
     check,
     find_recipe,
+    metric_mode,
     parse,
     read_text,
 )
 
 PRESETS = Path(__file__).parents[1] / "presets"
+SEEDS = 10  # unless the study says otherwise
 MOST_SEEDS = 1000
 MOST_CELLS = 100_000
+STUDY_RECIPE = "study"  # as the base of a backbone's recipe: the recipe of the study
+LARGEST_MARGIN = 0.1  # of an accuracy: more is surely meant in per cent
 METRICS = ("test_accuracy", "test_loss")
 
 Label = Annotated[str, Field(min_length=1, max_length=100)]
@@ -48,22 +53,6 @@ class UnitChoice(Part):
         return {"name": self.name, **self.options} if self.options else self.name
 
 
-class Backbone(Part):
-    """A network of the catalogue with its options."""
-
-    name: Label
-    model: Name
-    options: Options = Field(default_factory=dict)
-
-
-class DataChoice(Part):
-    """A data set with its options."""
-
-    name: Name
-    label: Label
-    options: Options = Field(default_factory=dict)
-
-
 class NamedRecipe(Recipe):
     """A recipe, and its name in tables."""
 
@@ -75,18 +64,55 @@ class NamedRecipe(Recipe):
         return Recipe.model_validate(self.model_dump(exclude={"name"}, exclude_unset=True))
 
 
+class Backbone(Part):
+    """A network of the catalogue with its options, and a recipe if it has one of its own."""
+
+    name: Label
+    model: Name
+    options: Options = Field(default_factory=dict)
+    recipe: NamedRecipe | None = None
+
+
+class DataChoice(Part):
+    """A data set with its options."""
+
+    name: Name
+    label: Label
+    options: Options = Field(default_factory=dict)
+
+
 class Tune(Part):
     """How the learning rate of each unit on every backbone is chosen.
 
-    ``share`` of the training set is held out. Each rate is trained with ``seeds`` seeds for
-    ``epochs`` epochs (0: as many as the recipe has). The rate with the lowest mean loss on the
-    held-out examples is taken. The test set is not used.
+    Every unit tries the same rates with the same budget, on training examples that are held out;
+    the test set is not used. See Note [How a rate is chosen] in :mod:`tuning`.
+
+    ``mode`` is ``"quick"`` (15 runs for each unit and backbone), ``"full"`` (22 runs, and both
+    neighbouring rates are always run) or ``"none"``. ``lr`` replaces the five rates around the
+    recipe's, and is then not widened. ``seeds`` runs every rate with so many seeds in place of the
+    rounds of the mode. Each run holds out one of ``folds`` parts of the training set. ``epochs``
+    replaces the recipe's in tuning runs (0: as many as the recipe has).
     """
 
-    lr: Annotated[list[Rate], Field(min_length=2, max_length=20)]
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    seeds: Annotated[int, Field(ge=1, le=100)] = 1
+    mode: Literal["quick", "full", "none"] = "quick"
+    lr: Annotated[list[Rate], Field(min_length=2, max_length=20)] | None = None
+    seeds: Annotated[int, Field(ge=0, le=100)] = 0
+    folds: Annotated[int, Field(ge=2, le=100)] = 5
     epochs: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+    @model_validator(mode="after")
+    def _check_rates(self) -> "Tune":
+        """Check that there is something to choose from."""
+        if self.mode == "none" and self.model_fields_set - {"mode"}:
+            raise RuleError("mode", 'nothing is tuned; leave "none" or the other keys out')
+        if self.lr:
+            _refuse_repeated("lr", self.lr)
+        return self
+
+    @property
+    def name(self) -> str:
+        """The mode, or ``"custom"`` for a plan of the user."""
+        return "custom" if self.seeds else self.mode
 
 
 class StudyTable(Part):
@@ -97,7 +123,7 @@ class StudyTable(Part):
     units: Annotated[list[UnitChoice], Field(min_length=1, max_length=100)]
     baseline: Label
     seeds: Annotated[list[Seed], Field(min_length=1, max_length=MOST_SEEDS)] = Field(
-        default_factory=lambda: [0, 1, 2, 3, 4]
+        default_factory=lambda: list(range(SEEDS))
     )
     backbones: Annotated[list[Backbone], Field(min_length=1, max_length=100)]
     data: Annotated[list[DataChoice], Field(min_length=1, max_length=100)]
@@ -105,7 +131,8 @@ class StudyTable(Part):
     recipes: Annotated[list[NamedRecipe], Field(max_length=100)] = Field(default_factory=list)
     match: Literal["none", "parameters", "flops"] = "none"
     match_within: Annotated[float, Field(gt=0, le=0.5)] = 0.02
-    tune: Tune | None = None
+    tune: Tune = Tune()
+    margin: Annotated[float, Field(gt=0, le=1e9)] | None = None
     evaluate_every: Epochs = 1
     metric: Literal["test_accuracy", "test_loss"] = "test_accuracy"
 
@@ -124,23 +151,34 @@ class StudyTable(Part):
             near = get_close_matches(self.baseline, labels, n=1)
             hint = f", did you mean {near[0]!r}?" if near else ""
             raise RuleError("baseline", f"{self.baseline} is none of {', '.join(labels)}{hint}")
-        if self.tune and any(recipe.schedule.name == "phases" for recipe in self.all_recipes):
-            raise RuleError("tune", "a recipe with phases has no single learning rate to choose")
+        if self.margin and self.metric == "test_accuracy" and self.margin >= LARGEST_MARGIN:
+            raise RuleError(
+                "margin",
+                f"it is a share of the examples: {self.margin / 100:g} for {self.margin:g} points",
+            )
         if self.size > MOST_CELLS:
             raise RuleError("seeds", f"{self.size} runs, but at most {MOST_CELLS} are allowed")
         return self
+
+    @property
+    def higher_is_better(self) -> bool:
+        """The direction of the metric."""
+        return metric_mode(self.metric) == "max"
 
     @property
     def all_recipes(self) -> list[NamedRecipe]:
         """The one recipe, or all of them."""
         return [self.recipe] if self.recipe else self.recipes
 
+    def recipes_for(self, backbone: Backbone) -> list[NamedRecipe]:
+        """Return the backbone's own recipe, or those of the study."""
+        return [backbone.recipe] if backbone.recipe else self.all_recipes
+
     @property
     def size(self) -> int:
-        """The number of runs."""
-        recipes = max(1, len(self.all_recipes))
-        groups = len(self.units) * len(self.backbones) * len(self.data) * recipes
-        return groups * len(self.seeds)
+        """The number of final runs."""
+        recipes = sum(len(self.recipes_for(backbone)) for backbone in self.backbones)
+        return len(self.units) * len(self.data) * recipes * len(self.seeds)
 
 
 @dataclass(frozen=True)
@@ -215,7 +253,8 @@ def complete(table: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
     A unit, backbone or data set may be its name alone, and ``data`` one data set or a list. The
     options of a unit may stand beside its name. ``seeds`` may be a number of seeds. The baseline is
     the first unit unless it is named. A recipe may be a name, or a table with a ``base`` whose
-    values it changes.
+    values it changes; the base of a backbone's recipe may be ``"study"``, the recipe of the study.
+    ``tune`` may be a mode, or false.
 
     Args:
         table: what a file says. A value of a wrong type is left as it is, to be refused with its
@@ -223,20 +262,22 @@ def complete(table: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
         where: the name of the table in error messages.
     """
     full = dict(table)
+    if "recipe" in full or "recipes" not in full:
+        full["recipe"] = _recipe_table(full.get("recipe", {}))
+    if isinstance(full.get("recipes"), list):
+        full["recipes"] = [_recipe_table(recipe) for recipe in full["recipes"]]
     if isinstance(full.get("units"), list):
         full["units"] = [unit_table(unit) for unit in full["units"]]
         if full["units"] and isinstance(full["units"][0], dict):
             full.setdefault("baseline", full["units"][0].get("label"))
     if isinstance(full.get("backbones"), list):
-        full["backbones"] = [_named_table(backbone, "model") for backbone in full["backbones"]]
+        recipe = full.get("recipe")
+        full["backbones"] = [_backbone_table(one, recipe, where) for one in full["backbones"]]
     data = full.get("data", "digits")
     choices = data if isinstance(data, list) else [data]
     full["data"] = [_named_table(choice, "label") for choice in choices]
-    full["seeds"] = _seed_list(full.get("seeds", 5), where)
-    if "recipe" in full or "recipes" not in full:
-        full["recipe"] = _recipe_table(full.get("recipe", {}))
-    if isinstance(full.get("recipes"), list):
-        full["recipes"] = [_recipe_table(recipe) for recipe in full["recipes"]]
+    full["seeds"] = _seed_list(full.get("seeds", SEEDS), where)
+    full["tune"] = _tune_table(full.get("tune", "quick"))
     return {key: value for key, value in full.items() if value is not None}
 
 
@@ -279,6 +320,31 @@ def _named_table(choice: Any, key: str) -> Any:
     if isinstance(choice, dict) and "name" in choice:
         return {key: choice["name"], **choice}
     return choice
+
+
+def _tune_table(tune: Any) -> Any:
+    """Return the table of ``tune``, which may be a mode alone or a truth value."""
+    if isinstance(tune, bool):
+        tune = "quick" if tune else "none"
+    return {"mode": tune} if isinstance(tune, str) else tune
+
+
+def _backbone_table(backbone: Any, study_recipe: Any, where: str) -> Any:
+    """Return the table of a backbone, its recipe in full."""
+    table = _named_table(backbone, "model")
+    if not isinstance(table, dict) or "recipe" not in table:
+        return table
+    recipe = table["recipe"]
+    if not isinstance(recipe, dict) or recipe.get("base") != STUDY_RECIPE:
+        return {**table, "recipe": _recipe_table(recipe)}
+    if not isinstance(study_recipe, dict):
+        raise ArgumentError(
+            f"{where}: the recipe of backbone {table.get('name')!r} changes that of the study",
+            got="a study with several recipes",
+            fix='one recipe for the study, or another base than "study"',
+        )
+    changes = {key: value for key, value in recipe.items() if key != "base"}
+    return {**table, "recipe": changed_table(deepcopy(study_recipe), changes)}
 
 
 def _recipe_table(recipe: Any) -> Any:

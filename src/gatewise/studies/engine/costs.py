@@ -1,6 +1,7 @@
 """Count what a network costs, and find widths at which two networks cost the same.
 
-Costs are counted before training: parameters, operations and bytes kept for the backward pass.
+Costs are counted before training: parameters, operations and bytes kept for the backward pass. The
+time of a whole study is estimated from the first runs.
 
 Note [How widths are matched]. A network whose cost is close enough at its own widths keeps them, so
 that its weights start as the baseline's do. Otherwise all widths are scaled by one factor, found by
@@ -8,15 +9,16 @@ bisection. If rounding to whole widths leaves the cost too far off, single width
 step, the best move first. A step is 2 if odd widths are refused, as when a unit halves the filters.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.graph import parameter_count
+from gatewise.errors import ArgumentError
+from gatewise.graph import Example, parameter_count, split_example
 from gatewise.models import get_model
 from gatewise.surgery import cost as count
 from gatewise.surgery import match as nearest
@@ -57,19 +59,105 @@ class Cost:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class RunCounts:
+    """How many runs a study has."""
+
+    tuning: int  # if no grid is widened
+    final: int
+    confirmation: int  # at most
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain values by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class TimeEstimate:
+    """How long a study takes, in seconds, from the first run of each unit.
+
+    ``left`` and ``confirmation`` (at most, if differences need to be confirmed) are for this study.
+    The others are what it would take from the beginning without tuning, and with fewer seeds.
+    """
+
+    left: float
+    confirmation: float
+    untuned: float
+    fewer_seeds: int
+    with_fewer_seeds: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain values by name, seconds rounded."""
+        return {name: round(value, 1) for name, value in asdict(self).items()}
+
+
+class RunTimes:
+    """Estimates the time of a study, once every group has a run that ended.
+
+    Args:
+        runs: tuning, final and confirmation runs of every group.
+        seeds: of every group.
+        workers: runs at once.
+    """
+
+    def __init__(self, runs: Mapping[Hashable, RunCounts], seeds: int, workers: int) -> None:
+        self.runs = runs
+        self.seeds = seeds
+        self.workers = workers
+        self.seconds: dict[Hashable, float] = {}
+        self.ended: Counter[tuple[Hashable, bool]] = Counter()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the time of every group is known."""
+        return len(self.seconds) == len(self.runs)
+
+    def count(self, group: Hashable, *, tuning: bool) -> None:
+        """Take in that a run of a group has ended."""
+        self.ended[group, tuning] += 1
+
+    def measured(self, group: Hashable, seconds: float) -> None:
+        """Take in how long a run took; later ones count more, as the first includes a warm-up."""
+        self.seconds[group] = (self.seconds.get(group, seconds) + seconds) / 2
+
+    def estimate(self) -> TimeEstimate | None:
+        """Return the time left and alternatives; None until every group has a time."""
+        if not self.complete:
+            return None
+        fewer = max(1, self.seeds // 2)
+        left = confirmation = untuned = with_fewer = 0.0
+        for group, runs in self.runs.items():
+            seconds = self.seconds[group] / self.workers
+            tuning_left = max(0, runs.tuning - self.ended[group, True])
+            final_left = max(0, runs.final - self.ended[group, False])
+            left += seconds * (tuning_left + final_left)
+            confirmation += seconds * runs.confirmation
+            untuned += seconds * runs.final
+            with_fewer += seconds * (runs.tuning + runs.final * fewer / self.seeds)
+        return TimeEstimate(left, confirmation, untuned, fewer, with_fewer)
+
+
 def measure(config: RunConfig, facts: Facts) -> Cost:
     """Return the cost of the configuration's network, in float32."""
     network = build_model(config, classes=facts.classes, shape=facts.shape)
     return cost_of(network, example_for(config, facts))
 
 
-def cost_of(network: nn.Module, example: torch.Tensor) -> Cost:
-    """Return the cost of ``network``, in float32, by running it on ``example`` (n, ...)."""
+def cost_of(network: nn.Module, example: Example) -> Cost:
+    """Return the cost of ``network``, in float32, by running it on an example.
+
+    Args:
+        network: changed to evaluation mode.
+        example: a tensor (n, ...), a tuple of arguments or a mapping of keyword arguments.
+    """
     flops = saved = None
+    args, kwargs = split_example(example)
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+    rows = len(tensors[0]) if tensors and tensors[0].dim() else 1
     try:
-        saved = run(network, ((example,), {}), training=True).saved // len(example)
-        flops = round(count(network.eval(), "flops", example) / len(example))
-    except (GatewiseError, RuntimeError, NotImplementedError):
+        saved = run(network, (args, kwargs), training=True).saved // rows
+        flops = round(count(network.eval(), "flops", example) / rows)
+    except Exception:  # noqa: S110 - whatever a network of the user raises
         pass  # a network that cannot be read as a graph can still be trained
     return Cost(parameter_count(network), flops, saved)
 

@@ -1,30 +1,48 @@
-"""Run a study to its end, or resume it: plan, tune learning rates, count costs, run the cells.
+"""Run a study to its end, or resume it: plan, tune rates, count costs, run cells, confirm.
 
 Note [Running twice]. Only the cells' own records decide what is done. A study that was killed
 resumes with the cells that have no record, a finished study does nothing, and a changed line runs
 only what changed.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gatewise.data import load
 from gatewise.errors import ArgumentError, FileError
 from gatewise.studies.engine.cell_work import Task
-from gatewise.studies.engine.cells import Cell, Group, cells_of, make_groups, with_costs
+from gatewise.studies.engine.cells import (
+    TRIAL,
+    Cell,
+    Group,
+    LeftOut,
+    Place,
+    StudyPlan,
+    cells_of,
+    examples_of,
+    plan_study,
+    with_costs,
+)
 from gatewise.studies.engine.config import Study
-from gatewise.studies.engine.costs import Cost
+from gatewise.studies.engine.costs import Cost, RunCounts, RunTimes, TimeEstimate
+from gatewise.studies.engine.executors import Event, Executor
 from gatewise.studies.engine.folder import CELLS, TUNING, StudyFolder
 from gatewise.studies.engine.result import StudyResult, read_study
 from gatewise.studies.engine.runner import (
+    ENDS,
     CellRunner,
     RunOptions,
+    StudyProgress,
     Watch,
     thread_share,
 )
-from gatewise.studies.engine.tuning import choose, trials
-from gatewise.train import StopSignal, environment
+from gatewise.studies.engine.tuning import RateSearch
+from gatewise.train import StopSignal, environment, seconds_per_run
+
+CONFIRMATION = "confirmation"
 
 
 def run_study(
@@ -52,6 +70,54 @@ def run_study(
     ).run()
 
 
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a study would run, and about how long that would take."""
+
+    planned: RunCounts
+    estimate: TimeEstimate
+    left_out: tuple[LeftOut, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "planned": self.planned.to_dict(),
+            "estimate": self.estimate.to_dict(),
+            "left_out": [left.to_dict() for left in self.left_out],
+        }
+
+
+def rehearse(study: Study, options: RunOptions | None = None) -> Rehearsal:
+    """Check a study, count its runs and time three steps of each unit; nothing is written.
+
+    Args:
+        study: what would be run.
+        options: how it would be run.
+
+    Raises:
+        ArgumentError: if the study cannot work.
+    """
+    options = options or RunOptions()
+    table = study.table
+    plan = plan_study(study, data_folder=options.data_folder)
+    cells_of(plan.groups, table.seeds[:1])  # refuses two places that are the same run
+    search = RateSearch(plan.groups, table.tune, seeds=table.seeds)
+    planned, times = plan_runs(search, study, options.worker_count)
+    for group in plan.groups:
+        facts = group.facts
+        seconds = seconds_per_run(
+            group.config,
+            classes=facts.classes,
+            shape=facts.shape,
+            examples=examples_of(group.config, options.data_folder),
+            threads=options.threads or thread_share(options),
+        )
+        times.measured(group.place, seconds)
+    estimate = times.estimate()
+    assert estimate is not None  # noqa: S101  every group was timed
+    return Rehearsal(planned, estimate, tuple(plan.left_out))
+
+
 class Driver:
     """The one process that decides what is run.
 
@@ -61,6 +127,7 @@ class Driver:
         options: how.
         watch: called with the progress whenever something happens.
         stop: ends the run early if a stop is asked for.
+        executor: where to run, if not where ``options`` say.
     """
 
     def __init__(
@@ -70,34 +137,64 @@ class Driver:
         options: RunOptions,
         watch: Watch | None,
         stop: StopSignal,
+        executor: Executor | None = None,
     ) -> None:
         self.study = study
         self.folder = folder
         self.options = options
         self.stop = stop
-        self.runner = CellRunner(folder, options, stop, watch)
+        self.watch = watch
+        self.cells: dict[str, Cell] = {}  # all that were run or looked at, by key
+        self.begun: dict[str, float] = {}  # when cells that run now were started
+        self.events = 0  # since the last estimate
+        self.estimate: TimeEstimate | None = None
+        self.runner = CellRunner(folder, options, stop, self._watch, executor)
 
     def run(self) -> StudyResult | None:
         """Run everything that is missing; None if stopped."""
         table = self.study.table
         before = self.folder.check(table.name) or {}
-        self.groups = make_groups(self.study, data_folder=self.options.data_folder)
-        cells_of(self.groups, table.seeds)  # refuses two places that are the same run
-        with self.folder.claimed(), self.stop.listening():
+        plan = self._plan()
+        self.groups = plan.groups
+        self.left_out = [left.to_dict() for left in plan.left_out]
+        cells_of(self.groups, table.seeds[:1])  # refuses two places that are the same run
+        with self.folder.claimed(shard=self.options.shard), self.stop.listening(), self.runner:
             # Another driver may have written the study since the first look.
             before = self.folder.check(table.name) or before
-            share = thread_share(self.options)
-            self.threads = self.options.threads or before.get("threads") or share
-            costs = _known_costs(before.get("groups", []))
-            examples = self._load_data()
-            tuned = self._tune(examples, before)
-            if tuned is None:
+            self.threads = self.folder.agree("threads", self._thread_count(before))
+            self.search = self._search(self._load_data())
+            self.planned, self.times = plan_runs(self.search, self.study, self.options.worker_count)
+            if self.folder.find() is None:
+                self.folder.write(self._content([]))
+            if not self._tune():
                 return None
-            cells = cells_of(self.groups, table.seeds)
-            self.groups = with_costs(self.groups, costs)
-            self.folder.write(self._content(cells, tuned))
-            finished = self._execute(cells, CELLS)
+            self.groups = self._costed(self.search.tuned_groups(), before)
+            finished = self._run_final()
         return read_study(self.folder.path) if finished else None
+
+    def _plan(self) -> StudyPlan:
+        """Return the groups of the study, each tried out."""
+        return plan_study(self.study, data_folder=self.options.data_folder)
+
+    def _thread_count(self, before: dict[str, Any]) -> int:
+        """Return the threads of each cell; ``before`` is what an earlier driver wrote."""
+        return self.options.threads or before.get("threads") or thread_share(self.options)
+
+    def _costed(self, groups: Sequence[Group], before: dict[str, Any]) -> list[Group]:
+        """Return the groups with their costs; ``before`` may hold some of them."""
+        return with_costs(groups, _known_costs(before.get("groups", [])))
+
+    def _search(self, examples: dict[str, int]) -> RateSearch:
+        """Return the search for learning rates."""
+        table = self.study.table
+        return RateSearch(
+            self.groups,
+            table.tune,
+            seeds=table.seeds,
+            metric=table.metric,
+            higher_is_better=table.higher_is_better,
+            examples=examples,
+        )
 
     def _load_data(self) -> dict[str, int]:
         """Return the size of each training set; missing or damaged data are an error here."""
@@ -112,39 +209,106 @@ class Driver:
             sizes[choice.label] = len(data.train)
         return sizes
 
-    def _tune(
-        self, examples: dict[str, int], before: dict[str, Any]
-    ) -> list[dict[str, Any]] | None:
-        """Choose learning rates for all groups and return what was tried; None if stopped."""
-        if self.study.table.tune is None:
-            return []
-        plan = trials(self.groups, self.study.table.tune, examples)
-        cells = [cell for trial in plan for cell in trial.cells]
-        if not before:
-            self.folder.write(self._content([], []))
-        if not self._execute(cells, TUNING):
-            return None
-        records = {cell.key: self.folder.record(cell.key, TUNING) or {} for cell in cells}
-        self.groups, account = choose(plan, records)
-        return account
+    def _tune(self) -> bool:
+        """Run until every group has a learning rate; False if stopped."""
+        while cells := self.search.batch():
+            if not self._execute(cells, TUNING):
+                return False
+            self.search.take(self._records(cells, TUNING))
+        return True
 
-    def _execute(self, cells: Sequence[Cell], stage: str) -> bool:
+    def _run_final(self) -> bool:
+        """Run the final cells, then what confirms their differences; False if stopped."""
+        table = self.study.table
+        cells = cells_of(self.groups, table.seeds)
+        added = cells
+        stage = CELLS
+        while added:
+            statuses = self.folder.statuses([cell.key for cell in added])
+            if len(statuses) < len(added):
+                self.folder.write(self._content(cells))
+            if not self._execute(added, CELLS, stage):
+                return False
+            added = self._confirmations(cells)
+            cells = cells + added
+            stage = CONFIRMATION
+        self.folder.write(self._content(cells))
+        return True
+
+    def _confirmations(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Return cells at neighbouring rates that a verdict needs and that are not among these."""
+        if not self.search.blocks:
+            return []
+        table = self.study.table
+        wanted = self.search.confirmations(
+            list(self._records(cells, CELLS).values()),
+            baseline=table.baseline,
+            metric=table.metric,
+            margin=table.margin,
+        )
+        present = {cell.key for cell in cells}
+        confirming = self.search.cells_at(wanted, table.seeds)
+        return [cell for cell in confirming if cell.key not in present]
+
+    def _records(self, cells: Iterable[Cell], below: str) -> dict[str, dict[str, Any]]:
+        """Return the records of cells that have one, by key."""
+        by_key = {cell.key: cell for cell in cells}
+        records = {}
+        for key, record in self.folder.records(by_key, below).readable.items():
+            # Records of older versions do not say the learning rate.
+            records[key] = {"lr": by_key[key].lr, **record}
+        return records
+
+    def _execute(self, cells: Sequence[Cell], below: str, stage: str | None = None) -> bool:
         """Run the cells that have no record; False if stopped before all have one."""
         costs = {group.place: group.cost for group in self.groups}
         tasks = []
         for cell in cells:
+            self.cells[cell.key] = cell
             cost = costs[cell.place]
             task = Task(
                 cell=cell.to_dict(),
-                folder=str((self.folder.path / stage).resolve()),
+                folder=str((self.folder.path / below).resolve()),
                 cost=cost.to_dict() if cost else {},
                 pace=self.options.pace.model_dump(),
                 data_folder=self.options.data_folder,
+                device=self.options.device,
             )
             tasks.append(task)
-        return self.runner.run(tasks, self.threads, stage)
+        self._count_earlier(cells, below)
+        return self.runner.run(tasks, self.threads, below, stage)
 
-    def _content(self, cells: Sequence[Cell], tuned: list[dict[str, Any]]) -> dict[str, Any]:
+    def _count_earlier(self, cells: Sequence[Cell], below: str) -> None:
+        """Take in the runs of an earlier driver, and the time that one of each group took."""
+        by_key = {cell.key: cell for cell in cells}
+        for key, status in self.folder.statuses(by_key, below).items():
+            cell = by_key[key]
+            self.times.count(cell.place, tuning=cell.role == TRIAL)
+            if status == "finished" and cell.place not in self.times.seconds:
+                record = self.folder.record(key, below) or {}
+                self.times.measured(cell.place, record.get("process_seconds") or 0.0)
+
+    def _watch(self, progress: StudyProgress, event: Event | None) -> None:
+        """Add what is planned and the estimated time to a progress report, and pass it on."""
+        if event is not None and event.kind == "started":
+            self.begun[event.key] = time.monotonic()
+        elif event is not None and event.kind in ENDS:
+            cell = self.cells[event.key]
+            self.times.count(cell.place, tuning=cell.role == TRIAL)
+            begun = self.begun.pop(event.key, None)
+            if event.kind == "finished" and begun is not None:
+                self.times.measured(cell.place, time.monotonic() - begun)
+        progress.planned = self.planned
+        self.events += 1
+        # An estimate asks every group, so there is one for about as many events as groups.
+        if event is None or self.estimate is None or self.events >= len(self.groups) // 8:
+            self.events = 0
+            self.estimate = self.times.estimate()
+        progress.estimate = self.estimate
+        if self.watch is not None:
+            self.watch(progress, event)
+
+    def _content(self, cells: Sequence[Cell]) -> dict[str, Any]:
         """Return the content of ``study.json``."""
         table = self.study.table
         return {
@@ -154,13 +318,45 @@ class Driver:
             "gatewise": environment()["gatewise"],
             "baseline": table.baseline,
             "metric": table.metric,
+            "mode": "max" if table.higher_is_better else "min",
+            "margin": table.margin,
             "match": table.match,
             "threads": self.threads,
+            "device": self.options.device,
             "data_sha256": self.data,
-            "tuned": tuned,
+            "tuning": self.search.account(),
+            "left_out": self.left_out,
             "groups": group_contents(self.groups, table.baseline),
             "cells": [cell.to_dict() for cell in cells],
         }
+
+
+def plan_runs(search: RateSearch, study: Study, workers: int) -> tuple[RunCounts, RunTimes]:
+    """Return how many runs a study has, and what estimates their time.
+
+    Args:
+        search: of the study's learning rates.
+        study: what is run.
+        workers: runs at once.
+    """
+    seeds = len(study.table.seeds)
+    baseline = study.table.baseline
+    runs: dict[Place, RunCounts] = {}
+    for group in search.groups:
+        place = group.place
+        tuned = place.block in search.blocks
+        # At worst every unit is lower and its neighbours are run; of the baseline, only if fewer.
+        confirms = tuned and (place.unit != baseline or search.tune.mode == "full")
+        runs[place] = RunCounts(
+            tuning=search.runs_of(place), final=seeds, confirmation=2 * seeds if confirms else 0
+        )
+    counts = runs.values()
+    whole = RunCounts(
+        tuning=sum(one.tuning for one in counts),
+        final=sum(one.final for one in counts),
+        confirmation=sum(one.confirmation for one in counts),
+    )
+    return whole, RunTimes(runs, seeds, workers)
 
 
 def group_contents(groups: Sequence[Group], baseline: str) -> list[dict[str, Any]]:

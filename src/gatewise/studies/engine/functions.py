@@ -9,6 +9,7 @@ that have no record. The folder, the journal, the executors and the status are t
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -76,13 +77,13 @@ class FunctionStudy:
             key.
     """
 
-    path: Path
+    path: str | Path
     name: str
     title: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def folder(self) -> StudyFolder:
         """The files of the study."""
         return StudyFolder(self.path)
@@ -114,10 +115,10 @@ class FunctionStudy:
         tasks = []
         for cell in cells:
             content = {"key": keys[cell.name], "name": cell.name, "settings": plain(cell.settings)}
-            place = str((self.path / CELLS).resolve())
+            place = str((self.folder.path / CELLS).resolve())
             tasks.append(Task(content, place, function=cell.reference))
         threads = options.threads or thread_share(options)
-        with self.claimed(), stop.listening():
+        with self.claimed(options.shard), stop.listening():
             self._write([task.cell for task in tasks])
             done = CellRunner(self.folder, options, stop, watch).run(tasks, threads)
         if not done:
@@ -136,15 +137,21 @@ class FunctionStudy:
             The record; its ``value`` is what ``work`` returned, in plain values.
         """
         key = self.key(name, "", settings)
-        task = Task({"key": key, "name": name}, str((self.path / CELLS).resolve()), function="")
+        task = Task(
+            {"key": key, "name": name}, str((self.folder.path / CELLS).resolve()), function=""
+        )
         attempt_cell(task, StopSignal(), lambda stop: value_content(work()))
         return self.folder.record(key) or {}
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Hold the folder for the block, so that no other process runs the same study in it."""
+    def claimed(self, shard: str | None = None) -> Iterator[None]:
+        """Hold the folder for the block, so that no other process runs the same study in it.
+
+        Args:
+            shard: the part of this process, if several share the work.
+        """
         self.folder.check(self.name)
-        with self.folder.claimed():
+        with self.folder.claimed(shard=shard):
             if self.folder.find() is None:
                 self._write([])
             yield

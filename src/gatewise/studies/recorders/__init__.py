@@ -1,7 +1,8 @@
-"""Record runs of other training loops as cells of a study."""
+"""Record runs of other training loops as cells of a study; runs as objectives of Optuna."""
 
 from typing import TYPE_CHECKING
 
+from gatewise.studies.recorders.optuna_objective import OptunaObjective as OptunaObjective
 from gatewise.studies.recorders.recorder import Recorder as Recorder
 
 if TYPE_CHECKING:

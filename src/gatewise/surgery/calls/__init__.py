@@ -12,12 +12,15 @@ from gatewise.surgery.calls.callee import AROUND as AROUND
 from gatewise.surgery.calls.callee import input_of as input_of
 from gatewise.surgery.calls.compiling import compile_statement as compile_statement
 from gatewise.surgery.calls.compiling import function_like as function_like
+from gatewise.surgery.calls.coverage import Coverage as Coverage
+from gatewise.surgery.calls.coverage import Unreached as Unreached
 from gatewise.surgery.calls.functions import FUNCTIONS as FUNCTIONS
 from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
 from gatewise.surgery.calls.functions import activation as activation
 from gatewise.surgery.calls.matching import check_call as check_call
 from gatewise.surgery.calls.matching import match_calls as match_calls
 from gatewise.surgery.calls.matching import record_sites as record_sites
+from gatewise.surgery.calls.matching import same_activation as same_activation
 from gatewise.surgery.calls.matching import split_shared as split_shared
 from gatewise.surgery.calls.methods import HOME as HOME
 from gatewise.surgery.calls.methods import ORIGINAL as ORIGINAL

@@ -4,13 +4,16 @@ This gives the source position of functional calls and of reused modules.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
+import torch
 from torch import nn
 
 from gatewise.graph import COMPOSITE, Reading, Site, SiteGraph, untouched
 from gatewise.surgery.calls.call_site import CallSite
-from gatewise.surgery.calls.record import record_calls
+from gatewise.surgery.calls.coverage import Coverage
+from gatewise.surgery.calls.record import copied, record_calls
 from gatewise.surgery.reasons import Reason, Refusal
 
 REWRITTEN = ("functional", "reused", "addition")
@@ -22,7 +25,11 @@ SAME = {
 
 
 def record_sites(
-    model: nn.Module, graph: SiteGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
+    model: nn.Module,
+    graph: SiteGraph,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    coverage: Coverage | None = None,
 ) -> dict[str, CallSite]:
     """Return the recorded call of each site, by name.
 
@@ -34,16 +41,25 @@ def record_sites(
         graph: The model's graph.
         args: The positional arguments to run the model on.
         kwargs: The keyword arguments to run the model on.
+        coverage: Watches the runs. The model is run once for it if nothing is recorded.
     """
     calls: dict[str, CallSite] = {}
+    watching = coverage.watching if coverage is not None else nullcontext
     if all(site.kind not in REWRITTEN for site in graph.sites):
+        if coverage is not None:
+            copied_args, copied_kwargs = copied((args, kwargs))
+            with untouched(model, buffers=True), torch.no_grad():
+                model.eval()
+                with watching():
+                    model(*copied_args, **copied_kwargs)
         return calls
     for mode, reading in graph.readings.items():
         if all(name in calls for name in reading.found):
             continue
         with untouched(model):
             model.train(mode == "train")
-            recorded = record_calls(model, args, kwargs)
+            with watching():
+                recorded = record_calls(model, args, kwargs)
         calls = match_calls(reading, recorded) | calls
     return calls
 
@@ -70,7 +86,12 @@ def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSi
 
 def _agree(op: str, call: CallSite) -> bool:
     """Whether a recorded call can be the operator ``op`` of the graph."""
-    return op in (call.op, COMPOSITE) or (op, call.op) in SAME or call.module is not None
+    return call.module is not None or same_activation(op, call.op)
+
+
+def same_activation(op: str, function: str) -> bool:
+    """Whether the operator ``op`` of a graph can come from a call of ``function``."""
+    return op in (function, COMPOSITE) or (op, function) in SAME
 
 
 def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import untouched
@@ -120,7 +121,8 @@ def _record(
     try:
         # Without gradients, torch may use fused kernels that hide the activation.
         with untouched(model, buffers=True), torch.enable_grad(), recorder.counting(), recorder:
-            model(*args, **(kwargs or {}))
+            copied_args, copied_kwargs = copied((args, kwargs or {}))
+            model(*copied_args, **copied_kwargs)
         return (
             _finished_calls(recorder.events),
             _finished_calls(recorder.sums),
@@ -128,6 +130,11 @@ def _record(
         )
     finally:
         recorder.forget()
+
+
+def copied(arguments: Any) -> Any:
+    """Return arguments with copies of all tensors, since a model may write into them."""
+    return tree_map(lambda item: item.clone() if isinstance(item, Tensor) else item, arguments)
 
 
 @dataclass

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gatewise.surgery.planning.plans import Entry, Plan
 
+SHOWN = 8  # unreached parts of a model that a text names
 HEADS = ("site", "kind", "from", "to", "channels", "change")
 
 
@@ -17,7 +18,16 @@ def plan_as_text(plan: "Plan") -> str:
         f"parameters {_change(plan.parameters)}, operations {_change(plan.operations)}"
     )
     put_back = [f"put back: {edge}" for edge in plan.put_back]
-    return "\n".join([*table(HEADS, rows), summary, *put_back, *plan.notes])
+    unreached = unreached_lines(plan.unreached)
+    return "\n".join([*table(HEADS, rows), summary, *put_back, *unreached, *plan.notes])
+
+
+def unreached_lines(parts: Sequence[str]) -> list[str]:
+    """A line for each of the first parts of a model that no example has reached."""
+    lines = [f"not reached by any example: {part}" for part in parts[:SHOWN]]
+    if len(parts) > SHOWN:
+        lines.append(f"and {len(parts) - SHOWN} more parts, all in .unreached")
+    return lines
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -2,13 +2,15 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.graph import GATES, Example, Site, find_sites, parameter_count
+from gatewise.graph import GATES, Example, Site, parameter_count
 from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
+from gatewise.surgery.planning.examples import read_model
 from gatewise.surgery.planning.plans import Entry, Plan, check_changes_something, signature_of
 from gatewise.surgery.planning.requests import Request
 from gatewise.surgery.planning.selection import select
@@ -28,15 +30,35 @@ WHOLE = ("gatewise.units.", "gatewise.surgery.")  # where classes of units are d
 Families = list[tuple[Swap, Assigned]]
 
 
-def make_plan(model: nn.Module, requests: Sequence[Request], example: Example) -> Plan:
+def make_plan(
+    model: nn.Module,
+    requests: Sequence[Request],
+    examples: Sequence[Example],
+    *,
+    strict: bool = False,
+) -> Plan:
     """The plan for ``requests``, which :func:`read_requests` has checked.
+
+    Args:
+        model: the model.
+        requests: which units at which sites.
+        examples: what to run the model on, one or more.
+        strict: whether parts of the model that no example reaches are an error.
 
     Raises:
         ArgumentError: no site matches a request, or nothing would change.
     """
     first = requests[0]
-    graph = find_sites(model, example, units=True)
-    context = PlanningContext(model, example, graph, first.preserve, first.policy)
+    read = read_model(model, examples)
+    if strict and read.unreached.parts:
+        raise ArgumentError(
+            "plan: no example reaches a part of the model",
+            got="; ".join(read.unreached.parts[:4]),
+            fix="pass more examples as a list, or leave out strict=True",
+        )
+    context = PlanningContext(
+        model, tuple(examples), read.graph, read.calls, first.preserve, first.policy
+    )
     sites = _all_sites(context, requests)
     assigned = _assign(context, requests, sites)
     refused: dict[str, Refusal] = {}
@@ -56,10 +78,20 @@ def make_plan(model: nn.Module, requests: Sequence[Request], example: Example) -
     for swap, parts in families:
         swap.add_cost(context, parts, draft)
     entries = tuple(entry_of(site, site.name in wanted, draft) for site in sites)
+    draft.notes += _settings_note(read.unreached.settings)
     plan = check_changes_something(finish(context, entries, draft, requests))
+    plan = replace(plan, unreached=read.unreached.parts)
     if draft.rectified:
         warnings.warn(plan.notes[-1], RectifiedInputWarning, stacklevel=4)
     return plan
+
+
+def _settings_note(settings: Sequence[str]) -> list[str]:
+    """A remark about branches that depend on settings of the model, such as ``self.training``."""
+    others = [setting for setting in settings if "self.training" not in setting]
+    if not others:
+        return []
+    return [f"{len(others)} branches depend on the model's settings, such as {others[0]}"]
 
 
 def _all_sites(context: PlanningContext, requests: Sequence[Request]) -> tuple[Site, ...]:
@@ -176,7 +208,7 @@ def finish(
         signature=shapes,
         notes=tuple(notes),
         earlier=Transaction(model).level,
-        example=context.example,
+        examples=context.examples,
         graph=context.graph,
         sizes=expected_sizes(graph, draft.maps),
     )

@@ -11,6 +11,7 @@ from torch import nn
 from gatewise.errors import ArgumentError
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite
+from gatewise.surgery.planning.examples import read_examples
 from gatewise.surgery.planning.plan_text import plan_as_text
 from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.planning.swap_interface import Swap, find_swap
@@ -20,7 +21,7 @@ from gatewise.surgery.rewrite import Transaction
 
 FORMAT = 2
 CHANGES = ("swap", "refuse", "leave")
-NOT_WRITTEN = ("example", "graph", "sizes")  # known while the plan is in memory
+NOT_WRITTEN = ("examples", "graph", "sizes")  # known while the plan is in memory
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,9 @@ class Plan:
         notes: remarks for people.
         put_back: activations that phase selective layers leave to some of the readers.
         earlier: how many swaps the model had before.
-        example: what it was made from; not written to files, as the next two.
+        scaled: whether widths were scaled to match a cost, so that the function is another one.
+        unreached: modules and branches of the model's code that no example has reached.
+        examples: what it was made from; not written to files, as the next two.
         graph: the graph of the model.
         sizes: the shape of each layer's output on the example.
     """
@@ -140,7 +143,9 @@ class Plan:
     notes: tuple[str, ...] = ()
     put_back: tuple[PutBack, ...] = ()
     earlier: int = 0
-    example: Any = field(default=None, compare=False, repr=False)
+    scaled: bool = False
+    unreached: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     graph: Any = field(default=None, compare=False, repr=False)
     sizes: Any = field(default=None, compare=False, repr=False)
 
@@ -170,8 +175,8 @@ class Plan:
         Args:
             model: the model to change.
             inplace: change ``model`` itself, not a copy.
-            example: what to prove it on; by default the example of planning. Without any, nothing
-                is proved, and the receipt says so.
+            example: what to prove it on, or a list of several; by default the examples of
+                planning. Without any, nothing is proved, and the receipt says so.
             optimizer: an optimizer of the model, whose groups and state follow the change.
 
         Returns:
@@ -182,8 +187,8 @@ class Plan:
         """
         from gatewise.surgery.applying import apply_plan
 
-        example = self.example if example is None else example
-        return apply_plan(self, model, inplace=inplace, example=example, optimizer=optimizer)
+        examples = self.examples if example is None else read_examples(example, None)
+        return apply_plan(self, model, inplace=inplace, examples=examples, optimizer=optimizer)
 
     def to_json(self) -> str:
         """The plan as text that :meth:`from_json` reads."""
@@ -211,7 +216,7 @@ class Plan:
             value["put_back"] = tuple(PutBack.from_dict(item) for item in value["put_back"])
             value["layers"] = {path: _slopes(runs) for path, runs in value["layers"].items()}
             value["signature"] = {name: tuple(shape) for name, shape in value["signature"].items()}
-            for name in ("parameters", "operations", "notes"):
+            for name in ("parameters", "operations", "notes", "unreached"):
                 value[name] = tuple(value[name])
             return cls(**value)
         except (ValueError, TypeError, KeyError, AttributeError) as problem:

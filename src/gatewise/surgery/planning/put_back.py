@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.surgery.calls import CallSite
+from gatewise.units import LeafModule
 
 
-class SlopedReLU(nn.Module):
+class SlopedReLU(LeafModule):
     """A rectifier with a fixed slope for negative inputs, one for each channel along one dimension.
 
     ``slopes`` has as many dimensions as the input and size 1 along all but one. It is a buffer that
@@ -58,7 +59,10 @@ class PutBack:
     def unit(self, like: Tensor | None) -> nn.Module:
         """The activation module, with the dtype and device of ``like``."""
         if len(set(self.slopes)) > 1:
-            place = {} if like is None else {"device": like.device, "dtype": like.dtype}
+            place: dict[str, Any] = {"device": "cpu"}
+            if like is not None:
+                # The slopes are not in the state dict: on the meta device they would be lost.
+                place = {"device": "cpu" if like.is_meta else like.device, "dtype": like.dtype}
             return SlopedReLU(torch.tensor(self.slopes, **place).view(self.shape))
         return nn.LeakyReLU(self.slopes[0]) if self.slopes[0] else nn.ReLU()
 

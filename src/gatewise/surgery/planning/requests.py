@@ -8,9 +8,10 @@ from gatewise.errors import ArgumentError, unknown_name
 from gatewise.surgery.planning.selection import Where
 from gatewise.surgery.planning.swap_interface import Swap, find_swap
 from gatewise.surgery.propagate import POLICIES
+from gatewise.units import is_activation_object, unit_from
 
 WIDTHS = ("half", "same")
-ALLOWED = "a unit's name, (name, options), or a surgery.Request"
+ALLOWED = "a unit's name, an nn.Module or a function, (unit, options), or a surgery.Request"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Request:
 
 
 def read_requests(
-    unit: str | Mapping[Any, Any],
+    unit: Any,
     *,
     where: Where = None,
     width: str | None = None,
@@ -55,7 +56,8 @@ def read_requests(
     """The checked requests that the arguments of :func:`gatewise.plan` come to.
 
     Args:
-        unit: a unit's name, or a mapping from ``where`` to a name, to ``(name, options)`` or to a
+        unit: a unit's name, an activation of the user (see :func:`gatewise.units.unit_from`), or a
+            mapping from ``where`` to a name, to ``(name, options)`` or to a
             :class:`Request`.
         where: which sites, for a single unit.
         width: the width of every request that has none.
@@ -72,6 +74,8 @@ def read_requests(
     """
     if policy not in POLICIES:
         raise unknown_name("policy", policy, POLICIES)
+    if is_activation_object(unit):
+        unit = unit_from(unit).name
     if isinstance(unit, str):
         requests = [Request(unit, dict(options or {}), where)]
     else:
@@ -108,10 +112,14 @@ def _several(units: Mapping[Any, Any], where: Where, options: Mapping[str, Any])
 def _request(where: Where, value: Any) -> Request:
     if isinstance(value, Request):
         return replace(value, where=where)
+    if is_activation_object(value):
+        return Request(unit_from(value).name, {}, where)
     if isinstance(value, str):
         return Request(value, {}, where)
     if isinstance(value, tuple) and len(value) == 2:
         unit, options = value
+        if is_activation_object(unit):
+            unit = unit_from(unit).name
         if isinstance(unit, str) and isinstance(options, Mapping):
             return Request(unit, dict(options), where)
     raise ArgumentError(f"plan: no unit for where={where!r}", got=value, allowed=ALLOWED)

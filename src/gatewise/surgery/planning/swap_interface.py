@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, Graph, Node, Reading, Replace, Site, SiteGraph, split_example
 from gatewise.surgery.binding import Binding
-from gatewise.surgery.calls import CallSite, check_call, record_sites
+from gatewise.surgery.calls import CallSite, check_call
 from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.propagate import Edit, Maps, Setting
 from gatewise.surgery.reasons import Reason, Refusal
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gatewise.surgery.planning.plans import Entry
     from gatewise.surgery.planning.requests import Request
 
+UNCHANGED = object()  # a reference: the original's own activation
 _SWAPS: dict[str, type["Swap"]] = {}
 _DEFAULT: list[type["Swap"]] = []
 Assigned = Sequence[tuple["Request", Sequence[Site]]]  # the sites of each request
@@ -39,8 +40,9 @@ class PlanningContext:
     """
 
     model: nn.Module
-    example: Example
+    examples: tuple[Example, ...]
     graph: SiteGraph
+    calls: Mapping[str, CallSite]  # of functional and reused activations, by site
     preserve: bool
     policy: str
     saved: dict[str, Any] = field(default_factory=dict)
@@ -50,15 +52,19 @@ class PlanningContext:
         """Every module by its path."""
         return dict(self.model.named_modules())
 
-    @cached_property
-    def calls(self) -> dict[str, CallSite]:
-        """The recorded calls of functional and reused activations, by site."""
-        return record_sites(self.model, self.graph, *self.arguments)
+    def only_arguments(self, unit: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The example as positional and keyword arguments.
 
-    @property
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The example as positional and keyword arguments."""
-        return split_example(self.example)
+        Raises:
+            ArgumentError: there are several examples, which ``unit`` cannot be planned on.
+        """
+        if len(self.examples) > 1:
+            raise ArgumentError(
+                f"{unit}: can be planned on one example only",
+                got=f"{len(self.examples)} examples",
+                fix="pass one example that reaches all of the model",
+            )
+        return split_example(self.examples[0])
 
     @property
     def first_graph(self) -> Graph:
@@ -224,6 +230,22 @@ class Swap(ABC):
         """
         return None
 
+    def reference(self, entry: "Entry", unit: nn.Module | None) -> Any:
+        """What the original must compute at a site to be the changed model.
+
+        New weights count as zero. The proof runs the original with this function in place of the
+        activation, and compares.
+
+        Args:
+            entry: the site.
+            unit: the installed unit.
+
+        Returns:
+            A function of the activation's input; :data:`UNCHANGED` if the original's activation
+            stays; ``None`` if the swap cannot tell.
+        """
+        return None
+
     def copies_of(self, parameter: str, names: Iterable[str]) -> list[str]:
         """Those of ``names``, parameters of the changed model, that must equal ``parameter``."""
         return []
@@ -239,6 +261,10 @@ class SiteSwap(Swap):
     def follows_width(self, options: Mapping[str, Any]) -> bool:
         """Whether the unit works on any number of channels."""
         return options.get("channels") is None
+
+    def reference(self, entry: "Entry", unit: nn.Module | None) -> Any:
+        """The unit itself, without the hooks that it has taken over from the activation."""
+        return None if unit is None else unit.forward
 
     def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Choose options for each site."""

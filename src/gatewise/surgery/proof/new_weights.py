@@ -9,17 +9,17 @@ from torch import Tensor, nn
 
 from gatewise.surgery.planning import Plan
 from gatewise.surgery.proof.running import SEED, State
-from gatewise.surgery.propagate import Edit
 
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 # The relative change of the output from which new weights count as used. Rounding is about 1e-15.
 MOVED = 1e-9
+NEW = ("zero", "fresh")  # fills of entries that the original function does not use
 LIVE = ("live", "live, once zero weights are random")
 
 
 def has_new(plan: Plan) -> bool:
     """Whether the plan adds weights that the original function does not use."""
-    return bool(plan.layers) or any(edit.fill == "zero" for edit in plan.edits)
+    return bool(plan.layers) or any(edit.fill in NEW for edit in plan.edits)
 
 
 def liveness(moved: float, alive: int, asked: int, perturbed: int) -> str:
@@ -44,32 +44,66 @@ def any_nonzero(entries: Tensor) -> bool:
 
 
 @contextmanager
-def disturbed(model: nn.Module, state: State | None, plan: Plan) -> Iterator[None]:
+def disturbed(model: nn.Module, plan: Plan, state: State | None = None) -> Iterator[None]:
     """Within the context, the new entries of the readers' weights are random numbers.
 
     A norm could remove a constant.
+
+    Args:
+        model: the changed model.
+        plan: the plan that was carried out.
+        state: the tensors that the model will run with, if not its own.
     """
     generator = torch.Generator().manual_seed(SEED)
-    weights = dict(model.named_parameters()) if state is None else state
-    chosen: list[tuple[Tensor, Edit | None]] = [
-        (weights[edit.name], edit) for edit in plan.edits if edit.fill == "zero"
+    with _kept_entries(_new_entries(model, plan, state)) as entries:
+        for weight, view in entries:
+            _draw(view, generator, max(_mean_size(weight), TINY))
+        yield
+
+
+@contextmanager
+def neutral(model: nn.Module, plan: Plan) -> Iterator[None]:
+    """Within the context, weights that were drawn at random are zero, so that nothing uses them."""
+    fresh = [edit for edit in plan.edits if edit.fill == "fresh"]
+    parameters = dict(model.named_parameters())
+    views = [
+        (parameters[edit.name], view)
+        for edit in fresh
+        for view in edit.new_entries(parameters[edit.name].detach())
     ]
-    chosen += [(weights[f"{path}.weight_neg"], None) for path in plan.layers]
+    with _kept_entries(views) as entries:
+        for _, view in entries:
+            view.zero_()
+        yield
+
+
+def _new_entries(model: nn.Module, plan: Plan, state: State | None) -> list[tuple[Tensor, Tensor]]:
+    """The readers' weights with new entries, each with a view of some of these entries."""
+    weights = dict(model.named_parameters()) if state is None else state
+    entries = []
+    for edit in plan.edits:
+        if edit.fill in NEW:
+            weight = weights[edit.name].detach()
+            entries += [(weight, view) for view in edit.new_entries(weight)]
+    for path in plan.layers:
+        weight = weights[f"{path}.weight_neg"].detach()
+        entries.append((weight, weight))
+    return entries
+
+
+@contextmanager
+def _kept_entries(
+    entries: list[tuple[Tensor, Tensor]],
+) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Restore the entries on exit."""
     with torch.no_grad():
-        kept = [weight.clone() if edit is None else None for weight, edit in chosen]
-        try:
-            for weight, edit in chosen:
-                spread = max(_mean_size(weight), TINY)
-                for entries in [weight] if edit is None else edit.new_entries(weight):
-                    _draw(entries, generator, spread)
-            yield
-        finally:
-            for (weight, edit), old in zip(chosen, kept, strict=True):
-                if old is not None:
-                    weight.copy_(old)
-                else:
-                    for entries in edit.new_entries(weight) if edit else ():
-                        entries.zero_()
+        before = [view.clone() for _, view in entries]
+    try:
+        yield entries
+    finally:
+        with torch.no_grad():
+            for (_, view), old in zip(entries, before, strict=True):
+                view.copy_(old)
 
 
 @torch.no_grad()

@@ -6,10 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import does_not_fit
-from gatewise.surgery.proof.proving import SwapFailed
-from gatewise.surgery.proof.running import cast, floating_tensors, left_unchanged
-
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+from gatewise.surgery.proof.failures import SwapFailed
+from gatewise.surgery.proof.running import Arguments, cast, floating_tensors, left_unchanged
 
 
 def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:

@@ -1,57 +1,49 @@
-"""Prove a swap by running the model before and after it.
+"""Prove a swap by running the model before and after it."""
 
-Both are run in evaluation and in training, in float32 and in float64, forwards and backwards.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.graph import example_tensors, run_graph, split_example, untouched
-from gatewise.surgery.planning import Plan
-from gatewise.surgery.proof.new_weights import (
-    LIVE,
-    any_nonzero,
-    disturbed,
-    has_new,
-    liveness,
-    perturb,
+from gatewise.errors import NotApplicableError
+from gatewise.graph import Reading, example_tensors, find_sites, run_graph, split_example, untouched
+from gatewise.surgery.calls import Coverage
+from gatewise.surgery.planning import Plan, paths_of, readings_of_example
+from gatewise.surgery.proof.against_reference import (
+    MOST_INSIDE,
+    Compared,
+    ReferenceComparison,
+    exceeded,
+    reference_functions,
 )
-from gatewise.surgery.proof.receipts import Proof
+from gatewise.surgery.proof.failures import (
+    OriginalFailedError,
+    SwapFailed,
+    checking_sizes,
+    of_changed,
+    of_original,
+)
+from gatewise.surgery.proof.module_outputs import Samples, changed_modules, sampling_outputs
+from gatewise.surgery.proof.new_weights import has_new, neutral
+from gatewise.surgery.proof.preserved import (
+    BOUNDS,
+    Comparison,
+    compare_on_a_part,
+    exceeded_bounds,
+)
+from gatewise.surgery.proof.receipts import NOT_PROVED, PROVED, WIRING, Proof
 from gatewise.surgery.proof.relative_difference import difference
 from gatewise.surgery.proof.running import (
+    Arguments,
     Run,
     State,
     floating_tensors,
     run,
     single_precision,
-    state_of,
 )
-from gatewise.surgery.proof.subsample import first_of, parts, random_example
-from gatewise.surgery.propagate import select, watching_sizes
-from gatewise.surgery.rewrite import negative_weight
-
-# Relative differences. Sums in another order are rounded otherwise; these leave a wide margin.
-MOST = {torch.float64: 1e-12, torch.float32: 1e-5}
-FLOOR = 1e-3  # gradients below this share of the largest one are compared with the share
-BOUNDS = {
-    **dict.fromkeys(("output_float64", "train_output", "gradient"), MOST[torch.float64]),
-    **dict.fromkeys(("output_float32", "random_input", "against_graph"), MOST[torch.float32]),
-}
-
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-class SwapFailed(GatewiseError, RuntimeError):  # noqa: N818  a public name without "Error"
-    """A plan was carried out, and the changed model is not what the plan promises.
-
-    The model is as it was before.
-    """
 
 
 def prove(
@@ -59,58 +51,189 @@ def prove(
     original: nn.Module,
     changed: nn.Module,
     units: Mapping[str, nn.Module],
-    example: Arguments,
+    examples: Sequence[Arguments],
 ) -> Proof:
     """Compare ``changed`` with ``original``.
 
-    A swap that preserves the function is compared in float32 with the weights as they are: on the
+    A swap that keeps the function is compared in float32 with the weights as they are: on the
     example, on random numbers, and on these with random new weights, which must change the output.
     In float64 it is compared on the example, then in training with gradients. For the latter,
     parameters that are zero or tiny are replaced by random numbers, since they would hide what they
     multiply. If a pass is long, all but the first comparison use a part of the example (see
     :func:`~gatewise.surgery.proof.subsample.parts`).
 
-    Any other swap is compared with what the graph computes with the units at its sites, and trained
-    for one step.
+    Any other swap is compared with the reference: the original, run with the units' values in place
+    of its activations' values. New random weights are zero for that, and must then change what
+    the model computes. Units that are bound to a layer are compared with the graph of the original.
 
     Args:
         plan: what was done.
         original: the model before.
         changed: the model after.
         units: the installed units, by site.
-        example: positional and keyword arguments to run both on.
+        examples: positional and keyword arguments to run both on.
 
     Raises:
-        SwapFailed: the changed model cannot be run or trained.
+        SwapFailed: the changed model cannot be run or trained, or differs.
     """
-    if any(module.is_meta for module in changed.parameters()):
-        return Proof(notes=("the model has no values (device meta)",))
-    state = single_precision(changed)
-    after = _run_with_sizes(plan, changed, example, state)
+    if any(parameter.is_meta for parameter in changed.parameters()):
+        return Proof(reason="the model has no values (device meta)")
+    if plan.scaled:
+        _run_with_sizes(plan, changed, examples[0], single_precision(changed), 0)
+        saved, notes = _saved_bytes(original, changed, examples[0], Coverage(original))
+        reason = "widths were scaled, so that there is nothing to compare with"
+        return Proof(reason=reason, saved_bytes=saved, notes=notes)
+    coverage = Coverage(original)
+    proof = _compared(plan, original, changed, units, examples, coverage)
+    reached = paths_of(plan.graph.readings.values()) if plan.graph is not None else ()
+    unreached = coverage.unreached(reached).parts
+    return replace(proof, unreached=unreached, examples=len(examples))
+
+
+def _compared(
+    plan: Plan,
+    original: nn.Module,
+    changed: nn.Module,
+    units: Mapping[str, nn.Module],
+    examples: Sequence[Arguments],
+    coverage: Coverage,
+) -> Proof:
+    """Compare by the method that fits the plan; ``coverage`` sees the runs of the original."""
+    functions = reference_functions(plan, units)
+    fresh = any(edit.fill == "fresh" for edit in plan.edits)
+    if plan.preserve or (functions == {} and not fresh):
+        return _prove_preserved(plan, original, changed, examples, coverage)
+    if functions is None:
+        return _prove_by_graph(plan, original, changed, units, examples, coverage)
+    comparison = ReferenceComparison(plan, original, changed, units, coverage)
+    return _prove_by_reference(comparison, examples)
+
+
+def _prove_preserved(
+    plan: Plan,
+    original: nn.Module,
+    changed: nn.Module,
+    examples: Sequence[Arguments],
+    coverage: Coverage,
+) -> Proof:
+    after = single_precision(changed)
     before = single_precision(original)
-    pair = Comparison(plan, original, changed, before, state)
-    if not plan.preserve:
-        apart = _against_graph(plan, original, units, example, state, after)
-        saved, notes = _saved_bytes(pair, example)
-        return Proof(against_graph=apart, saved_bytes=saved, notes=(*_finite(after), *notes))
-    output = difference(run(original, example, before).outputs, after.outputs)
-    return Proof(output_float32=output, **_on_a_part(pair, example))
+    pair = Comparison(plan, original, changed, before, after, coverage)
+    results: dict[str, Any] = {}
+    inside: list[str] = []
+    for number, example in enumerate(examples):
+        old_samples: Samples = {}
+        new_samples: Samples = {}
+        with sampling_outputs(changed, new_samples):
+            actual = _run_with_sizes(plan, changed, example, after, number)
+        with sampling_outputs(original, old_samples):
+            expected = run(original, example, before, inside=coverage.watching())
+        inside += changed_modules(old_samples, new_samples, MOST_INSIDE)
+        output = difference(expected.outputs, actual.outputs)
+        part = {"output_float32": output, **compare_on_a_part(pair, example)}
+        results = _merged(results, part)
+        if not any(bool(value.isfinite().any()) for value in expected.outputs):
+            return Proof(**results, reason="the outputs hold no finite floating-point numbers")
+    sites = {entry.path for entry in plan.swapped}
+    results["changed_inside"] = tuple(path for path in dict.fromkeys(inside) if path not in sites)
+    return Proof(**results, verdict=PROVED)
 
 
-def _run_with_sizes(plan: Plan, changed: nn.Module, example: Arguments, state: State | None) -> Run:
-    """Run ``changed``; on the plan's own example, layers must make the sizes that it expects."""
-    wrong: list[str] = []
-    same = False
-    if plan.example is not None:
-        planned = example_tensors(split_example(plan.example))
-        same = all(a is b for a, b in zip(planned, example_tensors(example), strict=False))
-    with watching_sizes(changed, plan.sizes if same and plan.sizes else {}, wrong):
-        after = _try(lambda: run(changed, example, state))
-    if wrong:
-        raise SwapFailed(
-            "swap: a layer does not make what the plan expects", got="; ".join(wrong[:3])
-        )
-    return after
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of two examples: the larger difference of each kind, and all notes."""
+    merged = dict(one)
+    for name, value in other.items():
+        if name not in merged or merged[name] is None:
+            merged[name] = value
+        elif name == "notes":
+            merged[name] += tuple(note for note in value if note not in merged[name])
+        elif name in BOUNDS and value is not None and not value <= merged[name]:
+            merged[name] = value
+    return merged
+
+
+def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Arguments]) -> Proof:
+    plan = comparison.plan
+    original = comparison.original
+    changed = comparison.changed
+    compared = Compared()
+    with neutral(changed, plan):
+        for number, example in enumerate(examples):
+            readings = _readings(plan, original, example, number)
+            try:
+                sizes = _expected_sizes(plan, example, number)
+                comparison.compare(example, readings, sizes, compared)
+            except OriginalFailedError as refused:
+                compared.problems.append(f"the original cannot be run ({refused})")
+    if has_new(plan):
+        comparison.measure_movement(examples[0], compared)
+    functions = reference_functions(plan, comparison.units) or {}
+    missed = [site for site in functions if site not in compared.seen]
+    if missed:
+        compared.problems.append(f"no call of {', '.join(missed[:4])} was seen")
+    if not compared.problems:
+        _check(plan, compared)
+    if compared.output is None and compared.train_output is None:
+        compared.problems.append("the model could not be run for a comparison")
+    return Proof(
+        against_reference=compared.output,
+        reference_train=compared.train_output,
+        reference_gradient=compared.gradient,
+        moved=compared.moved,
+        saved_bytes=compared.saved_bytes,
+        notes=tuple(dict.fromkeys(compared.notes)),
+        verdict=NOT_PROVED if compared.problems else WIRING if plan.edits else PROVED,
+        reason="; ".join(compared.problems[:3]),
+    )
+
+
+def _check(plan: Plan, compared: Compared) -> None:
+    over = exceeded(compared)
+    if over is None:
+        return
+    name, value, bound = over
+    raise SwapFailed(
+        f"swap: the changed model computes something else ({name})",
+        got=f"relative difference {value:.3g} from the original with other activations",
+        allowed=f"at most {bound:g}",
+        fix="leave out sites with where=; plan.apply tried "
+        + ", ".join(entry.site for entry in plan.swapped[:4])
+        + "; an activation that writes into a tensor which is read under another name cannot be "
+        "replaced",
+    )
+
+
+def _prove_by_graph(
+    plan: Plan,
+    original: nn.Module,
+    changed: nn.Module,
+    units: Mapping[str, nn.Module],
+    examples: Sequence[Arguments],
+    coverage: Coverage,
+) -> Proof:
+    """Compare with the graph of the original, run with the units in place, in eval mode."""
+    apart: float | None = None
+    reason = ""
+    for number, example in enumerate(examples):
+        state = single_precision(changed)
+        after = _run_with_sizes(plan, changed, example, state, number)
+        if state is not None:
+            reason = "units that are bound to a layer are compared in float32 models only"
+            continue
+        reading = _readings(plan, original, example, number).get("eval")
+        found, why = _against_graph(plan, original, units, example, reading, after)
+        reason = reason or why
+        if found is not None:
+            apart = max(found, apart or 0.0)
+    saved, notes = _saved_bytes(original, changed, examples[0], coverage)
+    reason = reason or ("" if apart is not None else "nothing was compared")
+    return Proof(
+        against_graph=apart,
+        saved_bytes=saved,
+        notes=(*notes, "compared in eval mode, with the graph of the original"),
+        verdict=NOT_PROVED if reason else WIRING if plan.edits else PROVED,
+        reason=reason,
+    )
 
 
 def _against_graph(
@@ -118,199 +241,86 @@ def _against_graph(
     original: nn.Module,
     units: Mapping[str, nn.Module],
     example: Arguments,
-    state: State | None,
+    reading: Reading | None,
     after: Run,
-) -> float | None:
-    """The difference from the graph of the original, run with the units in place.
-
-    ``None`` if a swap cannot tell what the graph computes, for example because widths change.
-    """
-    reading = plan.graph.readings.get("eval") if plan.graph is not None else None
-    if reading is None or state is not None:
-        return None
-    replace: dict[Any, Any] = {}
+) -> tuple[float | None, str]:
+    """The difference from the graph with the units in place, or why there is none."""
+    if reading is None:
+        return None, "the model could not be read in eval mode"
+    replacements: dict[Any, Any] = {}
     for swap, entries in plan.by_swap():
         part = swap.replacements(entries, reading, original, units)
         if part is None:
-            return None
-        replace.update(part)
+            return None, f"{swap.name}: what it computes cannot be told from the original"
+        replacements.update(part)
     args, kwargs = example
     with torch.no_grad(), ExitStack() as stack:
         for module in (original, *units.values()):  # a unit may have a norm of its own
             stack.enter_context(untouched(module))
             module.eval()
         try:
-            outputs, _ = run_graph(reading.graph, original, args, kwargs, replace=replace)
-        except ArgumentError:
-            return None  # the graph holds what only the model itself can run
-    return difference(floating_tensors(outputs), after.outputs)
-
-
-class _RefusedError(Exception):
-    """The original itself cannot be run in this way."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Both models, and their tensors in float32 if they have other types."""
-
-    plan: Plan
-    original: nn.Module
-    changed: nn.Module
-    before: State | None
-    after: State | None
-
-    def compare(
-        self, example: Arguments, old: State | None, new: State | None
-    ) -> tuple[float, Run]:
-        """The difference of their outputs, and the run of the changed model."""
-        before = _of_original(lambda: run(self.original, example, old))
-        after = _try(lambda: run(self.changed, example, new))
-        return difference(before.outputs, after.outputs), after
+            outputs, _ = run_graph(reading.graph, original, args, kwargs, replace=replacements)
+        except NotApplicableError as limitation:
+            return None, str(limitation)  # the graph holds what only the model itself can run
+    return difference(floating_tensors(outputs), after.outputs), ""
 
 
 def _saved_bytes(
-    pair: Comparison, example: Arguments
+    original: nn.Module, changed: nn.Module, example: Arguments, coverage: Coverage
 ) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
     """Bytes kept for the backward pass, before and after, and notes.
 
     If the original can be trained on the example, the changed model must be, too: a unit may need
     for its gradient what an operation in place has overwritten.
     """
-    problem = ""
-    for part in parts(example, pair.plan.operations[1]):
-        try:
-            with part.quick():
-                before = _of_original(
-                    lambda part=part: run(pair.original, part.example, pair.before, training=True)
-                )
-                after = _try(
-                    lambda part=part: run(pair.changed, part.example, pair.after, training=True),
-                    trained=True,
-                )
-        except _RefusedError as refused:
-            problem = f"the original cannot be trained on the example ({refused})"
-            continue
-        return (before.saved, after.saved), (f"saved bytes: on {part.words}",) if part.words else ()
-    return None, (problem,)
-
-
-def _on_a_part(pair: Comparison, example: Arguments) -> dict[str, Any]:
-    """All comparisons that do not need the whole example, on the smallest part that is enough.
-
-    A larger part is taken if the original cannot be run on a part, or if the new weights change
-    nothing there. A difference on a part is a difference.
-    """
-    results: dict[str, Any] = {}
-    for part in parts(example, pair.plan.operations[1]):
-        results = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
-        try:
-            with part.quick():
-                _compare_single(pair, part.example, results)
-                _compare_double(pair, part.example, results)
-        except _RefusedError as refused:
-            results["notes"] += (
-                f"the original cannot be run in float64, or not trained ({refused})",
-            )
-        else:
-            if results.get("live", "live") in LIVE:
-                break
-        if _exceeded(results):
-            break
-    return results
-
-
-def _compare_single(pair: Comparison, example: Arguments, results: dict[str, Any]) -> None:
-    """Compare on random numbers, of batch size 1 if the original takes it.
-
-    Then measure how much random new weights change the output.
-    """
-    one = random_example(first_of(example))
     try:
-        apart, after = pair.compare(one, pair.before, pair.after)
-    except _RefusedError:
-        one = random_example(example)
-        apart, after = pair.compare(one, pair.before, pair.after)
-    results["random_input"] = apart
-    if has_new(pair.plan):
-        with disturbed(pair.changed, pair.after, pair.plan):
-            results["moved"] = difference(after.outputs, run(pair.changed, one, pair.after).outputs)
+        before = of_original(
+            lambda: run(original, example, training=True, dtype=None, inside=coverage.watching())
+        )
+    except OriginalFailedError as refused:
+        return None, (f"the original cannot be trained on the example ({refused})",)
+    after = of_changed(lambda: run(changed, example, training=True, dtype=None), trained=True)
+    return (before.saved, after.saved), ()
 
 
-def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any]) -> None:
-    """Compare in float64, then in training with gradients."""
-    old = state_of(pair.original, torch.float64)
-    new = state_of(pair.changed, torch.float64)
-    for path, slopes in pair.plan.layers.items():
-        if any(slopes):  # the stored product with the slopes is rounded to the model's type
-            with torch.no_grad():
-                new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
-    results["output_float64"], _ = pair.compare(example, old, new)
-    perturbed = perturb(old, new, pair.plan)
-    before = _of_original(lambda: run(pair.original, example, old, training=True))
-    old.clear()  # gigabytes, with large models
-    results |= _trained(
-        pair.plan,
-        before,
-        _try(lambda: run(pair.changed, example, new, training=True), trained=True),
+def _readings(
+    plan: Plan, original: nn.Module, example: Arguments, number: int
+) -> Mapping[str, Reading]:
+    """The graphs of the original on an example, by mode."""
+    if plan.graph is not None and _is_planned(plan, example, number):
+        return readings_of_example(plan.graph, number)
+    args, kwargs = example
+    graph = find_sites(original, kwargs if not args else args, units=True)
+    return graph.readings
+
+
+def _is_planned(plan: Plan, example: Arguments, number: int) -> bool:
+    """Whether the plan was made on this example, so that its graphs and sizes are those of it."""
+    if number >= len(plan.examples):
+        return False
+    planned = list(example_tensors(split_example(plan.examples[number])))
+    tensors = list(example_tensors(example))
+    return len(planned) == len(tensors) and all(
+        one is other for one, other in zip(planned, tensors, strict=True)
     )
-    if not has_new(pair.plan):
-        results["live_edits"] = None
-    else:
-        alive, asked = results["live_edits"]
-        results["live"] = liveness(results["moved"], alive, asked, perturbed)
 
 
-def _of_original(action: Callable[[], Run]) -> Run:
-    try:
-        return action()
-    except Exception as problem:  # the model's own code may raise anything
-        raise _RefusedError(_first_line(problem)) from problem
+def _run_with_sizes(
+    plan: Plan, changed: nn.Module, example: Arguments, state: State | None, number: int
+) -> Run:
+    """Run ``changed``; on the plan's own example, layers must make the sizes that it expects."""
+    with checking_sizes(changed, _expected_sizes(plan, example, number)):
+        return of_changed(lambda: run(changed, example, state))
 
 
-def _trained(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
-    """Compare training: outputs, gradients of the old entries, and whether new ones have some."""
-    old_gradients, new_gradients, alive = [], [], []
-    for name, gradient in before.gradients.items():
-        if name not in after.gradients:
-            continue
-        edits = [edit for edit in plan.edits if edit.name == name]
-        kept = after.gradients[name]
-        for edit in edits:
-            if edit.fill == "zero":
-                alive.append(any(any_nonzero(entries) for entries in edit.new_entries(kept)))
-            places, olds = edit.old_positions()
-            kept = select(kept, edit.dim, places)
-            gradient = select(gradient, edit.dim, olds)
-        path = name.removesuffix(".weight")
-        slopes = plan.layers.get(path, ())
-        if any(slopes):  # the second weight began as a multiple of the first: both are the old one
-            second = after.gradients.get(f"{path}.weight_neg")
-            if second is not None:
-                second = negative_weight(second, slopes)
-                for edit in edits:
-                    second = select(second, edit.dim, edit.old_positions()[0])
-                kept = kept + second
-        old_gradients.append(gradient)
-        new_gradients.append(kept)
-    for path in plan.layers:
-        second = after.gradients.get(f"{path}.weight_neg")
-        if second is not None:
-            alive.append(any_nonzero(second))
-            old_gradients.append(second.new_zeros(2))
-            # zero, unless an entry is not finite
-            new_gradients.append(torch.stack(second.aminmax()) * 0)
-    return {
-        "train_output": difference(before.outputs, after.outputs),
-        "gradient": difference(old_gradients, new_gradients, floor=FLOOR),
-        "live_edits": (sum(alive), len(alive)),
-        "saved_bytes": (before.saved, after.saved),
-    }
+def _expected_sizes(plan: Plan, example: Arguments, number: int) -> Mapping[str, tuple[int, ...]]:
+    """The sizes that layers must make; on another example than the plan's, none are known."""
+    return plan.sizes or {} if number == 0 and _is_planned(plan, example, number) else {}
 
 
 def check_proof(plan: Plan, proof: Proof) -> None:
     """An error, if a difference is larger than it may be."""
-    for name, value in _exceeded(asdict(proof)).items():
+    for name, value in exceeded_bounds(asdict(proof)).items():
         raise SwapFailed(
             f"swap: the changed model computes something else ({name.replace('_', ' ')})",
             got=f"relative difference {value:.3g}"
@@ -319,36 +329,3 @@ def check_proof(plan: Plan, proof: Proof) -> None:
             fix="leave out sites with where=; plan.apply tried "
             + ", ".join(entry.site for entry in plan.swapped[:4]),
         )
-
-
-def _exceeded(results: Mapping[str, Any]) -> dict[str, float]:
-    """The differences that are larger than they may be."""
-    exceeded = {}
-    for name, bound in BOUNDS.items():
-        value = results.get(name)
-        if value is not None and not value <= bound:  # not a number exceeds it, too
-            exceeded[name] = value
-    return exceeded
-
-
-def _try(action: Callable[[], Run], *, trained: bool = False) -> Run:
-    try:
-        return action()
-    except Exception as problem:
-        cause = "the model's code may contain a fixed size"
-        if trained:
-            cause += ", or an operation in place on what a unit needs for its gradient"
-        done = "trained" if trained else "run"
-        raise SwapFailed(
-            f"swap: the changed model cannot be {done} ({_first_line(problem)})",
-            fix=f"{cause}; leave out the sites before it with where=",
-        ) from problem
-
-
-def _finite(after: Run) -> tuple[str, ...]:
-    fine = all(bool(output.isfinite().all()) for output in after.outputs)
-    return () if fine else ("the output is not finite",)
-
-
-def _first_line(problem: BaseException | None) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]

@@ -11,7 +11,8 @@ BLOCK = 1 << 16  # elements whose differences fit into the processor's cache
 def difference(one: Iterable[Tensor], other: Iterable[Tensor], *, floor: float = 0.0) -> float:
     """Return the largest difference, relative to the largest absolute value of each tensor.
 
-    The result is infinite if shapes differ, or if values are finite in one result only.
+    The result is infinite if numbers of tensors or shapes differ, or if values are finite in one
+    result only.
 
     Args:
         one: The tensors that the differences are relative to.
@@ -19,7 +20,11 @@ def difference(one: Iterable[Tensor], other: Iterable[Tensor], *, floor: float =
         floor: Differences are relative to at least this share of the largest value of all tensors.
             A gradient that is zero except for rounding has no meaningful relative error.
     """
-    pairs = list(zip(one, other, strict=True))
+    firsts = list(one)
+    seconds = list(other)
+    if len(firsts) != len(seconds):
+        return float("inf")
+    pairs = list(zip(firsts, seconds, strict=True))
     sizes = [_largest_finite(a) for a, _ in pairs]
     least = max(1e-30, floor * max(sizes, default=0.0))
     largest = 0.0

@@ -4,9 +4,10 @@ With other tensors in place of its own, leaving everything as it was.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -14,12 +15,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import RectifiedInputWarning
-from gatewise.graph import example_tensors, untouched
+from gatewise.graph import untouched
 
 LARGE = 1 << 25  # entries of a weight whose gradient is not computed: it would take gigabytes
 SEED = 0
 
 State = dict[str, Tensor]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 # Functions with dropout inside, and the place of ``dropout_p`` among their arguments.
@@ -71,34 +73,51 @@ def single_precision(model: nn.Module) -> State | None:
 
 
 def run(
-    model: nn.Module, example: Any, state: State | None = None, *, training: bool = False
+    model: nn.Module,
+    example: Any,
+    state: State | None = None,
+    *,
+    training: bool = False,
+    dtype: torch.dtype | None = torch.float32,
+    inside: AbstractContextManager[Any] | None = None,
+    largest: int = LARGE,
 ) -> Run:
     """One run, with the tensors of ``state`` in place of the model's own; all is left as it was.
 
     In training with gradients, and without dropout.
+
+    Args:
+        model: the model.
+        example: positional and keyword arguments.
+        state: tensors to use in place of the model's own.
+        training: whether to run in training mode, forwards and backwards.
+        dtype: of the example without ``state``; ``None`` leaves it as it is.
+        inside: a context to run the model in.
+        largest: the most entries of a parameter whose gradient is computed. With 0 there is no
+            backward pass; only what it would read is checked.
     """
-    dtype = next(
-        (value.dtype for value in (state or {}).values() if value.is_floating_point()),
-        torch.float32,
-    )
-    if training and state is not None:  # batch norm writes into its buffers
-        state = {
-            name: value if value.requires_grad else value.clone() for name, value in state.items()
-        }
-    args, kwargs = cast(example, dtype)
+    if state is not None:
+        floating = (value.dtype for value in state.values() if value.is_floating_point())
+        dtype = next(floating, dtype)
+    if state is not None:  # the model may write into its buffers
+        buffers = {name for name, _ in model.named_buffers()}
+        state = {name: value.clone() if name in buffers else value for name, value in state.items()}
+    # Copies: the model may write into its arguments.
+    args, kwargs = each_tensor(cast(example, dtype), torch.clone)
 
     def call() -> tuple[Tensor, ...]:
         if state is None:
             return floating_tensors(model(*args, **kwargs))
         return floating_tensors(torch.func.functional_call(model, state, args, kwargs))
 
-    with left_unchanged(model, buffers=training and state is None):
+    with left_unchanged(model, buffers=state is None):
         torch.manual_seed(SEED)
         model.train(training)
-        if training:
-            return _run_backwards(call, state or dict(model.named_parameters()))
-        with torch.no_grad():
-            return Run(call(), {}, 0)
+        with inside or nullcontext():
+            if training:
+                return _run_backwards(call, state or dict(model.named_parameters()), largest)
+            with torch.no_grad():
+                return Run(call(), {}, 0)
 
 
 @contextmanager
@@ -106,16 +125,23 @@ def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]
     """Run a model for a comparison: restore it on exit, and hide warnings meant for training."""
     with untouched(model, buffers=buffers), warnings.catch_warnings():
         warnings.simplefilter("ignore", RectifiedInputWarning)
+        # Weights in another type than the input, on purpose: see InFloat32.
+        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
         yield
 
 
-def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
+def _run_backwards(
+    call: Callable[[], tuple[Tensor, ...]], state: State, largest: int = LARGE
+) -> Run:
     saved: dict[int, int] = {}
+    kept: list[tuple[Tensor, int]] = []
     own = {value.untyped_storage().data_ptr() for value in state.values()}
 
     def keep(tensor: Tensor) -> tuple[Tensor, int]:
         if (place := tensor.untyped_storage().data_ptr()) not in own:
             saved[place] = _bytes(tensor)
+        if not largest:
+            kept.append((tensor, tensor._version))
         return tensor, tensor._version
 
     with torch.enable_grad(), WithoutDropout():
@@ -124,16 +150,18 @@ def _run_backwards(call: Callable[[], tuple[Tensor, ...]], state: State) -> Run:
         total = sum(
             (weighted(output) for output in outputs if output.requires_grad), torch.zeros(())
         )
+    for pair in kept:
+        _unchanged(pair)
     named = {
         name: value
         for name, value in state.items()
-        if value.requires_grad and value.numel() <= LARGE
+        if value.requires_grad and value.numel() <= largest
     }
     names, values = list(named), list(named.values())
     # zeros for what was not used: new weights that no output depends on are not alive
-    gradients = (
-        torch.autograd.grad(total, values, materialize_grads=True) if total.requires_grad else ()
-    )
+    gradients: tuple[Tensor, ...] = ()
+    if total.requires_grad and values:
+        gradients = torch.autograd.grad(total, values, materialize_grads=True)
     found = dict(zip(names, gradients, strict=False))
     return Run(tuple(output.detach() for output in outputs), found, sum(saved.values()))
 
@@ -177,6 +205,8 @@ def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return change(value)
     if isinstance(value, dict):
         return {key: each_tensor(each, change) for key, each in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(each_tensor(each, change) for each in value))
     return (
         type(value)(each_tensor(each, change) for each in value)
         if isinstance(value, tuple | list)
@@ -186,4 +216,18 @@ def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 def floating_tensors(value: Any) -> tuple[Tensor, ...]:
     """The tensors in ``value`` that a gradient can be asked of."""
-    return tuple(each for each in example_tensors(value) if each.is_floating_point())
+    return tuple(each for each in output_tensors(value) if each.is_floating_point())
+
+
+def output_tensors(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[Tensor]:
+    """Every tensor in what a model returns: in nested containers, and in attributes of objects."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from output_tensors(list(value.values()), seen)
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from output_tensors(item, seen)
+    elif hasattr(value, "__dict__") and not isinstance(value, type | nn.Module | FunctionType):
+        if id(value) not in seen:
+            yield from output_tensors(vars(value), seen | {id(value)})

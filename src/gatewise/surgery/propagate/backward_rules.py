@@ -112,6 +112,11 @@ def by_parts(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
         first += count
 
 
+def by_split(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
+    """Refuse to widen one part of a split: the split would cut the widened tensor elsewhere."""
+    raise Refusal(Reason.SPLIT, node.inputs[0].op)
+
+
 def by_nothing(sweep: Sweep, node: Node, wanted: ChannelMap) -> None:
     """Refuse to change the model's input, or a constant in its code."""
     raise Refusal(Reason.INPUT, node.name)

@@ -108,7 +108,9 @@ class Deferral:
                 if site.input in self.slopes:
                     raise Refusal(Reason.ALREADY_WIDENED)
                 slope = slope_of_site(site.op, node)
-                self.slopes[node] = torch.full((1,) * node.rank, slope, dtype=torch.float64)
+                self.slopes[node] = torch.full(
+                    (1,) * node.rank, slope, dtype=torch.float64, device="cpu"
+                )
             elif self._reads_slopes(node):
                 try:
                     self._visit(node)
@@ -209,7 +211,7 @@ class Deferral:
         if isinstance(value, Node):
             if not value.floating or value.shape is None:
                 raise Refusal(Reason.NO_RULE, "an index that is computed")
-            done = torch.ones((1,) * value.rank, dtype=torch.float64)
+            done = torch.ones((1,) * value.rank, dtype=torch.float64, device="cpu")
             return self.slopes.get(value, done).expand(value.shape)
         if isinstance(value, list | tuple):
             return type(value)(self._as_slopes(item) for item in value)

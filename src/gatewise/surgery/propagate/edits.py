@@ -50,7 +50,7 @@ class Edit:
             shape = list(result.shape)
             shape[self.dim] = len(added)
             spread = value.float().std() if value.numel() > 1 else 1.0
-            drawn = torch.randn(shape, generator=generator) * spread
+            drawn = torch.randn(shape, generator=generator, device="cpu").to(result) * spread
             result.index_copy_(self.dim, added, drawn.to(result))
         return result
 
@@ -82,7 +82,7 @@ class Edit:
         if value["fill"] not in FILLS:
             raise ArgumentError("plan: unknown fill", got=value["fill"], allowed=", ".join(FILLS))
         index = from_runs(value["index"])
-        new = torch.zeros(len(index), dtype=torch.bool)
+        new = torch.zeros(len(index), dtype=torch.bool, device="cpu")
         new[from_runs(value["new"])] = True
         return cls(str(value["name"]), int(value["dim"]), index, new, value["fill"])
 

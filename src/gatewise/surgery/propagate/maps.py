@@ -55,7 +55,7 @@ class ChannelMap:
             return []
         index = self.index.view(count, -1)
         new = self.new.view(count, -1)
-        first = torch.arange(count)[:, None] * width
+        first = torch.arange(count, device="cpu")[:, None] * width
         if not bool(((index >= first) & (index < first + width)).all()):
             return []
         return [ChannelMap(self.dim, i, n) for i, n in zip(index - first, new, strict=True)]
@@ -69,15 +69,17 @@ class ChannelMap:
 
     def merged(self, outer: int, width: int, inner: int, dim: int) -> "ChannelMap":
         """Return the map after dimensions ``(outer, width, inner)`` were merged into ``dim``."""
-        channels = torch.arange(outer)[:, None] * width + self.index
-        index = channels[:, :, None] * inner + torch.arange(inner)
+        channels = torch.arange(outer, device="cpu")[:, None] * width + self.index
+        index = channels[:, :, None] * inner + torch.arange(inner, device="cpu")
         new = self.new[None, :, None].expand(outer, len(self), inner)
         return ChannelMap(dim, index.reshape(-1), new.reshape(-1))
 
 
 def identity(width: int, dim: int) -> ChannelMap:
     """Return the map of an unchanged tensor of ``width`` channels."""
-    return ChannelMap(dim, torch.arange(width), torch.zeros(width, dtype=torch.bool))
+    return ChannelMap(
+        dim, torch.arange(width, device="cpu"), torch.zeros(width, dtype=torch.bool, device="cpu")
+    )
 
 
 def doubled(width: int, dim: int, *, interleaved: bool) -> ChannelMap:
@@ -91,8 +93,8 @@ def doubled(width: int, dim: int, *, interleaved: bool) -> ChannelMap:
         dim: The channel dimension.
         interleaved: Order as ``[old 0, new 0, old 1, new 1, ...]`` instead of ``[old, new]``.
     """
-    index = torch.arange(width)
-    new = torch.tensor([False, True])
+    index = torch.arange(width, device="cpu")
+    new = torch.tensor([False, True], device="cpu")
     if interleaved:
         return ChannelMap(dim, index.repeat_interleave(2), new.repeat(width))
     return ChannelMap(dim, index.repeat(2), new.repeat_interleave(width))
@@ -100,7 +102,7 @@ def doubled(width: int, dim: int, *, interleaved: bool) -> ChannelMap:
 
 def resized(width: int, new_width: int, dim: int) -> ChannelMap:
     """Return the map to ``new_width`` channels: the first ones, then new copies of the first."""
-    index = torch.arange(new_width)
+    index = torch.arange(new_width, device="cpu")
     return ChannelMap(dim, index % width, index >= width)
 
 
@@ -141,5 +143,8 @@ def to_runs(values: Tensor) -> list[list[int]]:
 
 def from_runs(runs: Sequence[Sequence[int]]) -> Tensor:
     """Return the vector that :func:`to_runs` wrote."""
-    parts = [torch.arange(count) * step + first for first, step, count in runs]
-    return torch.cat(parts) if parts else torch.arange(0)
+    # On the CPU also inside ``torch.device("meta")``, where weights are loaded into a new model.
+    parts = []
+    for first, step, count in runs:
+        parts.append(torch.arange(count, device="cpu") * step + first)
+    return torch.cat(parts) if parts else torch.arange(0, device="cpu")

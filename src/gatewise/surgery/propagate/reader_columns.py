@@ -32,7 +32,7 @@ class ChannelTrace(Deferral):
             raise Refusal(Reason.NO_CHANNELS)
         shape = [1] * start.rank
         shape[dim] = -1
-        self.slopes[start] = (torch.arange(start.shape[dim]) + FIRST).view(shape)
+        self.slopes[start] = (torch.arange(start.shape[dim], device="cpu") + FIRST).view(shape)
         for node in self.reading.graph.nodes[start.index + 1 :]:
             if self._reads_slopes(node):
                 self._visit(node)
@@ -97,7 +97,7 @@ def new_columns(labels: Tensor, order: Sequence[int]) -> Tensor:
         Refusal: The reader reads some channels more often than others.
     """
     places = [(labels == channel + FIRST).nonzero().flatten() for channel in range(len(order))]
-    columns = torch.arange(len(labels))
+    columns = torch.arange(len(labels), device="cpu")
     for after, before in enumerate(order):
         if len(places[after]) != len(places[before]):
             raise Refusal(Reason.DIFFERENT, "a layer reads some of its channels only")
@@ -115,6 +115,6 @@ def of_channels(labels: Tensor, values: Tensor) -> Tensor:
         values: One number for each channel of the site.
     """
     of_site = labels >= FIRST
-    result = torch.ones(len(labels), dtype=values.dtype)
+    result = torch.ones(len(labels), dtype=values.dtype, device="cpu")
     result[of_site] = values[(labels[of_site] - FIRST).long()]
     return result

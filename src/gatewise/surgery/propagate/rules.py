@@ -21,6 +21,7 @@ from gatewise.graph import (
 )
 from gatewise.graph import TRANSPOSED as TRANSPOSED_CONVOLUTIONS
 from gatewise.surgery.propagate import backward_rules as backward
+from gatewise.surgery.propagate import rules_einsum
 from gatewise.surgery.propagate import rules_layers as layers
 from gatewise.surgery.propagate import rules_meet as meet
 from gatewise.surgery.propagate import rules_shapes as shapes
@@ -56,6 +57,11 @@ FORWARD_RULES: dict[str, ForwardRule] = {
     "instance_norm": layers.per_channel_norm,
     "group_norm": layers.group_norm,
     "prelu": layers.prelu,
+    "einsum": rules_einsum.einsum,
+    "bilinear": rules_einsum.bilinear,
+    "pixel_shuffle": shapes.shuffles_pixels,
+    "pixel_unshuffle": shapes.unshuffles_pixels,
+    "channel_shuffle": shapes.shuffles_channels,
     "cat": shapes.concatenates,
     "getitem": shapes.picks,
     "output": shapes.reaches_output,
@@ -75,5 +81,8 @@ BACKWARD_RULES: dict[str, BackwardRule] = {
     **dict.fromkeys(("parameter", "buffer", "embedding", "addmm"), backward.by_weight),
     **dict.fromkeys(("input", "constant"), backward.by_nothing),
     "linear": backward.by_linear,
+    "bilinear": backward.by_weight,
+    "einsum": rules_einsum.by_einsum,
+    "getitem": backward.by_split,
     "cat": backward.by_parts,
 }

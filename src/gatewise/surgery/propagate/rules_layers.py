@@ -13,6 +13,8 @@ from gatewise.surgery.propagate.maps import ChannelMap
 from gatewise.surgery.propagate.sweep import Sweep
 from gatewise.surgery.reasons import Reason, Refusal
 
+STORED = ("parameter", "buffer")
+
 
 def convolution(sweep: Sweep, node: Node) -> None:
     """Edit a convolution.
@@ -64,10 +66,32 @@ def _rows(
     width = weight.shape[dim] if weight.shape else 0
     if groups > 1 and not wanted.parts(groups, width // groups):
         raise Refusal(Reason.GROUPS, node.scope[0])
-    sweep.edit(node, weight, dim, wanted, "copy")
-    sweep.edit(node, node.tensor("bias"), 0, wanted, "copy")
-    sweep.set(weight, attribute, width, len(wanted))
+    _copy(sweep, node, weight, dim, wanted)
+    _copy(sweep, node, node.tensor("bias"), 0, wanted)
+    sweep.set(_stored(weight), attribute, width, len(wanted))
     sweep.maps[node] = wanted
+
+
+def _copy(sweep: Sweep, node: Node, leaf: Node | None, dim: int, wanted: ChannelMap) -> None:
+    """Copy the rows of a stored tensor, or of the parameters that a tensor is computed from.
+
+    A standardised weight is computed row by row, so its rows follow those of its parameter.
+    """
+    if leaf is None or leaf.op in STORED:
+        sweep.edit(node, leaf, dim, wanted, "copy")
+        return
+    change = sweep.map_of(leaf)
+    if change is None:
+        sweep.need(leaf, wanted.moved(dim))
+    elif not change.same_as(wanted.moved(dim)):
+        raise Refusal(Reason.DIFFERENT, node.scope[0])
+
+
+def _stored(weight: Node) -> Node:
+    """Return the parameter that a weight is, or is computed from."""
+    while weight.op not in STORED and weight.inputs:
+        weight = weight.inputs[0]
+    return weight
 
 
 def transposed_convolution(sweep: Sweep, node: Node) -> None:
@@ -152,8 +176,9 @@ def per_channel_norm(sweep: Sweep, node: Node) -> None:
     first = None
     for name in ("weight", "bias", "running_mean", "running_var"):
         leaf = node.tensor(name)
-        first = leaf if first is None else first
-        sweep.edit(node, leaf, 0, change, "copy")
+        if first is None and leaf is not None and leaf.op in STORED:
+            first = leaf
+        _copy(sweep, node, leaf, 0, change)
     width = (node.shape or (0, 0))[1]
     sweep.set(first, "num_features", width, len(change))
     sweep.maps[node] = change
@@ -171,7 +196,11 @@ def group_norm(sweep: Sweep, node: Node) -> None:
     new = change.new.view(-1, size)
     first = index[:, :1]
     # Each new group must be a whole old group: consecutive channels from its first one.
-    whole = (index == first + torch.arange(size)) & (first % size == 0) & (new == new[:, :1])
+    whole = (
+        (index == first + torch.arange(size, device="cpu"))
+        & (first % size == 0)
+        & (new == new[:, :1])
+    )
     if not bool(whole.all()):
         raise Refusal(Reason.NORM, node.scope[0])
     weight = node.tensor("weight")
@@ -225,9 +254,13 @@ def _along_channels(sweep: Sweep, node: Node) -> ChannelMap:
 
 
 def _weight(sweep: Sweep, node: Node) -> Node:
-    """Return the weight of a layer, which must be stored and not computed."""
+    """Return the weight of a layer.
+
+    A computed weight can follow a change of its rows, but not one of the layer's input.
+    """
     weight = node.arguments["weight"]
-    if weight.op not in ("parameter", "buffer") or weight in sweep.maps:
+    stored = weight.op in STORED
+    if weight in sweep.maps if stored else node not in sweep.sources:
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])
     return weight
 

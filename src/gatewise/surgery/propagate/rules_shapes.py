@@ -6,6 +6,8 @@ They pass a change on, move it to another dimension, or mix channels and are ref
 import math
 from collections.abc import Iterable
 
+import torch
+
 from gatewise.graph import Node, group_of, order_of
 from gatewise.surgery.propagate.maps import ChannelMap, concatenated
 from gatewise.surgery.propagate.sweep import Sweep
@@ -171,6 +173,52 @@ def _split(
     return part.moved(last)
 
 
+def shuffles_pixels(sweep: Sweep, node: Node) -> None:
+    """Pass the change through a pixel shuffle, which makes one channel of ``factor ** 2``."""
+    change = _channel_change(sweep, node)
+    size = int(node.arguments["upscale_factor"]) ** 2
+    if len(change) % size:
+        raise Refusal(Reason.RESHAPE, node.op)
+    index = change.index.view(-1, size)
+    new = change.new.view(-1, size)
+    first = index[:, :1]
+    # Each channel of the output must still be made of the channels of one old one, in order.
+    whole = (index == first + torch.arange(size)) & (first % size == 0) & (new == new[:, :1])
+    if not bool(whole.all()):
+        raise Refusal(Reason.RESHAPE, node.op)
+    sweep.maps[node] = ChannelMap(change.dim, index[:, 0] // size, new[:, 0])
+
+
+def unshuffles_pixels(sweep: Sweep, node: Node) -> None:
+    """Pass the change through the inverse of a pixel shuffle: one channel becomes several."""
+    change = _channel_change(sweep, node)
+    size = int(node.arguments["downscale_factor"]) ** 2
+    width = (node.inputs[0].shape or ())[change.dim]
+    sweep.maps[node] = change.merged(1, width, size, change.dim)
+
+
+def shuffles_channels(sweep: Sweep, node: Node) -> None:
+    """Pass the change through a channel shuffle, a permutation of the channels."""
+    change = _channel_change(sweep, node)
+    groups = int(node.arguments["groups"])
+    width = (node.inputs[0].shape or ())[change.dim]
+    if len(change) % groups:
+        raise Refusal(Reason.GROUPS, node.scope[0])
+    before = torch.arange(width).view(groups, -1).t().reshape(-1)
+    after = torch.arange(len(change)).view(groups, -1).t().reshape(-1)
+    place = torch.empty_like(before)
+    place[before] = torch.arange(width)  # where each old channel is after the shuffle
+    sweep.maps[node] = ChannelMap(change.dim, place[change.index[after]], change.new[after])
+
+
+def _channel_change(sweep: Sweep, node: Node) -> ChannelMap:
+    """Return the change of the input, which must be along the dimension before height and width."""
+    change = _only(sweep, node)
+    if change.dim != node.rank - 3:
+        raise Refusal(Reason.NO_CHANNELS, node.scope[0])
+    return change
+
+
 def concatenates(sweep: Sweep, node: Node) -> None:
     """Concatenate the maps of the parts.
 
@@ -243,7 +291,9 @@ def _only(sweep: Sweep, node: Node) -> ChannelMap:
     No rule here handles a change of another input, or a change that the node itself must make.
     """
     change = sweep.map_of(node.inputs[0])
-    others_changed = any(source in sweep.maps for source in node.inputs[1:])
+    # reshape_as and its relatives read only the shape of another tensor.
+    values = node.inputs[:1] if node.op.endswith("_as") else node.inputs
+    others_changed = any(source in sweep.maps for source in values[1:])
     if change is None or others_changed or node in sweep.sources:
         raise Refusal(Reason.NO_RULE, node.op)
     return change

@@ -6,6 +6,8 @@ from gatewise.surgery.rewrite.checkpoint import negative_weight as negative_weig
 from gatewise.surgery.rewrite.checkpoint import state_shapes as state_shapes
 from gatewise.surgery.rewrite.classes import base_and_recipe as base_and_recipe
 from gatewise.surgery.rewrite.classes import rewritten_class as rewritten_class
+from gatewise.surgery.rewrite.copies import copy_with_same_tensors as copy_with_same_tensors
+from gatewise.surgery.rewrite.copies import has_hooks as has_hooks
 from gatewise.surgery.rewrite.optimizer import carry_over as carry_over
 from gatewise.surgery.rewrite.optimizer import check_carried as check_carried
 from gatewise.surgery.rewrite.optimizer import check_optimizer as check_optimizer
@@ -21,6 +23,10 @@ from gatewise.surgery.rewrite.rewriting import planned as planned
 from gatewise.surgery.rewrite.rewriting import restore_calls as restore_calls
 from gatewise.surgery.rewrite.rewriting import rewrite_calls as rewrite_calls
 from gatewise.surgery.rewrite.source_edits import CallEdit as CallEdit
+from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap as WeightsAtSwap
+from gatewise.surgery.rewrite.trained_weights import drops as drops
+from gatewise.surgery.rewrite.trained_weights import folded as folded
+from gatewise.surgery.rewrite.trained_weights import state_tensors as state_tensors
 from gatewise.surgery.rewrite.transaction import DEPLOYED as DEPLOYED
 from gatewise.surgery.rewrite.transaction import RECORD as RECORD
 from gatewise.surgery.rewrite.transaction import Change as Change
@@ -30,4 +36,5 @@ from gatewise.surgery.rewrite.transaction import Transaction as Transaction
 from gatewise.surgery.rewrite.transaction import apply_edits as apply_edits
 from gatewise.surgery.rewrite.transaction import by_name as by_name
 from gatewise.surgery.rewrite.transaction import check_not_swapped as check_not_swapped
+from gatewise.surgery.rewrite.transaction import held as held
 from gatewise.surgery.rewrite.transaction import names_of_tensors as names_of_tensors

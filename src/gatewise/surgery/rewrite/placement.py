@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from torch import nn
 
+from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import CallSite
+from gatewise.surgery.rewrite.copies import carry_hooks, has_hooks
 from gatewise.surgery.rewrite.rewriting import rewrite_calls
 from gatewise.surgery.rewrite.transaction import Transaction
 
@@ -25,11 +27,21 @@ class Placement(NamedTuple):
 def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
     """Install all of them; ``work`` keeps what is needed to roll back."""
     calls, units = [], []
+    hooked: dict[int, str] = {}  # by unit: the module whose calls it replaces
     for name, path, call, unit in placements:
         work.units[name] = unit
         if call is not None:
             calls.append(call)
             units.append(unit.train(work.model.get_submodule(call.owner).training))
+            if call.module is not None:
+                old = work.model.get_submodule(call.module)
+                if has_hooks(old) and hooked.setdefault(id(unit), call.module) != call.module:
+                    raise ArgumentError(
+                        f"swap: {call.module} has hooks, and shares its unit with "
+                        f"{hooked[id(unit)]}",
+                        fix="remove the hooks, or leave the site out with where=",
+                    )
+                carry_hooks(old, unit)
             no_fast_path(work, call.owner)
             continue
         old = work.model.get_submodule(path)

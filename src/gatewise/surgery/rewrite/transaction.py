@@ -10,6 +10,8 @@ from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import HOLDER
 from gatewise.surgery.propagate import Edit, Setting, edited
 from gatewise.surgery.rewrite.classes import Recipe, base_and_recipe, rewritten_class
+from gatewise.surgery.rewrite.copies import carry_hooks
+from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
 DEPLOYED = "_gatewise_deployed"  # on a deployed model: its receipt
@@ -73,6 +75,10 @@ class SwapRecord:
         calls: the rewritten calls before the change.
         units: the names of the swaps that were installed.
         previous: the record of the change before this one.
+        plan: the plan that was applied, without its example; ``None`` for other changes.
+        weights: the weights directly after the change.
+        signs: for tensors of which the swap dropped the second half: what to multiply the first
+            half by to get a second half with which the function stays the same.
     """
 
     receipt: Any
@@ -80,6 +86,9 @@ class SwapRecord:
     calls: RewrittenCalls = field(default_factory=RewrittenCalls)
     units: tuple[str, ...] = ()
     previous: Optional["SwapRecord"] = None
+    plan: Any = None
+    weights: WeightsAtSwap = field(default_factory=WeightsAtSwap)
+    signs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def level(self) -> int:
@@ -99,7 +108,10 @@ class Transaction:
     def replace(self, path: str, name: str, new: Any, kind: str) -> None:
         """Put ``new`` in place of ``name`` of the module at ``path``."""
         home = self.model.get_submodule(path)
-        self.changes.append(Change(path, name, held(home, name, kind), kind))
+        old = held(home, name, kind)
+        self.changes.append(Change(path, name, old, kind))
+        if kind == "module" and isinstance(old, nn.Module) and isinstance(new, nn.Module):
+            carry_hooks(old, new)
         put(home, name, new, kind)
 
     def roll_back(self) -> None:

@@ -55,7 +55,7 @@ def bound_replacements(
             replaced[place.output] = ((place.input,), lambda x: x)
         else:
             branch = branch_of(place.input, modules)
-            function = _bound(units[entry.site], branch, modules)
+            function = _bound(units[entry.site], branch, modules, inplace=place.output.inplace)
             replaced[place.output] = ((place.input, branch.source), function)
     for node in {**ends, **couplers}:
         replaced[node] = _sum(node, ends.get(node, []), couplers.get(node), modules)
@@ -63,9 +63,14 @@ def bound_replacements(
 
 
 def _bound(
-    unit: nn.Module, branch: Branch, modules: Mapping[str, nn.Module]
+    unit: nn.Module, branch: Branch, modules: Mapping[str, nn.Module], *, inplace: bool
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda response, source: unit(response, source, conv=modules[branch.layer.scope[0]])
+    def compute(response: Tensor, source: Tensor) -> Tensor:
+        result = unit(response, source, conv=modules[branch.layer.scope[0]])
+        # Other nodes may read the memory that the activation wrote into.
+        return response.copy_(result) if inplace else result
+
+    return compute
 
 
 def _sum(

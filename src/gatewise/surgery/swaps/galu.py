@@ -8,7 +8,6 @@ of the network on its own (activation checkpoints) finds no gates, which is an e
 network is a child of the network's first GaLU: a Sequential would call a child of its own.
 """
 
-import copy
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,9 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import Site, parameter_count
+from gatewise.graph import Site, copied, parameter_count
 from gatewise.layers import HardGate, SoftGate, StraightThroughGate, gate_response
 from gatewise.surgery.planning import (
+    UNCHANGED,
     Draft,
     Entry,
     PlanningContext,
@@ -208,7 +208,7 @@ class GaluSwap(SiteSwap):
 
     def prepare(self, model: nn.Module, entries: Sequence[Entry], like: Tensor | None) -> Any:
         """The gate network: a copy of the model that makes gates at the entries' sites."""
-        network = copy.deepcopy(model)
+        network = copied(model)
         level = Transaction(model).level
         network.__dict__.pop(RECORD, None)
         LoadOriginal.set_steps(network, ())
@@ -244,6 +244,11 @@ class GaluSwap(SiteSwap):
         run = RunGateNetwork(holder, learns=learns, level=level)
         network.register_forward_pre_hook(run, with_kwargs=True)
         network.register_forward_hook(ForgetGates(level), always_call=True)
+
+    def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
+        """The activation stays if its gates are those of the same network; else it cannot tell."""
+        same = entry.options["gate"] == "hard" and entry.options["twin"] == "copy"
+        return UNCHANGED if same and entry.op == "relu" else None
 
     def uninstall(self, model: nn.Module, level: int) -> None:
         """Remove the hooks that :meth:`install` added."""

@@ -112,7 +112,10 @@ class IIEUSwap(Swap):
         also = {node.scope[0] for node in nodes} | hiding
         key = f"bound calls of {sorted(also)}"
         return context.first(
-            key, lambda: record_bound(context.model, context.graph, *context.arguments, also=also)
+            key,
+            lambda: record_bound(
+                context.model, context.graph, *context.only_arguments(self.name), also=also
+            ),
         )
 
     def add_cost(

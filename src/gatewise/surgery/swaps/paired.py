@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from gatewise.errors import ArgumentError
 from gatewise.graph import REQUIRED, Site, SiteGraph, get_operator, is_never_negative
 from gatewise.surgery.calls import check_call, check_plain_call
 from gatewise.surgery.planning import (
+    UNCHANGED,
     Draft,
     Entry,
     PlanningContext,
@@ -20,10 +22,10 @@ from gatewise.surgery.planning import (
 )
 from gatewise.surgery.propagate import widen
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.units import create_unit
+from gatewise.units import LeafModule, create_unit
 
 
-class InterleavedCReLU(nn.Module):
+class InterleavedCReLU(LeafModule):
     """CReLU with its halves interleaved: ``[x0+, x0-, x1+, x1-, ...]``.
 
     Every contiguous slice of channels doubles in place, so what follows may be grouped, chunked or
@@ -41,7 +43,7 @@ class InterleavedCReLU(nn.Module):
         return f"dim={self.dim}"
 
 
-class ConcatAct(nn.Module):
+class ConcatAct(LeafModule):
     """``[act(x), act(-x)]`` for any elementwise ``act``: what CReLU is to ReLU.
 
     Shape: ``(*, C, *) -> (*, 2C, *)``.
@@ -145,6 +147,16 @@ class PairedSwap(Swap):
         if entry.unit == "concat_act":
             return ConcatAct(plain_activation(entry.op, old), dim=dim, interleaved=interleaved)
         return InterleavedCReLU(dim=dim) if interleaved else create_unit("crelu", dim=dim)
+
+    def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
+        """What is left if nothing reads the second outputs; with half the filters, the whole unit.
+
+        The layer in front then keeps its first filters, so the unit sees the first channels.
+        """
+        if entry.after == entry.channels and unit is not None:
+            dim = entry.options["dim"]
+            return lambda x: unit.forward(x.narrow(dim, 0, x.shape[dim] // 2))
+        return torch.relu if entry.unit == "crelu" and entry.op != "relu" else UNCHANGED
 
 
 def _check_activation(graph: SiteGraph, site: Site, request: Request) -> None:

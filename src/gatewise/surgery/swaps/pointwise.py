@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError, UnknownNameError, unknown_name
 from gatewise.graph import Reading, Replace, Site, parameter_count, replacing
 from gatewise.surgery.calls import options_as_called
 from gatewise.surgery.planning import (
@@ -39,7 +39,11 @@ class PointwiseSwap(SiteSwap, default=True):
             options = options_as_called(context.graph, site, options)
             if site.op == "prelu":
                 options.setdefault("slope", _trained_slope(context.modules.get(site.path)))
-        return _with_channels(get_unit(request.unit), site, options)
+        spec = get_unit(request.unit)  # several units of one plan are drafted together
+        options = _with_channels(spec, site, options)
+        if spec.make is not None:
+            _check_own(spec, site, options)
+        return options
 
     def follows_width(self, options: Mapping[str, Any]) -> bool:
         """Units that need to know the channels do not."""
@@ -90,10 +94,11 @@ class PointwiseSwap(SiteSwap, default=True):
 def _find_unit(name: str) -> Unit:
     """The unit called ``name``; an error, if it changes the number of channels."""
     units = registered_units()
-    if name not in units:
+    try:
+        spec = get_unit(name)
+    except UnknownNameError:
         names = [other for other, spec in units.items() if _keeps_channels(spec)]
-        raise unknown_name("unit or swap", name, {*names, *swap_names()})
-    spec = get_unit(name)
+        raise unknown_name("unit or swap", name, {*names, *swap_names()}) from None
     if not _keeps_channels(spec):
         raise ArgumentError(
             "plan: the unit changes the number of channels, and no swap makes up for it",
@@ -105,6 +110,26 @@ def _find_unit(name: str) -> Unit:
 
 def _keeps_channels(spec: Unit) -> bool:
     return spec.channel_ratio == 1 and "groups" not in spec.needs
+
+
+def _check_own(spec: Unit, site: Site, options: Mapping[str, Any]) -> None:
+    """Raise unless the user's activation takes the input of ``site`` and keeps its shape."""
+    unit = create_unit(spec.name, **options).eval()
+    try:
+        with torch.no_grad():
+            outputs = unit(torch.zeros(site.shape))
+    except Exception as problem:
+        raise ArgumentError(
+            f"unit: {spec.title} fails on the input at {site.name}",
+            got=f"shape {tuple(site.shape)}, {type(problem).__name__}: {problem}",
+        ) from problem
+    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    if shape != tuple(site.shape):
+        raise ArgumentError(
+            f"unit: {spec.title} does not keep the shape of its input at {site.name}",
+            got=shape,
+            allowed=tuple(site.shape),
+        )
 
 
 def _trained_slope(module: nn.Module | None) -> float:

@@ -1,14 +1,23 @@
 """Phase selective layers in place of an activation and the layers that read it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Node, Site
 from gatewise.surgery.calls import CallSite, check_call
-from gatewise.surgery.planning import Draft, Entry, PlanningContext, Request, Swap
-from gatewise.surgery.reasons import Refusal
+from gatewise.surgery.planning import (
+    UNCHANGED,
+    Draft,
+    Entry,
+    PlanningContext,
+    Request,
+    Swap,
+)
+from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.surgery.rewrite import has_hooks
 from gatewise.surgery.swaps.paired import is_rectified
 from gatewise.surgery.swaps.put_back_planner import defer_with_readers, find_readers
 
@@ -41,6 +50,8 @@ class PhaseSelectiveSwap(Swap):
             for site in sites:
                 try:
                     check_call(site, context.calls)
+                    if site.kind != "functional" and has_hooks(context.modules.get(site.path)):
+                        raise Refusal(Reason.HOOKS, site.path)
                     able[site.name] = (site, request)
                 except Refusal as refusal:
                     draft.refused[site.name] = refusal
@@ -50,7 +61,9 @@ class PhaseSelectiveSwap(Swap):
             wanted = [site.name for _, sites in assigned for site in sites]
             readers = context.first(
                 "readers",
-                lambda: find_readers(context.model, context.graph, wanted, *context.arguments),
+                lambda: find_readers(
+                    context.model, context.graph, wanted, *context.only_arguments("put_back")
+                ),
             )
         kept, taken, draft.put_back = defer_with_readers(
             context.graph, names, context.modules, readers, draft.refused, set(draft.maps)
@@ -76,3 +89,7 @@ class PhaseSelectiveSwap(Swap):
     def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
         """The site passes its input on."""
         return nn.Identity()
+
+    def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
+        """The activation stays: the second weights begin with its slope for negative inputs."""
+        return UNCHANGED

@@ -1,6 +1,5 @@
 """Make a model for deployment, without everything that only training needs."""
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from gatewise.graph import (
     Example,
     SiteGraph,
     check_readable,
+    copied,
     find_sites,
     parameter_count,
     split_example,
@@ -158,7 +158,7 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
 
 def _simplified(model: nn.Module, harden: float) -> _Work:
     """Return a copy with all changes that need no graph: all but the folding of norms."""
-    work = _Work(copy.deepcopy(model).eval())
+    work = _Work(copied(model).eval())
     _forget(work.model)
     for path, module in list(work.model.named_modules()):
         _bake(work, path, module)
@@ -242,7 +242,7 @@ def _prove(
     """
     outputs = outputs_after(work.model, arguments, "deploy")
     float32 = difference(outputs_of(model, arguments), outputs)
-    wide = copy.deepcopy(model).double()
+    wide = copied(model).double()
     exact = _simplified(wide, harden)
     _fold(exact, foldable)
     exact_outputs = outputs_after(exact.model, arguments, "deploy")

@@ -6,13 +6,13 @@ converted: exactly opposite filters become one, which changes no value. So the c
 proved at any tolerance: the fit and the result must be equal.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from gatewise.graph import copied
 from gatewise.surgery.proof import Arguments
 from gatewise.surgery.propagate import new_columns, of_channels
 from gatewise.surgery.reasons import Refusal
@@ -64,7 +64,7 @@ def fit_pairs(
         tolerance: The largest mismatch of a pair.
         example: If given, the layers after each site are fitted again on it.
     """
-    fit = Fit(copy.deepcopy(model).double())
+    fit = Fit(copied(model).double())
     wanted: dict[str, Tensor] = {}
     if example is not None:
         readers = {path for mergeable in sites for path in mergeable.readers or ()}

@@ -1,6 +1,5 @@
 """Orthogonal filters in chosen layers of a model: exactly, or as a term of the loss."""
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,7 +9,14 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, check_readable, parameter_count, split_example
+from gatewise.graph import (
+    Example,
+    check_not_lazy,
+    check_readable,
+    copied,
+    parameter_count,
+    split_example,
+)
 from gatewise.layers import as_rows, filter_groups, orthogonal, orthogonality_penalty
 from gatewise.surgery.proof import Proof, Receipt, difference, outputs_after, outputs_before
 from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
@@ -91,6 +97,7 @@ def orthogonalize(
         The changed model.
     """
     check_readable(model)
+    check_not_lazy(model)
     check_not_swapped(model)
     if isinstance(model, FILTER_LAYERS):
         raise ArgumentError(
@@ -110,7 +117,7 @@ def orthogonalize(
             f"orthogonalize: none of the {len(chosen)} layers can be orthogonal",
             got="; ".join(f"{path}: {reason}" for path, reason in list(refused.items())[:3]),
         )
-    changed = model if inplace else copy.deepcopy(model)
+    changed = model if inplace else copied(model)
     size = parameter_count(model)
     work = Transaction(changed)
     before = None if example is None else outputs_before(model, split_example(example))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, SiteGraph, find_sites, parameter_count, split_example
+from gatewise.graph import Example, SiteGraph, copied, find_sites, parameter_count, split_example
 from gatewise.surgery.calls import record_sites
 from gatewise.surgery.planning import Where, select
 from gatewise.surgery.proof import (
@@ -118,7 +118,7 @@ def merge_pairs(
     fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)
     if not fit.pairs:
         raise _no_pairs(task, tolerance)
-    changed = model if inplace else copy.deepcopy(model)
+    changed = model if inplace else copied(model)
     work = Transaction(changed)
     try:
         convert(work, fit, task.sites)

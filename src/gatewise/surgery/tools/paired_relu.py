@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from gatewise.units import LeafModule
 
-class PairedReLU(nn.Module):
+
+class PairedReLU(LeafModule):
     r"""ReLU of the first channels, and CReLU with two biases of the last ``P`` channels.
 
     .. math:: [\,s^+,\; (z + b)^+,\; (c - z)^+\,]

@@ -1,6 +1,5 @@
 """Fit the layers after a changed layer again, by least squares on example data."""
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gatewise.graph import copied
 from gatewise.surgery.proof import Arguments, outputs_of
 
 # Relative to the mean square of the inputs. It keeps the fit from inventing weights for directions
@@ -32,7 +32,7 @@ def refit(model: nn.Module, path: str, wanted: Tensor, example: Arguments) -> No
         example: The input of the model.
     """
     # The sums of the fit are in float64. Their terms can be computed in the type of `wanted`.
-    fast = copy.deepcopy(model).to(wanted.dtype)
+    fast = copied(model).to(wanted.dtype)
     source, _ = _calls(fast, [path], example)[path]
     weight = model.get_parameter(f"{path}.weight")
     _solve(model.get_submodule(path), source.to(weight), wanted)

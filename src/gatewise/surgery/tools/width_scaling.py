@@ -7,14 +7,13 @@ scaled alike. The model's input and output keep their widths. The new filters of
 and the weights that read them are random.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import GATES, SiteGraph, parameter_count
+from gatewise.graph import GATES, SiteGraph, copied, parameter_count
 from gatewise.surgery.applying import execute_plan
 from gatewise.surgery.planning import Plan, find_swap, present_settings
 from gatewise.surgery.propagate import (
@@ -216,9 +215,9 @@ def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
     counted = all(find_swap(entry.unit).counts_operations for entry in plan.swapped)
     if match != "flops" or counted:
         return plan
-    work = Transaction(copy.deepcopy(model))
+    work = Transaction(copied(model))
     execute_plan(plan, work)
-    return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.example)))
+    return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.examples[0])))
 
 
 def _error(plan: Plan, match: str) -> float:
@@ -253,7 +252,7 @@ def _scaled_plan(
     scaling = candidate.scaling
     edits = tuple(map(_fresh, scaling.edits.values()))
     settings = present_settings(model, scaling.settings.values())
-    work = Transaction(copy.deepcopy(model))
+    work = Transaction(copied(model))
     apply_edits(work, edits, settings)
     plan = _counted(make(work.model), work.model, match)
     note = f"{len(scaling.widths)} widths scaled by {candidate.ratio:.3f}"
@@ -270,6 +269,7 @@ def _scaled_plan(
         signature=first.signature,
         notes=(*plan.notes, note),
         graph=None,  # it would be that of the scaled model
+        scaled=True,
     )
 
 

@@ -3,9 +3,11 @@
 from gatewise.train.config.configuration import HoldOut as HoldOut
 from gatewise.train.config.configuration import Name as Name
 from gatewise.train.config.configuration import Options as Options
+from gatewise.train.config.configuration import Patience as Patience
 from gatewise.train.config.configuration import RunConfig as RunConfig
 from gatewise.train.config.configuration import StopRule as StopRule
 from gatewise.train.config.configuration import run_config as run_config
+from gatewise.train.config.recipe import OPTIMISERS as OPTIMISERS
 from gatewise.train.config.recipe import Epochs as Epochs
 from gatewise.train.config.recipe import Loss as Loss
 from gatewise.train.config.recipe import Optimiser as Optimiser
@@ -14,6 +16,7 @@ from gatewise.train.config.recipe import Rate as Rate
 from gatewise.train.config.recipe import Recipe as Recipe
 from gatewise.train.config.recipe import RuleError as RuleError
 from gatewise.train.config.recipe import Text as Text
+from gatewise.train.config.recipe import torch_optimisers as torch_optimisers
 from gatewise.train.config.recipe_files import FOLDER as FOLDER
 from gatewise.train.config.recipe_files import CheckedOptions as CheckedOptions
 from gatewise.train.config.recipe_files import changed_table as changed_table

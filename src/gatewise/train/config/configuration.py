@@ -9,7 +9,7 @@ from gatewise.data import datasets
 from gatewise.errors import unknown_name
 from gatewise.files import digest
 from gatewise.models import get_model
-from gatewise.train.config.recipe import Part, Recipe, RuleError
+from gatewise.train.config.recipe import Epochs, Part, Recipe, RuleError
 from gatewise.train.config.recipe_files import check
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -21,7 +21,8 @@ class HoldOut(Part):
 
     They depend on ``seed`` here and not on the seed of the run, so that runs with other seeds hold
     out the same examples. With ``train_on_them`` they are evaluated separately and trained on too,
-    as when a network is trained again on all data.
+    as when a network is trained again on all data. With ``in_place_of_test`` they get the
+    transforms of the test set, which is not evaluated.
     """
 
     examples: Annotated[int, Field(ge=0, le=10**9)] = 0
@@ -29,6 +30,7 @@ class HoldOut(Part):
     folds: Annotated[int, Field(ge=0, le=1000)] = 0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     train_on_them: bool = False
+    in_place_of_test: bool = False
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "HoldOut":
@@ -51,6 +53,18 @@ class StopRule(Part):
     below: Annotated[float, Field(ge=-1e30, le=1e30)]
 
 
+class Patience(Part):
+    """End the run after ``epochs`` epochs without a better value of ``metric``.
+
+    The weights of the best epoch are kept and tested. ``metric`` is one of the metrics that are
+    written after an epoch, such as ``val_accuracy``.
+    """
+
+    metric: Name
+    mode: Literal["max", "min"]
+    epochs: Epochs
+
+
 class RunConfig(Part):
     """One run. Equal configurations, on one machine with one set of versions, give equal bits."""
 
@@ -63,6 +77,7 @@ class RunConfig(Part):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     hold_out: HoldOut | None = None
     stop: StopRule | None = None
+    patience: Patience | None = None
     evaluate_every: Annotated[int, Field(ge=1, le=1_000_000)] = 1
 
     @model_validator(mode="after")

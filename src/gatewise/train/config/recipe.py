@@ -1,15 +1,18 @@
 """A recipe: how a network is trained, as data in which every key is checked."""
 
+import inspect
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gatewise.data import Augment
 from gatewise.errors import GatewiseError
 
 OPTIMISERS = ("sgd", "nesterov", "adam", "adamw", "rmsprop")
+NOT_STEPPING = ("Optimizer", "LBFGS", "SparseAdam")  # need a closure, or sparse gradients
 SCHEDULES = ("constant", "cosine", "linear", "step", "phases")
 SPARED = ("unit", "norm", "bias", "vector")
 
@@ -63,23 +66,60 @@ def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
 
 
 class Optimiser(Part):
-    """The optimiser and its options. ``smoothing`` is RMSprop's alpha."""
+    """The optimiser and its options. ``smoothing`` is RMSprop's alpha.
 
-    name: Literal["sgd", "nesterov", "adam", "adamw", "rmsprop"] = "adam"
+    Besides the five that have keys here, ``name`` is that of any optimiser of ``torch.optim`` in
+    lower case, with its arguments in the table ``options``.
+    """
+
+    name: Annotated[str, Field(max_length=100)] = "adam"
     lr: Rate = 1e-3
     momentum: Share = 0.9
     beta1: Share = 0.9
     beta2: Share = 0.999
     eps: Annotated[float, Field(gt=0, le=1)] = 1e-8
     smoothing: Share = 0.99
+    options: Annotated[dict[str, Any], Field(max_length=50)] = {}
 
     @model_validator(mode="after")
     def _check_options(self) -> "Optimiser":
         """Check that the options belong to the optimiser."""
+        if self.name not in OPTIMISERS:
+            _check_torch_optimiser(self)
+            return self
+        if self.options:
+            raise RuleError("options", f"{self.name} has its own keys: write them without options")
         _refuse_others(self, OPTIMISER_OPTIONS)
         if self.name == "nesterov" and not self.momentum:
             raise RuleError("momentum", "nesterov needs one above 0")
         return self
+
+
+def torch_optimisers() -> dict[str, Any]:
+    """Return the optimisers of torch that take steps on their own, by their names in lower case."""
+    classes = {}
+    for name, value in vars(torch.optim).items():
+        is_class = isinstance(value, type) and issubclass(value, torch.optim.Optimizer)
+        if is_class and name not in NOT_STEPPING:
+            classes[name.lower()] = value
+    return classes
+
+
+def _check_torch_optimiser(chosen: Optimiser) -> None:
+    """Check the name and the options of an optimiser of torch."""
+    classes = torch_optimisers()
+    if chosen.name not in classes:
+        known = sorted({*OPTIMISERS, *classes})
+        near = get_close_matches(chosen.name.lower(), known, n=1, cutoff=0.5)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        raise RuleError("name", f"{chosen.name} is none of {', '.join(known)}{hint}")
+    other = chosen.model_fields_set - {"name", "lr", "options"}
+    if other:
+        raise RuleError(sorted(other)[0], f"write the options of {chosen.name} in `options`")
+    allowed = inspect.signature(classes[chosen.name]).parameters.keys() - {"params", "lr"}
+    for option in chosen.options:
+        if option not in allowed:
+            raise RuleError(f"options.{option}", f"{chosen.name} has {', '.join(sorted(allowed))}")
 
 
 class Phase(Part):
@@ -162,7 +202,8 @@ class Orthogonality(Part):
 class Recipe(Part):
     """How a network is trained.
 
-    ``epochs`` includes warm-up; ``schedule.cooldown`` is added.
+    ``epochs`` includes warm-up; ``schedule.cooldown`` is added. The gradients of ``accumulate``
+    batches make one step. With ``precision = "float16"`` the loss is scaled.
     """
 
     title: Text = ""
@@ -178,7 +219,9 @@ class Recipe(Part):
     augment: Annotated[dict[str, Any], Field(max_length=20)] = {}
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     clip: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    precision: Literal["float32", "bfloat16"] = "float32"
+    accumulate: Annotated[int, Field(ge=1, le=1_000_000)] = 1  # batches in one step
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    channels_last: bool = False  # the layout of images and convolutions
     diverged_above: Annotated[float, Field(gt=0, le=1e30)] = 1e30
 
     @model_validator(mode="after")

@@ -5,15 +5,17 @@ import os
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from gatewise.data import DataSet, Split, datasets, load
+from gatewise.data import DataSet, Split, datasets, load, shifted
+from gatewise.devices import place_model
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.models import create_model, get_model
 from gatewise.train.config import HoldOut, RunConfig
 from gatewise.train.loop.batches import Batches
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
+from gatewise.train.loop.objective import ImageObjective
 from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import initialised, shuffled
 from gatewise.train.loop.run_environment import environment
@@ -38,6 +40,7 @@ def assemble(
     data: DataSet,
     group: ProcessGroup | None = None,
     network: nn.Module | None = None,
+    device: torch.device | None = None,
 ) -> TrainingSetup:
     """Return model, batches and evaluated data of one process.
 
@@ -46,8 +49,10 @@ def assemble(
         data: the data set.
         group: the processes of the run; one process if not given.
         network: in place of the configuration's.
+        device: where it is trained; the processor if not given.
     """
     group = group or ProcessGroup()
+    device = device or torch.device("cpu")
     if network is None:
         network = build_model(config, classes=data.classes, shape=data.shape)
     probe(config, network, classes=data.classes, shape=data.shape)
@@ -64,9 +69,18 @@ def assemble(
     evaluated = {"test": data.test}
     if held is not None:
         evaluated["held"] = held
-    identity = {"config": config.digest, "data": data.digest}
+    if config.hold_out is not None and held is not None and config.hold_out.in_place_of_test:
+        evaluated = {"held": shifted(held, data.test_shift)}
+    counts = not train.labels.is_floating_point()
+    objective = ImageObjective(config.recipe, augment, evaluated, counts, device)
     return TrainingSetup(
-        config, network, batches, evaluated, augment, identity, environment(group.processes)
+        config=config,
+        model=place_model(network, device, channels_last=config.recipe.channels_last),
+        batches=batches,
+        objective=objective,
+        identity={"config": config.digest, "data": data.digest},
+        environment=environment(group.processes, device),
+        device=device,
     )
 
 
@@ -203,17 +217,28 @@ def held_out(split: Split, rule: HoldOut | None) -> tuple[Split, Split | None]:
     """Return the examples to train on, and those held out."""
     if rule is None:
         return split, None
-    order = shuffled(len(split), rule.seed, "hold out")
+    rest, held = held_index(len(split), rule)
+    return (split if rule.train_on_them else split.take(rest)), split.take(held)
+
+
+def held_index(count: int, rule: HoldOut) -> tuple[Tensor, Tensor]:
+    """Return where the examples to train on stand, and those held out, in rising order.
+
+    Args:
+        count: of all examples.
+        rule: what is held out.
+    """
+    order = shuffled(count, rule.seed, "hold out")
     if rule.folds:
-        bounds = [len(split) * fold // rule.folds for fold in (rule.fold - 1, rule.fold)]
+        bounds = [count * fold // rule.folds for fold in (rule.fold - 1, rule.fold)]
     else:
         bounds = [0, rule.examples]
-    if not 0 < bounds[1] - bounds[0] < len(split) - 1:
+    if not 0 < bounds[1] - bounds[0] < count - 1:
         raise ArgumentError(
             "hold_out: so many examples cannot be held out",
             got=bounds[1] - bounds[0],
-            allowed=f"1 to {len(split) - 2}",
+            allowed=f"1 to {count - 2}",
         )
     held = order[bounds[0] : bounds[1]].sort().values
     rest = torch.cat([order[: bounds[0]], order[bounds[1] :]]).sort().values
-    return (split if rule.train_on_them else split.take(rest)), split.take(held)
+    return rest, held

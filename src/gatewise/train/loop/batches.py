@@ -14,6 +14,8 @@ from gatewise.errors import ArgumentError
 
 # Bytes of images that are prepared once, instead of in every epoch.
 LARGEST_READY = 1 << 29
+# Pixels of an epoch that are augmented at once, because many small batches take longer.
+LARGEST_EPOCH = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,12 @@ class Batches:
         self._check_share()
         self.ready = self._ready()
         self._order: tuple[int, Tensor] = (-1, torch.empty(0))
+        self._augmented: tuple[int, Tensor] = (-1, torch.empty(0))
+
+    @property
+    def examples(self) -> int:
+        """Examples in an epoch."""
+        return len(self.split)
 
     def index(self, epoch: int, place: int) -> Tensor:
         """Return the examples of the batch at ``place`` of ``epoch``, of all processes."""
@@ -86,11 +94,25 @@ class Batches:
         mine = whole[self.rank :: self.processes]
         if self.ready is not None:
             images = self.ready[mine]
+        elif self.processes == 1 and self.split.images.numel() <= LARGEST_EPOCH:
+            images = self._epoch(epoch)[mine]
         else:
-            images = self.augment.apply(
-                self.split.images[mine], seed=self.seed, epoch=epoch, index=mine
-            )
+            images = self._augment(epoch, mine)
         return Batch(mine, images, self.split.labels[mine], len(whole))
+
+    def _epoch(self, epoch: int) -> Tensor:
+        """Return all images as they are in an epoch; an image does not depend on its batch."""
+        known_epoch, images = self._augmented
+        if known_epoch != epoch:
+            images = self._augment(epoch, torch.arange(len(self.split)))
+            self._augmented = epoch, images
+        return images
+
+    def _augment(self, epoch: int, index: Tensor) -> Tensor:
+        """Return some images as they are in an epoch."""
+        return self.augment.apply(
+            self.split.images[index], seed=self.seed, epoch=epoch, index=index
+        )
 
     def walk(self, epoch: int, start: int, workers: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch.

@@ -4,10 +4,10 @@ Note [What a checkpoint holds]
 
 Tensors: weights and buffers, the optimiser's state, the moving average. As JSON in the file's
 metadata: step, epoch, cursor (batches of the epoch that are done), sums of the epoch so far, length
-of the metrics file, seconds of work, digests of configuration and data, environment. It is one
-file, so that no part can be older than another. There is no state of a random generator; see Note
-[No position to restore]. There is no state of a schedule: it is a function of the step. There is no
-loss scale: bfloat16 needs none.
+of the metrics file, seconds of work, digests of configuration and data, environment, the scale of
+the loss with float16. It is one file, so that no part can be older than another. There is no state
+of a random generator; see Note [No position to restore]. There is no state of a schedule: it is a
+function of the step.
 
 Two slots are written in turn. A slot is replaced only after the new file was read back from the
 disc, and the other slot then still holds the previous state. If the newest file is later found
@@ -30,6 +30,7 @@ from gatewise.files import digest, read_tensors, remove_file, write_tensors
 
 log = logging.getLogger("gatewise.train")
 FORMAT = 1
+SCALER = ("scale", "_growth_tracker")  # what changes in the state of a loss scaler
 SLOTS = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")
 
 
@@ -47,6 +48,8 @@ class Progress:
     seconds: float = 0.0
     starts: int = 0  # processes that worked on the run
     reached: bool = False  # whether the rule that ends a run early was met
+    best: float | None = None  # value of the metric that patience goes by
+    best_epoch: int = 0
     inexact: list[str] = field(default_factory=list)  # changes of the environment that were allowed
 
 
@@ -144,12 +147,28 @@ def read_checkpoint(path: Path) -> tuple[int, Saved]:
 
 
 def named_state(
-    model: nn.Module, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor] | None
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    average: Mapping[str, Tensor] | None,
+    best: Mapping[str, Tensor] | None = None,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return everything that training changes: tensors by name, and numbers by name."""
+    """Return everything that training changes: tensors by name, and numbers by name.
+
+    Args:
+        model: the network.
+        optimiser: of its weights.
+        average: of its weights, if there is one.
+        best: the weights of the best epoch, if they are kept.
+        scaler: of the loss, if it is scaled.
+    """
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"average/{name}": tensor for name, tensor in (average or {}).items()}
-    scalars = {}
+    tensors |= {f"best/{name}": tensor for name, tensor in (best or {}).items()}
+    scalars: dict[str, Any] = {}
+    if scaler is not None and scaler.is_enabled():
+        state = scaler.state_dict()
+        scalars |= {f"scaler/{name}": state[name] for name in SCALER}
     for index, state in optimiser.state_dict()["state"].items():
         for key, value in state.items():
             where = tensors if isinstance(value, Tensor) else scalars
@@ -162,7 +181,8 @@ def restore_state(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     average: dict[str, Tensor] | None,
-) -> None:
+    scaler: torch.amp.GradScaler | None = None,
+) -> dict[str, Tensor] | None:
     """Restore everything from a checkpoint.
 
     Args:
@@ -170,6 +190,10 @@ def restore_state(
         model: restored in place.
         optimiser: restored in place.
         average: restored in place, if there is one.
+        scaler: restored in place, if there is one.
+
+    Returns:
+        The weights of the best epoch, if they were kept.
 
     Raises:
         DamagedFileError: if the checkpoint is of another network.
@@ -183,15 +207,29 @@ def restore_state(
         for place, value in part({**saved.tensors, **saved.scalars}, "optimiser").items():
             index, key = place.split("/", 1)
             state.setdefault(int(index), {})[key] = value
+        _match_layout(state, optimiser)
         optimiser.load_state_dict(
             {"state": state, "param_groups": optimiser.state_dict()["param_groups"]}
         )
-    except (RuntimeError, KeyError, ValueError) as problem:
+        if scaler is not None and scaler.is_enabled():
+            scaler.load_state_dict(scaler.state_dict() | part(saved.scalars, "scaler"))
+    except (RuntimeError, LookupError, ValueError) as problem:
         raise DamagedFileError(
             "the checkpoint is not one of this network",
             got=str(problem),
             fix="choose another folder for this run",
         ) from problem
+    return part(saved.tensors, "best") or None
+
+
+def _match_layout(state: dict[int, dict[str, Any]], optimiser: torch.optim.Optimizer) -> None:
+    """Give state of a parameter's shape the layout of the parameter, as fused kernels expect."""
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    for index, values in state.items():
+        parameter = parameters[index]
+        for key, value in values.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape and value.dim() > 1:
+                values[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def part(values: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -204,7 +242,7 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
     """Return a sha256 over names, types, shapes and numbers."""
     words = []
     for name in sorted(tensors):
-        tensor = tensors[name].detach().contiguous()
+        tensor = tensors[name].detach().cpu().contiguous()
         raw = tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
         words.append(f"{name} {tensor.dtype} {tuple(tensor.shape)} {digest(raw)}")
     return digest("\n".join(words).encode())

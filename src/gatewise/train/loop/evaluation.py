@@ -2,25 +2,29 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split, ten_crop
 from gatewise.train.config import Loss
-from gatewise.train.loop.losses import count_right, example_losses
+from gatewise.train.loop.losses import example_losses, right
 
 SIZE = 512  # examples at once; fixed, because last bits may depend on it
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean loss and accuracy over some examples; accuracy is None if labels are not classes."""
+    """Mean loss and accuracy over some examples, and which of them are right.
+
+    The last two are None if labels are not classes.
+    """
 
     loss: float
     accuracy: float | None
     examples: int
+    right: Tensor | None = field(default=None, compare=False)  # (examples,), bool
 
 
 def evaluate(
@@ -42,20 +46,22 @@ def evaluate(
         split: the examples.
         loss: of the recipe.
         augment: only its deterministic part is used.
-        precision: ``"float32"`` or ``"bfloat16"``.
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         crops: if not 0, outputs are means over ten crops of this size.
         halt: called before each batch; it may raise to end the evaluation.
     """
     total = 0.0
-    right = 0
+    parts = []
     for start, out in _walk(model, split, augment, precision, crops):
         halt()
         labels = split.labels[start : start + SIZE]
         total += float(example_losses(loss, out, labels).sum(dtype=torch.float64))
-        right += count_right(out, labels)
+        parts.append(right(out, labels))
     count = max(1, len(split))
-    accuracy = None if split.labels.is_floating_point() else right / count
-    return Score(total / count, accuracy, len(split))
+    if split.labels.is_floating_point():
+        return Score(total / count, None, len(split))
+    correct = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.bool)
+    return Score(total / count, int(correct.sum()) / count, len(split), correct)
 
 
 def outputs(
@@ -77,14 +83,15 @@ def _walk(
     model: nn.Module, split: Split, augment: Augment, precision: str, crops: int
 ) -> Iterator[tuple[int, Tensor]]:
     """Yield the start and the outputs of every batch."""
-    with evaluating(model), in_precision(precision):
+    device = device_of(model)
+    with evaluating(model), in_precision(precision, device):
         for start in range(0, len(split), SIZE):
             images = split.images[start : start + SIZE]
             if crops:
                 out = _mean_over_crops(model, images, augment, crops)
             else:
-                out = model(augment.plain(images))
-            yield start, out.float()
+                out = model(augment.plain(images).to(device))
+            yield start, out.float().cpu()
 
 
 def _mean_over_crops(model: nn.Module, images: Tensor, augment: Augment, size: int) -> Tensor:
@@ -92,7 +99,7 @@ def _mean_over_crops(model: nn.Module, images: Tensor, augment: Augment, size: i
     plain = Augment(normalise=augment.normalise)
     ten = ten_crop(images, size)
     flat = plain.plain(ten.flatten(0, 1))
-    return model(flat).float().unflatten(0, (len(images), 10)).mean(1)
+    return model(flat.to(device_of(model))).float().unflatten(0, (len(images), 10)).mean(1)
 
 
 @contextmanager
@@ -108,6 +115,22 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def in_precision(precision: str) -> AbstractContextManager[object]:
-    """Return the context in which layers compute in that precision."""
-    return torch.autocast("cpu", dtype=torch.bfloat16) if precision == "bfloat16" else nullcontext()
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of the first parameter; the processor if there is none."""
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
+def in_precision(
+    precision: str, device: torch.device | None = None
+) -> AbstractContextManager[object]:
+    """Return the context in which layers compute in that precision.
+
+    Args:
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        device: where they compute; the processor if not given.
+    """
+    if precision == "float32":
+        return nullcontext()
+    kind = "cpu" if device is None or device.type == "meta" else device.type
+    return torch.autocast(kind, dtype=getattr(torch, precision))

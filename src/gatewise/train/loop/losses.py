@@ -31,12 +31,18 @@ def signed_targets(labels: Tensor, outputs: int) -> Tensor:
     return 2.0 * F.one_hot(labels, outputs) - 1.0
 
 
+def right(outputs: Tensor, labels: Tensor) -> Tensor | None:
+    """Return which examples are classified correctly; None if labels are not classes."""
+    if labels.is_floating_point():
+        return None
+    guess = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+    return guess == labels
+
+
 def count_right(outputs: Tensor, labels: Tensor) -> int:
     """Return how many examples are classified correctly; 0 if labels are not classes."""
-    if labels.is_floating_point():
-        return 0
-    guess = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
-    return int((guess == labels).sum())
+    correct = right(outputs, labels)
+    return 0 if correct is None else int(correct.sum())
 
 
 def check_outputs(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> None:

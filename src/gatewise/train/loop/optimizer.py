@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import nn
 
-from gatewise.train.config import Optimiser, Rates, Recipe
-from gatewise.units import registered_units
+from gatewise.errors import ArgumentError
+from gatewise.train.config import OPTIMISERS, Optimiser, Rates, Recipe, torch_optimisers
+from gatewise.units import MARK, registered_units
 
 NORMS = (
     nn.LayerNorm,
@@ -35,8 +36,9 @@ def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 def set_rates(optimiser: torch.optim.Optimizer, rates: Rates) -> None:
     """Set the learning rate and the weight decay of the next step."""
     for group in optimiser.param_groups:
-        group["lr"] = rates.lr
-        group["weight_decay"] = rates.weight_decay if group["decays"] else 0.0
+        group["lr"] = rates.lr * group.get("lr_scale", 1.0)
+        if "decays" in group:  # those of a user's own optimiser are left alone
+            group["weight_decay"] = rates.weight_decay if group["decays"] else 0.0
 
 
 def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
@@ -52,7 +54,7 @@ def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
         start = f"{path}." if path else ""
         if "unit" in kinds:
             spared.update(start + name for name in _asked_by(module))
-            if isinstance(module, unit_classes):
+            if isinstance(module, unit_classes) or hasattr(module, MARK):
                 spared.update(start + name for name, _ in module.named_parameters())
         if "norm" in kinds and isinstance(module, NORMS):
             spared.update(start + name for name, _ in module.named_parameters(recurse=False))
@@ -72,6 +74,8 @@ def _asked_by(module: nn.Module) -> Iterator[str]:
 
 def _make(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
     """Return the torch optimiser of a recipe."""
+    if chosen.name not in OPTIMISERS:
+        return _make_by_name(chosen, groups)
     betas = (chosen.beta1, chosen.beta2)
     if chosen.name in ("sgd", "nesterov"):
         return torch.optim.SGD(
@@ -87,3 +91,17 @@ def _make(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
         )
     kind = torch.optim.Adam if chosen.name == "adam" else torch.optim.AdamW
     return kind(groups, lr=chosen.lr, betas=betas, eps=chosen.eps, fused=True)
+
+
+def _make_by_name(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
+    """Return any optimiser of torch with the options of the recipe."""
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.options.items()}
+    for group in groups:
+        if "weight_decay" in options:  # in place of the recipe's
+            del group["decays"]
+    try:
+        return torch_optimisers()[chosen.name](groups, lr=chosen.lr, **options)
+    except (TypeError, ValueError, RuntimeError) as problem:
+        raise ArgumentError(
+            f"recipe: optimiser {chosen.name} cannot be made", got=str(problem).split("\n")[0]
+        ) from problem

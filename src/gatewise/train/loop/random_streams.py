@@ -8,6 +8,8 @@ that name. So a resumed run needs no state of a generator, two units are compare
 batches and from the same weights, and no draw changes another.
 """
 
+import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -38,9 +40,48 @@ def shuffled(count: int, seed: int, *names: Name) -> Tensor:
     return torch.randperm(count, generator=generator(seed, *names))
 
 
-def seed_step(seed: int, step: int, rank: int = 0) -> None:
-    """Set torch's generator, which dropout uses, to the beginning of the stream of one step."""
-    torch.default_generator.manual_seed(stream_seed(seed, "step", step, rank))
+def seed_step(
+    seed: int,
+    step: int,
+    rank: int = 0,
+    part: int = 0,
+    device: torch.device | None = None,
+) -> None:
+    """Set torch's generator, which dropout uses, to the beginning of the stream of one step.
+
+    Args:
+        seed: of the run.
+        step: its number.
+        rank: of the process.
+        part: which batch of the step, if gradients of several are added up.
+        device: whose generator is set too, if it is an accelerator.
+    """
+    names = ("step", step, rank) if not part else ("step", step, rank, part)
+    value = stream_seed(seed, *names)
+    torch.default_generator.manual_seed(value)
+    if device is not None and device.type != "cpu":
+        _seed_accelerators(value)
+
+
+def seed_all(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's global generators with a 64-bit number."""
+    random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    _seed_accelerators(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed([seed & 0xFFFFFFFF, seed >> 32])
+
+
+def _seed_accelerators(seed: int) -> None:
+    """Seed the generators of accelerators that are in use.
+
+    ``torch.manual_seed`` does it too, but where CUDA was never used it keeps a stack trace for each
+    call, which takes milliseconds.
+    """
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)
 
 
 @contextmanager
@@ -51,6 +92,21 @@ def own_randomness() -> Iterator[None]:
         yield
     finally:
         torch.default_generator.set_state(state)
+
+
+@contextmanager
+def all_randomness() -> Iterator[None]:
+    """Restore Python's, NumPy's and torch's global generators after the block."""
+    python = random.getstate()
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy else None
+    try:
+        with own_randomness():
+            yield
+    finally:
+        random.setstate(python)
+        if numpy:
+            numpy.random.set_state(state)
 
 
 def initialised(build: Callable[[], nn.Module], seed: int, start: str = "torch") -> nn.Module:

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
+from gatewise.devices import describe_device
 from gatewise.native import library
 
 # A checkpoint is resumed only if none of these has changed; see Note [What changes last bits].
-DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes")
+DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes", "device")
 WARMED = (
     "exp",
     "log",
@@ -28,8 +29,12 @@ WARMED = (
 )
 
 
-def environment(processes: int = 1) -> dict[str, str | int]:
-    """Return versions, thread count, processor, and whether units are compiled.
+def environment(processes: int = 1, device: torch.device | None = None) -> dict[str, str | int]:
+    """Return versions, thread count, processor, device, and whether units are compiled.
+
+    Args:
+        processes: of the run.
+        device: that the run computes on; the processor if not given.
 
     Note [What changes last bits]
 
@@ -46,6 +51,7 @@ def environment(processes: int = 1) -> dict[str, str | int]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "units": "compiled" if library("elementwise").handle is not None else "plain",
         "processes": processes,
+        "device": describe_device(device or torch.device("cpu")),
     }
 
 
@@ -53,19 +59,25 @@ def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list
     """Return in words what has changed of the things that decide the last bits."""
     changes = []
     for key in DECISIVE:
-        if before.get(key) != now[key]:
-            changes.append(f"{key} was {before.get(key)}, is {now[key]}")
+        was = before.get(key, "cpu" if key == "device" else None)
+        if was != now[key]:
+            changes.append(f"{key} was {was}, is {now[key]}")
     return changes
 
 
 @contextmanager
-def deterministic() -> Iterator[None]:
-    """Let torch use only deterministic algorithms for the block, then restore its settings."""
+def deterministic(*, strict: bool = True) -> Iterator[None]:
+    """Let torch use only deterministic algorithms for the block, then restore its settings.
+
+    Args:
+        strict: whether an operation without a deterministic form is an error. If not, torch warns
+            and runs it: on accelerators, and in code of the user.
+    """
     enabled = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic  # its attributes are made at run time
     filled = memory.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(True, warn_only=not strict)
     # Filling memory finds bugs in kernels, at the cost of a pass over every new tensor.
     memory.fill_uninitialized_memory = False
     _warm_up()

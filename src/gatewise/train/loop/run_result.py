@@ -1,8 +1,12 @@
 """The result of a run: the file ``result.json``, written last."""
 
+import base64
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy
+from torch import Tensor
 
 from gatewise.errors import DamagedFileError
 from gatewise.files import find_record, write_record
@@ -16,10 +20,11 @@ class Result:
     """A run that has ended.
 
     ``status`` is ``"finished"``, or ``"diverged"`` with the step and the reason. ``metrics`` are
-    those of the last epoch, ``best`` those of the epoch with the lowest test loss.
-    ``weights_sha256`` is the digest of the file ``weights.safetensors``, which holds what was
-    evaluated: the moving average if there is one. ``state_sha256`` covers weights, optimiser and
-    average together.
+    those of the last epoch, or of the best one with patience; ``best`` are those of the epoch with
+    the lowest test loss. ``weights_sha256`` is the digest of ``weights.safetensors``, which
+    holds what was evaluated: the moving average if there is one. ``state_sha256`` covers weights,
+    optimiser and average together. ``correct`` says which of the ``examples`` test examples the
+    trained network classifies correctly, one bit each: see :func:`pack_bits`.
     """
 
     status: str
@@ -39,10 +44,17 @@ class Result:
     starts: int  # how many processes it took, one if it was never interrupted
     # Changes of the environment that were allowed on the way.
     inexact: list[str] = field(default_factory=list)
+    correct: str | None = None  # None if labels are not classes, or nothing was evaluated
+    examples: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``result.json``."""
         return {"format": FORMAT, **asdict(self)}
+
+
+def pack_bits(bits: Tensor) -> str:
+    """Return booleans (n,) as text: eight to a byte, the first one highest, in base64."""
+    return base64.b64encode(numpy.packbits(bits.numpy()).tobytes()).decode("ascii")
 
 
 def write_result(folder: Path, result: Result) -> None:

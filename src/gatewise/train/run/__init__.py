@@ -17,3 +17,4 @@ from gatewise.train.run.protocols import records as records
 from gatewise.train.run.protocols import single as single
 from gatewise.train.run.protocols import ten_folds as ten_folds
 from gatewise.train.run.sinks import make_sink as make_sink
+from gatewise.train.run.timing import seconds_per_run as seconds_per_run

@@ -14,9 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from gatewise.data import DataSet
+from gatewise.devices import device_randomness, find_device
 from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.files import (
     Journal,
@@ -42,6 +44,7 @@ from gatewise.train.loop import (
     StopSignal,
     TrainingSetup,
     Watcher,
+    all_randomness,
     assemble,
     averaged,
     check_before_data,
@@ -49,8 +52,8 @@ from gatewise.train.loop import (
     differences,
     joined,
     load_data,
-    named_state,
     own_randomness,
+    pack_bits,
     read_result,
     tensors_digest,
     write_result,
@@ -69,6 +72,8 @@ def train(
     data: DataSet | None = None,
     data_folder: str | None = None,
     network: Callable[[], nn.Module] | None = None,
+    setup: Callable[[torch.device], TrainingSetup] | None = None,
+    device: str | torch.device | None = None,
     pace: Pace | None = None,
     allow_inexact: bool = False,
     watchers: Sequence[Watcher] = (),
@@ -86,6 +91,11 @@ def train(
         data_folder: where the data set is loaded from, if it needs a folder.
         network: makes the network in place of the configuration, which then only names it: its
             digest identifies the run.
+        setup: makes the network, its batches and its objective in place of configuration and data,
+            on the device that it is called with.
+        device: where to train: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``. None
+            is what GATEWISE_DEVICE says, or the processor. A run is resumed on the device it was
+            started on.
         pace: how often to save, and how many threads prepare batches. It does not change the
             result.
         allow_inexact: whether to resume a checkpoint of other versions, threads or processor. The
@@ -99,7 +109,8 @@ def train(
     folder = Path(out)
     stop = stop or StopSignal()
     pace = pace or Pace()
-    if data is None:
+    place = find_device(device)
+    if data is None and setup is None:
         check_run(config, folder)
     else:
         check_folder(folder, config)
@@ -108,17 +119,31 @@ def train(
         return result
     with ExitStack() as stack:
         group = stack.enter_context(joined())
-        for context in (own_randomness(), deterministic(), stop.listening()):
-            stack.enter_context(context)
-        model = None if network is None else network()
-        data = data or load_data(config, data_folder)
-        setup = assemble(config, data=data, group=group, network=model)
+        stack.enter_context(own_randomness() if setup is None else all_randomness())
+        stack.enter_context(device_randomness(place))
+        stack.enter_context(deterministic(strict=setup is None and place.type == "cpu"))
+        stack.enter_context(stop.listening())
+        if setup is None:
+            model = None if network is None else network()
+            data = data or load_data(config, data_folder)
+            work = assemble(config, data=data, group=group, network=model, device=place)
+        else:
+            _refuse_several(group)
+            work = setup(place)
         stack.enter_context(_claimed(folder, group))  # from here on something is written
         # Another process may have finished the run while this one waited for the folder.
         result = find_result(folder, config)
         if result is None:
-            result = _run(folder, setup, group, stop, pace, allow_inexact, watchers)
+            result = _run(folder, work, group, stop, pace, allow_inexact, watchers)
         return result
+
+
+def _refuse_several(group: ProcessGroup) -> None:
+    """Raise if several processes would train with code of the user."""
+    if group.processes > 1:
+        raise ArgumentError(
+            "train: code of the user runs in one process", got=f"{group.processes} processes"
+        )
 
 
 def check_run(config: RunConfig, out: str | Path) -> None:
@@ -185,18 +210,25 @@ def _run(
 
 def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
     """Write weights and result, and delete the checkpoints."""
+    tensors, _ = loop.state()
+    records = loop.journal.read()
+    metrics = records[-1] if records else None
+    if reason is None and loop.progress.best_epoch:
+        loop.take_best()
+        metrics = next(r for r in records if r["epoch"] == loop.progress.best_epoch)
     with averaged(loop.model, loop.average):
         write_tensors(folder / WEIGHTS, loop.model.state_dict())
-    tensors, _ = named_state(loop.model, loop.optimiser, loop.average)
-    records = loop.journal.read()
     setup = loop.setup
-    scored = [record for record in records if "test_loss" in record]
+    scored = [record for record in records if record.get("test_loss") is not None]
+    # Only of the weights that the metrics are about.
+    known = reason is None and any(name.startswith("test_") for name in metrics or {})
+    right = loop.test_right() if known else None
     result = Result(
         status="finished" if reason is None else "diverged",
         reason=reason,
         steps=loop.progress.step,
         epochs=loop.progress.epoch,
-        metrics=records[-1] if records else None,
+        metrics=metrics,
         best=min(scored, key=lambda record: record["test_loss"], default=None),
         weights_sha256=digest(folder / WEIGHTS),
         state_sha256=tensors_digest(tensors),
@@ -208,6 +240,8 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
         seconds=round(loop.progress.seconds, 3),
         starts=loop.progress.starts,
         inexact=loop.progress.inexact,
+        correct=None if right is None else pack_bits(right),
+        examples=None if right is None else len(right),
     )
     write_result(folder, result)
     loop.checkpoints.remove()
@@ -306,8 +340,8 @@ def _start(loop: Loop) -> Start:
         step=progress.step,
         epoch=progress.epoch,
         epochs=loop.recipe.total_epochs,
-        steps_per_epoch=batches.count,
-        examples=len(batches.split),
+        steps_per_epoch=loop.setup.steps_per_epoch,
+        examples=batches.examples,
     )
 
 

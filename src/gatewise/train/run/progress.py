@@ -9,6 +9,7 @@ from typing import IO, Any
 from gatewise.train.loop import Result, Start, Step, Watcher
 
 EVERY = 0.2  # seconds between two redrawings
+PARTS = ("train", "held", "val", "test")  # of the data; metrics begin with their names
 WINDOW = 50  # steps over which the rate is averaged
 
 
@@ -46,16 +47,9 @@ class ProgressLine(Watcher):
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Print the metrics of the epoch."""
         parts = [f"epoch {record['epoch']}/{self.plan.epochs}"]
-        for name in (
-            "train_loss",
-            "train_accuracy",
-            "held_loss",
-            "held_accuracy",
-            "test_loss",
-            "test_accuracy",
-        ):
-            if record.get(name) is not None:
-                parts.append(f"{name.replace('_', ' ')} {record[name]:.4f}")
+        for name, value in record.items():
+            if name.split("_")[0] in PARTS and isinstance(value, int | float):
+                parts.append(f"{name.replace('_', ' ')} {value:.4f}")
         self._print("  ".join([*parts, self._rate()]))
 
     def end(self, result: Result | None) -> None:

@@ -11,6 +11,7 @@ from gatewise.errors import ArgumentError, unknown_name
 from gatewise.units.contract import (
     Device,
     DType,
+    LeafModule,
     Limits,
     Pieces,
     UnitModule,
@@ -315,7 +316,7 @@ def _closing_points(
     return low.tolist()
 
 
-class BetaModule(nn.Module):
+class BetaModule(LeafModule):
     """A module with a fixed beta, or with trainable ones stored as logits.
 
     ``eta = beta / (1 - beta) = exp(logit)``.

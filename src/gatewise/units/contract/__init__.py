@@ -26,6 +26,10 @@ from gatewise.units.contract.forms import FORMS as FORMS
 from gatewise.units.contract.forms import KernelConstants as KernelConstants
 from gatewise.units.contract.forms import PlainForm as PlainForm
 from gatewise.units.contract.forms import elementwise as elementwise
+from gatewise.units.contract.leaf_module import LeafModule as LeafModule
+from gatewise.units.contract.own_units import MARK as MARK
+from gatewise.units.contract.own_units import is_activation_object as is_activation_object
+from gatewise.units.contract.own_units import unit_from as unit_from
 from gatewise.units.contract.patch import SCOPES as SCOPES
 from gatewise.units.contract.patch import Axis as Axis
 from gatewise.units.contract.patch import Producer as Producer

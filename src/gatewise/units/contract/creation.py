@@ -69,7 +69,7 @@ def create_unit(
             got="channels=None",
             fix=f"create_unit({name!r}, channels=C, ...)",
         )
-    return spec.module(**context, **options, **(factory if spec.learns else {}))
+    return spec.create(**context, **options, **(factory if spec.learns else {}))
 
 
 def _channels_of(conv: nn.Module) -> int:

@@ -187,6 +187,10 @@ class Unit:
     probe: Callable[[Tensor], dict[str, Any]] | None = None
     # A pitfall that users should know.
     note: str = ""
+    # How the module is made, its options and a digest: only for units outside the catalogue.
+    make: Callable[..., Any] | None = None
+    make_options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
+    fingerprint: str = ""
 
     def __post_init__(self) -> None:
         _check_facts(self)
@@ -205,10 +209,21 @@ class Unit:
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """Constructor options of the module, in order, without device and dtype."""
-        parameters = dict(inspect.signature(self.module).parameters)
+        if self.make is not None:
+            parameters = dict(self.make_options)
+        else:
+            parameters = dict(inspect.signature(self.module).parameters)
         for name in ("device", "dtype"):
             parameters.pop(name, None)
         return parameters
+
+    def create(self, **options: Any) -> Any:
+        """Return a new module of the unit.
+
+        Args:
+            **options: of the constructor; device and dtype too, if the unit has parameters.
+        """
+        return self.module(**options) if self.make is None else self.make(**options)
 
     def init_gain_for(self, **options: Any) -> float:
         """Return ``1 / sqrt(E f(z)^2)`` for standard normal ``z`` and the options' start values.
@@ -251,6 +266,8 @@ def _quadrature_gain(
 
 # Filled by the decorator `unit` when the files of the catalogue are imported.
 _UNITS: dict[str, Unit] = {}
+# Units that users have made in this process: see Note [Units outside the catalogue].
+OWN_UNITS: dict[str, Unit] = {}
 
 
 def unit_facts(module: type[UnitModule], **facts: Any) -> Unit:
@@ -345,6 +362,8 @@ def get_unit(name: str) -> Unit:
         raise ArgumentError(
             "a unit's name must be a string", got=name, allowed=", ".join(sorted(_UNITS))
         )
+    if name in OWN_UNITS:
+        return OWN_UNITS[name]
     if name not in _UNITS:
         raise unknown_name("unit", name, _UNITS)
     return _UNITS[name]

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.arithmetic import cast_like_input, sigmoid
 from gatewise.units.contract.factory import allocating
+from gatewise.units.contract.leaf_module import LeafModule
 from gatewise.units.contract.unit_module import Device, DType, check_choice, check_count
 
 TERMS = ("layer", "group", "batch", "affine")
 EPS = 1e-6  # added to the variance, as in the authors' code
 
 
-class TermB(nn.Module):
+class TermB(LeafModule):
     r"""Term-B, with weight and bias per channel.
 
     .. math:: \nu = \sigma(\gamma\,\mathrm{norm}(\bar x) + \beta)

@@ -1,8 +1,9 @@
 """The base classes of units' modules, and checks of their options."""
 
+import functools
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 import torch
@@ -10,18 +11,29 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.factory import allocating
+from gatewise.units.contract.leaf_module import LeafModule
 
 Device = torch.device | str | None
 DType = torch.dtype | None
 LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 32 bits
 
 
-class UnitModule(nn.Module):
+class UnitModule(LeafModule):
     """A module whose ``forward(x)`` is its unit's function called with ``arguments(x)``.
+
+    Every unit takes ``inplace=True``, which networks pass to the activation class that they are
+    given, and ignores it: the result is always a new tensor.
 
     Args:
         **options: the options of the unit, which the representation shows.
     """
+
+    inplace: bool = False  # some networks read it of their activations
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "__init__" in vars(cls):
+            cls.__init__ = _ignoring_inplace(vars(cls)["__init__"])
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -46,6 +58,15 @@ class UnitModule(nn.Module):
             if type(value) is not type(default) or value != default:
                 shown.append(f"{name}={value!r}")
         return ", ".join(shown)
+
+
+def _ignoring_inplace(build: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(build)
+    def construct(self: UnitModule, *args: Any, inplace: bool = False, **options: Any) -> None:
+        check_flag(type(self).__name__, "inplace", inplace)
+        build(self, *args, **options)
+
+    return construct
 
 
 class TrainableUnit(UnitModule):

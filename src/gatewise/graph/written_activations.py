@@ -1,0 +1,211 @@
+"""Activations that a model's code computes by arithmetic, such as ``torch.where(h > 0, h, 0)``.
+
+They are no sites, since no single call makes them. A note names each one, so that a user knows
+what a swap leaves as it is.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from gatewise.graph.interpret import filled
+from gatewise.graph.ops import (
+    BROADCAST,
+    ELEMENTWISE,
+    LEAVES,
+    Form,
+    Kind,
+    get_operator,
+    operators_of,
+)
+from gatewise.graph.trace import Graph, Node, Scope
+
+# Operators that hold whole recurrent layers, with their activations inside.
+RECURRENT = frozenset(
+    {
+        "rnn_relu",
+        "rnn_relu_cell",
+        "rnn_tanh",
+        "rnn_tanh_cell",
+        "lstm",
+        "lstm_cell",
+        "gru",
+        "gru_cell",
+    }
+)
+DROPOUTS = operators_of(Kind.DROPOUT)
+# A square that is only averaged, or a power inside a norm, is a statistic and no activation.
+STATISTICS = operators_of(Kind.REDUCTION, Kind.ARG_REDUCTION, Kind.SOFTMAX, Kind.LOG_SOFTMAX)
+# Beyond 6, where ReLU6 ends, so that it is not taken for ReLU.
+GRID = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64)
+TOLERANCE = 1e-6  # for constants such as sqrt(2) that the code writes in single precision
+
+
+def written_activations(graph: Graph, inside_sites: Collection[Scope]) -> Iterator[str]:
+    """Yield one note for each place that computes an activation without an activation operator.
+
+    Args:
+        graph: the graph of the model.
+        inside_sites: calls of modules that are sites as a whole.
+    """
+    roots = _Roots(graph, inside_sites)
+    for node in graph:
+        where = node.scope[0] or "the model"
+        if node.op in RECURRENT:
+            yield f"not a site: the activations inside {node.op}, one operator, in {where}"
+        elif roots.ends_activation(node):
+            region = roots.region(node)
+            operators = ", ".join(dict.fromkeys(member.op for member in region))
+            name = _recognise(region, roots.of[node])
+            yield f"not a site: {name}, written as {operators}, in {where}"
+
+
+class _Roots:
+    """For each node, the tensor of which it is an elementwise function.
+
+    Attributes:
+        of: the root of each node; ``None`` if it is computed from parameters and constants only.
+        affine: the nodes that are an affine function of their root.
+        data: the nodes that depend on a floating-point input or on an embedding. Positions and
+            masks do not.
+    """
+
+    def __init__(self, graph: Graph, inside_sites: Collection[Scope]) -> None:
+        self.graph = graph
+        self.inside_sites = inside_sites
+        self.of: dict[Node, Node | None] = {}
+        self.affine: set[Node] = set()
+        self.data: set[Node] = set()
+        for node in graph:
+            self._add(node)
+
+    def ends_activation(self, node: Node) -> bool:
+        """Whether ``node`` is a nonlinear function of its root that the model goes on with."""
+        root = self.of[node]
+        if root is None or root is node or node in self.affine or root not in self.data:
+            return False
+        if not node.floating or not root.floating or node.shape != root.shape:
+            return False
+        if root.op in STATISTICS:  # the square root of a variance, as norms have it
+            return False
+        readers = [user for user in node.users if self.of.get(user) is not root]
+        return any(reader.op not in STATISTICS for reader in readers)
+
+    def region(self, node: Node) -> list[Node]:
+        """Return the nodes between the root and ``node``, ``node`` included, in call order."""
+        root = self.of[node]
+        region: set[Node] = set()
+        pending = [node]
+        while pending:
+            member = pending.pop()
+            if member is not root and member not in region and member.op not in LEAVES:
+                region.add(member)
+                pending.extend(member.inputs)
+        return sorted(region, key=lambda member: member.index)
+
+    def _add(self, node: Node) -> None:
+        if node.op in ("parameter", "buffer", "constant"):
+            self.of[node] = None
+            return
+        changing = [source for source in node.inputs if self.of[source] is not None]
+        if node.op == "input" or self._starts(node):
+            self.of[node] = node if node.op == "input" or changing else None
+        else:
+            roots = {self.of[source] for source in changing}
+            several = len(roots) > 1
+            self.of[node] = node if several else next(iter(roots), None)
+            if not several and self._is_affine(node, changing):
+                self.affine.add(node)
+        carries = any(source in self.data for source in node.inputs)
+        if carries or node.op == "embedding" or (node.op == "input" and node.floating):
+            self.data.add(node)
+
+    def _starts(self, node: Node) -> bool:
+        """Whether the output of ``node`` is not an elementwise function of its inputs' roots."""
+        if node.scope in self.inside_sites or node.op in DROPOUTS:
+            return True
+        if get_operator(node.op).kind is Kind.ACTIVATION:
+            return True
+        elementwise = node.op in ELEMENTWISE | BROADCAST or _is_binary(node)
+        return not elementwise and not _writes_by_mask(node)
+
+    def _is_affine(self, node: Node, changing: Collection[Node]) -> bool:
+        """Whether ``node`` is an affine function of its root."""
+        if any(source not in self.affine and self.of[source] is not source for source in changing):
+            return False
+        form = get_operator(node.op).form
+        if form is Form.MULTILINEAR:
+            factors = [value for value in node.arguments.values() if value in changing]
+            divides_by = node.arguments.get("other") in changing and "div" in node.op
+            return len(factors) == 1 and not divides_by
+        return form is Form.AFFINE
+
+
+def _is_binary(node: Node) -> bool:
+    """Whether ``node`` is ``torch.max(x, y)`` or ``torch.min(x, y)``, elementwise in both."""
+    return node.op in ("max", "min") and node.tensor("other") is not None
+
+
+def _writes_by_mask(node: Node) -> bool:
+    """Whether ``node`` is ``x[mask] = number`` with a mask that a comparison made."""
+    if node.op not in ("index_put", "masked_scatter"):
+        return False
+    return any(get_operator(source.op).kind is Kind.COMPARISON for source in node.inputs)
+
+
+def _recognise(region: Collection[Node], root: Node | None) -> str:
+    """Return the name of the function that ``region`` computes of ``root``."""
+    try:
+        values = _values_on_grid(region, root)
+    except Exception:  # an operator may refuse the grid's shape, or need a parameter
+        return "a nonlinear function"
+    for name, function in _known_functions(values):
+        if torch.allclose(values, function, rtol=TOLERANCE, atol=TOLERANCE):
+            return name
+    return "a nonlinear function"
+
+
+def _values_on_grid(region: Collection[Node], root: Node | None) -> Tensor:
+    """Return the values of the last node of ``region`` where its root has the values of GRID."""
+    values: dict[Any, Any] = {root: GRID}
+    result = GRID
+    for node in region:
+        for source in node.inputs:
+            if source.op == "constant" and source not in values:
+                values[source] = source.value
+        if not node.inputs:  # zeros(shape) and its relatives fill the shape of the root
+            number = node.overload(**(filled(dict(node.arguments), values) | {"size": [1]}))
+            values[node] = number.to(GRID.dtype)
+            continue
+        arguments = filled(dict(node.arguments), values)
+        if node.inplace:
+            first = next(iter(arguments))
+            arguments[first] = arguments[first].clone()
+        result = node.overload(**arguments)
+        values[node] = result
+    return result.to(GRID.dtype)
+
+
+def _known_functions(values: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yield the common activations with their values on the grid."""
+    x = GRID
+    yield "ReLU", functional.relu(x)
+    yield "squared ReLU", functional.relu(x) ** 2
+    yield "the absolute value", x.abs()
+    yield "the square", x * x
+    yield "SiLU", functional.silu(x)
+    yield "GELU", functional.gelu(x)
+    yield "GELU with tanh", functional.gelu(x, approximate="tanh")
+    yield "Mish", functional.mish(x)
+    yield "ReLU6", functional.relu6(x)
+    yield "hardswish", functional.hardswish(x)
+    yield "tanh", x.tanh()
+    yield "sigmoid", x.sigmoid()
+    yield "softplus", functional.softplus(x)
+    yield "ELU", functional.elu(x)
+    yield "SELU", functional.selu(x)
+    slope = float(values[0] / x[0])
+    yield f"leaky ReLU with slope {slope:.6g}", torch.where(x > 0, x, slope * x)

@@ -1,0 +1,488 @@
+"""The examples of a user, in batches that are the same for every unit.
+
+Note [Live augmentation]. A data set of the user is read anew in every epoch, and its random
+transforms stay at work. Before an example is read, Python's, NumPy's and torch's global generators
+are seeded by (seed, epoch, index of the example). So all units see the same augmented batches, in
+any number of worker processes, and an interrupted run resumes with the batch it would have had. The
+order comes from the loader's own sampler, seeded by (seed, epoch). Whether this worked is tested: a
+few examples are read twice. If they differ, or if the loader has no examples that can be read by
+their index, batches are used as they come, and the record says that they were not paired.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+    default_collate,
+)
+
+from gatewise.data import Augment, content_digest, order
+from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.studies.comparison.batch_forms import (
+    batch_digest,
+    batch_structure,
+    first_examples,
+    leaves,
+    length,
+    take,
+)
+from gatewise.train import HoldOut, all_randomness, held_index, seed_all, stream_seed
+
+PROBES = 8  # examples that a digest covers and that are read twice
+MOST_COUNTED = 1_000_000  # batches of a stream without a length
+
+
+@dataclass(frozen=True)
+class UserBatch:
+    """Some examples of the user. ``index`` says which, where that is known."""
+
+    index: Tensor  # (n,)
+    content: Any
+    whole: int
+
+
+class Source(ABC):
+    """A training set, a validation set or a test set.
+
+    Attributes:
+        unpaired: why batches are not the same for every unit; empty if they are.
+        digest: of the content, or of its form if the content is random.
+    """
+
+    unpaired: str = ""
+    digest: str = ""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Batches in an epoch."""
+
+    @property
+    @abstractmethod
+    def examples(self) -> int | None:
+        """Examples in an epoch; None if not known."""
+
+    @abstractmethod
+    def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
+        """Yield the batches of an epoch from the one at ``start`` on."""
+
+    @abstractmethod
+    def first(self, count: int) -> Any:
+        """Return a batch of a few examples."""
+
+    def fold(self, rule: HoldOut) -> "tuple[Source, Source] | None":
+        """Return the examples to train on and those held out; None if that is not possible."""
+        return None
+
+
+@dataclass(frozen=True)
+class SeededBatches:
+    """A source as a run reads it: the batches of one seed."""
+
+    source: Source
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """Batches in an epoch."""
+        return self.source.count
+
+    @property
+    def examples(self) -> int:
+        """Examples in an epoch."""
+        return self.source.examples or 0
+
+    def walk(self, epoch: int, start: int, workers: int = 0) -> Iterator[UserBatch]:
+        """Yield the batches of an epoch from the one at ``start`` on."""
+        return self.source.read(self.seed, epoch, start)
+
+
+class ArraySource(Source):
+    """Tensors in memory, in batches of one size.
+
+    Args:
+        content: a tuple, list or mapping of tensors with one row per example.
+        size: of a batch.
+        shuffle: whether every epoch has another order.
+        augment: of the recipe, for images that come first.
+        chosen: the rows that are used; all by default.
+    """
+
+    def __init__(
+        self,
+        content: Any,
+        size: int,
+        *,
+        shuffle: bool,
+        augment: Augment | None = None,
+        chosen: Tensor | None = None,
+    ) -> None:
+        self.content = content
+        self.size = size
+        self.shuffle = shuffle
+        self.augment = augment
+        self.chosen = torch.arange(length(content)) if chosen is None else chosen
+        tensors = [leaf for leaf in leaves(content) if isinstance(leaf, Tensor)]
+        self.digest = content_digest(tensors)
+
+    @property
+    def count(self) -> int:
+        """Batches; in training a single example left over joins the batch before it."""
+        whole, rest = divmod(len(self.chosen), self.size)
+        smallest = 2 if self.shuffle else 1  # batch norm cannot train on one example
+        return max(1, whole + (rest >= smallest))
+
+    @property
+    def examples(self) -> int:
+        """The number of rows."""
+        return len(self.chosen)
+
+    def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
+        """Yield the batches of an epoch from the one at ``start`` on."""
+        rows = self.chosen
+        if self.shuffle:
+            rows = rows[order(len(rows), seed=seed, epoch=epoch)]
+        for place in range(start, self.count):
+            end = len(rows) if place == self.count - 1 else (place + 1) * self.size
+            index = rows[place * self.size : end]
+            content = take(self.content, index)
+            if self.augment is not None:
+                content = self._augmented(content, index, seed, epoch)
+            yield UserBatch(index, content, len(index))
+
+    def first(self, count: int) -> Any:
+        """Return the first rows."""
+        content = take(self.content, self.chosen[:count])
+        return content if self.augment is None else self._augmented(content, None, 0, 0)
+
+    def fold(self, rule: HoldOut) -> tuple[Source, Source] | None:
+        """Return the rows to train on and those held out."""
+        rest, held = held_index(len(self.chosen), rule)
+        parts = []
+        for rows, shuffle in ((rest, self.shuffle), (held, False)):
+            part = ArraySource.__new__(ArraySource)
+            part.__dict__ = {**self.__dict__, "chosen": self.chosen[rows], "shuffle": shuffle}
+            parts.append(part)
+        return parts[0], parts[1]
+
+    def _augmented(self, content: Any, index: Tensor | None, seed: int, epoch: int) -> Any:
+        """Return the batch with its images as the network reads them."""
+        assert self.augment is not None  # noqa: S101 - callers have checked it
+        images, *rest = content
+        if index is None or not self.shuffle:
+            images = self.augment.plain(images)
+        else:
+            images = self.augment.apply(images, seed=seed, epoch=epoch, index=index)
+        return (images, *rest)
+
+
+class LoaderSource(Source):
+    """A data loader over a data set that is read by index; see Note [Live augmentation].
+
+    Args:
+        loader: of the user. It is not changed.
+        name: of the part of the data in error messages.
+        chosen: the examples that are used; all by default.
+        in_order: whether to read them in the order of the data set.
+    """
+
+    def __init__(
+        self,
+        loader: DataLoader,
+        name: str,
+        chosen: Sequence[int] | None = None,
+        *,
+        in_order: bool = False,
+    ) -> None:
+        self.loader = loader
+        self.name = name
+        self.chosen = None if chosen is None else frozenset(chosen)
+        self.in_order = in_order
+        batches = self._index_batches(0, 0)
+        self._count = len(batches)
+        self._examples = sum(len(batch) for batch in batches)
+        if not self._count:
+            raise ArgumentError(f"data: {name} is empty", got="no batch", allowed="one or more")
+        self._check_pairs()
+
+    @property
+    def count(self) -> int:
+        """Batches in an epoch."""
+        return self._count
+
+    @property
+    def examples(self) -> int:
+        """Examples in an epoch."""
+        return self._examples
+
+    def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
+        """Yield the batches of an epoch from the one at ``start`` on."""
+        batches = self._index_batches(seed, epoch)[start:]
+        if self._is_plain:
+            tensors = list(self.loader.dataset.tensors)  # pyright: ignore[reportAttributeAccessIssue]
+            for batch in batches:
+                index = torch.tensor(batch)
+                yield UserBatch(index, take(tensors, index), len(index))
+            return
+        for batch, content in zip(batches, self._load(batches, seed, epoch), strict=True):
+            whole = len(batch) if self._collates else length(content)
+            yield UserBatch(torch.tensor(batch), content, whole)
+
+    def first(self, count: int) -> Any:
+        """Return a batch of the first examples."""
+        batch = self._index_batches(0, 0)[0][:count]
+        with all_randomness():
+            return next(iter(self._load([batch], 0, 0)))
+
+    def fold(self, rule: HoldOut) -> tuple[Source, Source] | None:
+        """Return the examples to train on and those held out."""
+        rest, held = held_index(len(self.loader.dataset), rule)  # pyright: ignore[reportArgumentType]
+        return (
+            LoaderSource(self.loader, self.name, rest.tolist()),
+            LoaderSource(self.loader, "held out", held.tolist(), in_order=True),
+        )
+
+    @property
+    def _collates(self) -> bool:
+        """Whether the loader makes batches; otherwise each item of the data set is one."""
+        return self.loader.batch_sampler is not None
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the data set is tensors in memory, which can be indexed at once."""
+        is_default = self.loader.collate_fn is default_collate and self._collates
+        return type(self.loader.dataset) is TensorDataset and is_default
+
+    def _load(self, batches: list[list[int]], seed: int, epoch: int) -> Iterable[Any]:
+        """Return an iterable over the batches with these indices."""
+        loader = self.loader
+        options: dict[str, Any] = {
+            "collate_fn": loader.collate_fn,
+            "num_workers": loader.num_workers,
+            "pin_memory": loader.pin_memory,
+            "timeout": loader.timeout,
+            "worker_init_fn": loader.worker_init_fn,
+        }
+        if loader.num_workers:
+            options["prefetch_factor"] = loader.prefetch_factor
+            options["multiprocessing_context"] = loader.multiprocessing_context
+        dataset = _SeededExamples(loader.dataset, seed, epoch)
+        if self._collates:
+            return DataLoader(dataset, batch_sampler=batches, **options)
+        items = [index for batch in batches for index in batch]
+        return DataLoader(dataset, batch_size=None, sampler=items, **options)
+
+    def _index_batches(self, seed: int, epoch: int) -> list[list[int]]:
+        """Return the indices of every batch of an epoch."""
+        loader = self.loader
+        batches = loader.batch_sampler
+        if self.in_order:
+            return _chunks(sorted(self.chosen or ()), loader.batch_size or 1, drop_last=False)
+        plain = type(batches) is BatchSampler and type(loader.sampler) in (
+            RandomSampler,
+            SequentialSampler,
+        )
+        with all_randomness(), _seeded_samplers(loader, stream_seed(seed, "sampler", epoch), epoch):
+            if batches is None:
+                flat = [int(index) for index in loader.sampler]
+                return [[index] for index in flat if self.chosen is None or index in self.chosen]
+            if self.chosen is None:
+                return [[int(index) for index in batch] for batch in batches]
+            if plain:
+                flat = [int(index) for index in loader.sampler if int(index) in self.chosen]
+                return _chunks(flat, loader.batch_size or 1, drop_last=loader.drop_last)
+            kept = []
+            for batch in batches:
+                kept.append([int(index) for index in batch if int(index) in self.chosen])
+            return [batch for batch in kept if batch]
+
+    def _check_pairs(self) -> None:
+        """Read the order and a few examples twice, and take their digest."""
+        first = self._index_batches(1, 1)
+        same = first == self._index_batches(1, 1)
+        flat = sorted({index for batch in first for index in batch})
+        probes = flat[:: max(1, len(flat) // PROBES)][:PROBES]
+        contents = []
+        for _ in range(2):
+            examples = _SeededExamples(self.loader.dataset, 0, 0)
+            with all_randomness():
+                contents.append(batch_digest([examples[index] for index in probes]))
+        dataset = self.loader.dataset
+        words = [type(dataset).__name__, str(len(dataset)), str(self._count)]  # pyright: ignore[reportArgumentType]
+        if not same:
+            self.unpaired = "the order of the loader's sampler cannot be seeded"
+        elif contents[0] != contents[1]:
+            self.unpaired = "the random changes of the data set cannot be seeded"
+        else:
+            words += [contents[0], str(flat[:3])]
+        self.digest = sha256(" ".join(words).encode()).hexdigest()
+
+
+class StreamSource(Source):
+    """Batches that can only be read one after another, or a list of them.
+
+    Args:
+        batches: can be read again and again.
+        name: of the part of the data in error messages.
+    """
+
+    def __init__(self, batches: Any, name: str) -> None:
+        self.batches = batches
+        self.fixed = isinstance(batches, list | tuple)
+        if not self.fixed:
+            self.unpaired = "the loader cannot be read by index"
+        try:
+            self._count = len(batches)
+        except TypeError:
+            self._count = self._counted(name)
+        if not self._count:
+            raise ArgumentError(f"data: {name} is empty", got="no batch", allowed="one or more")
+        words = f"{type(batches).__name__} {self._count} {batch_structure(self.first(2))}"
+        if self.fixed:
+            words += batch_digest(list(batches))
+        self.digest = sha256(words.encode()).hexdigest()
+
+    @property
+    def count(self) -> int:
+        """Batches in an epoch."""
+        return self._count
+
+    @property
+    def examples(self) -> int | None:
+        """Not known, except for a list of batches."""
+        return sum(length(batch) for batch in self.batches) if self.fixed else None
+
+    def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
+        """Yield the batches of an epoch; to begin later, the first ones are read and dropped."""
+        seed_all(stream_seed(seed, "stream", epoch))
+        _set_epoch(self.batches, epoch)
+        for place, content in enumerate(self.batches):
+            if place >= self._count:
+                break
+            if place >= start:
+                whole = length(content)
+                yield UserBatch(torch.arange(whole), content, whole)
+
+    def first(self, count: int) -> Any:
+        """Return the first batch, with a few examples if it can be cut."""
+        with all_randomness():
+            seed_all(stream_seed(0, "stream", 0))
+            for content in self.batches:
+                return first_examples(content, count)
+        raise ArgumentError("data: a loader has no batch", got=type(self.batches).__name__)
+
+    def _counted(self, name: str) -> int:
+        """Count the batches by reading all of them once."""
+        total = 0
+        with all_randomness():
+            for _ in self.batches:
+                total += 1
+                if total > MOST_COUNTED:
+                    raise ArgumentError(
+                        f"data: {name} does not end",
+                        got=f"more than {MOST_COUNTED:,} batches",
+                        fix="give the loader a length, with the method __len__",
+                    )
+        return total
+
+
+class _SeededExamples:
+    """A data set whose random changes depend on (seed, epoch, index) alone."""
+
+    def __init__(self, dataset: Any, seed: int, epoch: int) -> None:
+        self.dataset = dataset
+        self.seed = seed
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        seed_all(stream_seed(self.seed, "example", self.epoch, index))
+        return self.dataset[index]
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        """Return the examples of a batch, and seed what the collate function draws."""
+        read_all = getattr(self.dataset, "__getitems__", None)
+        if callable(read_all):
+            seed_all(stream_seed(self.seed, "examples", self.epoch, *indices))
+            examples = read_all(indices)
+        else:
+            examples = [self[index] for index in indices]
+        seed_all(stream_seed(self.seed, "collate", self.epoch, *indices[:1]))
+        return examples
+
+
+def loader_source(part: Any, name: str) -> Source:
+    """Return the source of a data loader or of any other iterable of batches.
+
+    Args:
+        part: of the user.
+        name: of the part of the data in error messages.
+    """
+    try:
+        if isinstance(part, DataLoader) and not isinstance(part.dataset, IterableDataset):
+            return LoaderSource(part, name)
+        if iter(part) is part:
+            raise ArgumentError(
+                f"data: {name} is an iterator, which can be read only once",
+                got=type(part).__name__,
+                fix="give a DataLoader, a data set, or a list of batches",
+            )
+        return StreamSource(part, name)
+    except GatewiseError:
+        raise
+    except Exception as problem:
+        raise ArgumentError(
+            f"data: {name} cannot be read", got=f"{type(problem).__name__}: {problem}"
+        ) from problem
+
+
+@contextmanager
+def _seeded_samplers(loader: DataLoader, seed: int, epoch: int) -> Iterator[None]:
+    """Seed the global generators and those of the loader's samplers; restore the latter."""
+    states: list[tuple[torch.Generator, Tensor]] = []
+    parts = [loader, loader.sampler, loader.batch_sampler]
+    parts.append(getattr(loader.batch_sampler, "sampler", None))
+    for part in parts:
+        for value in vars(part).values() if hasattr(part, "__dict__") else ():
+            if isinstance(value, torch.Generator):
+                states.append((value, value.get_state()))
+        if part is not loader:
+            _set_epoch(part, epoch)
+    seed_all(seed)
+    for generator, _ in states:
+        generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        for generator, state in reversed(states):
+            generator.set_state(state)
+
+
+def _set_epoch(part: Any, epoch: int) -> None:
+    """Tell a sampler or a data set which epoch it is, as those of distributed training expect."""
+    for target in (part, getattr(part, "dataset", None)):
+        method = getattr(target, "set_epoch", None)
+        if callable(method):
+            method(epoch)
+
+
+def _chunks(flat: Sequence[int], size: int, *, drop_last: bool) -> list[list[int]]:
+    """Return the numbers in lists of ``size``; at least one list, if there are any."""
+    batches = [list(flat[start : start + size]) for start in range(0, len(flat), size)]
+    if drop_last and len(batches) > 1 and len(batches[-1]) < size:
+        batches.pop()
+    return batches

@@ -1,0 +1,341 @@
+"""Training and evaluation by code of the user, or by a recognised task."""
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.studies.comparison.batch_forms import length
+from gatewise.studies.comparison.model_calls import BatchReader, read_outputs
+from gatewise.studies.comparison.sources import Source
+from gatewise.studies.comparison.task_metrics import TaskMetrics
+from gatewise.studies.comparison.tasks import CLASSES, MODEL_LOSS, Task
+from gatewise.train import (
+    Measured,
+    Objective,
+    StepLoss,
+    device_of,
+    evaluating,
+    in_precision,
+    move,
+    seed_all,
+    stream_seed,
+)
+
+PER_EXAMPLE = "per_example"
+MOST_METRICS = 100
+
+StepFunction = Callable[[Any, Any], Any]
+EvaluateFunction = Callable[[Any, Any], Any]
+
+
+class EvaluationLoader:
+    """The batches of a validation or test set, on the device of the model.
+
+    Args:
+        source: of the batches.
+        device: of the model.
+        channels_last: whether images get that layout.
+        most: batches; 0 for all.
+        halt: called before each batch; it may raise to end the evaluation.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        device: torch.device,
+        *,
+        channels_last: bool = False,
+        most: int = 0,
+        halt: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.source = source
+        self.device = device
+        self.channels_last = channels_last
+        self.most = most
+        self.halt = halt
+
+    def __len__(self) -> int:
+        return min(self.most, self.source.count) if self.most else self.source.count
+
+    def __iter__(self) -> Iterator[Any]:
+        for place, batch in enumerate(self.source.read(0, 0)):
+            if self.most and place >= self.most:
+                return
+            self.halt()
+            yield move(batch.content, self.device, channels_last=self.channels_last)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the model of a user is trained and judged.
+
+    Args:
+        step: takes the model and a batch and returns the loss.
+        evaluate: takes the model and a loader and returns metrics.
+        metric: the judged metric, without the name of the data.
+        mode: ``"max"`` or ``"min"``.
+        task: in words; "own" if the functions are the user's.
+        identity: a digest of all of this.
+        counts: whether ``step`` returns the loss and how many examples are right.
+    """
+
+    step: StepFunction
+    evaluate: EvaluateFunction
+    metric: str
+    mode: str
+    task: str
+    identity: str
+    counts: bool = False
+
+    def losses(self, model: Any, batch: Any) -> tuple[Tensor, int]:
+        """Return the loss of a batch, checked, and how many examples are right, if counted."""
+        returned = self.step(model, batch)
+        loss, right = returned if self.counts else (returned, 0)
+        return check_loss_value(loss), right
+
+
+class UserObjective(Objective):
+    """The loss of the user's step, and the metrics of the user's evaluation.
+
+    Args:
+        training: the functions.
+        parts: the data that are evaluated, by name.
+        device: of the model.
+        precision: of the recipe.
+        channels_last: of the recipe.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        parts: Mapping[str, Source],
+        device: torch.device,
+        *,
+        precision: str = "float32",
+        channels_last: bool = False,
+    ) -> None:
+        self.training = training
+        self.counts = training.counts
+        self.sources = parts
+        self.parts = tuple(parts)
+        self.decisive = ("loss", training.metric)
+        self.device = device
+        self.precision = precision
+        self.channels_last = channels_last
+
+    def step(self, call: Callable[..., Any], batch: Any) -> StepLoss:
+        """Return the sum of the losses of a batch."""
+        seed = torch.default_generator.initial_seed()  # the loop has seeded torch for this step
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed([seed & 0xFFFFFFFF, seed >> 32])
+        content = move(batch.content, self.device, channels_last=self.channels_last)
+        with in_precision(self.precision, self.device):
+            loss, right = self.training.losses(call, content)
+        return StepLoss(loss.float() * batch.whole, right)
+
+    def measure(self, model: nn.Module, part: str, halt: Callable[[], None]) -> Measured:
+        """Return the metrics on one part of the data."""
+        source = self.sources[part]
+        loader = EvaluationLoader(source, self.device, channels_last=self.channels_last, halt=halt)
+        return measure(self.training, model, loader, self.precision)
+
+
+def measure(
+    training: Training, model: nn.Module, loader: EvaluationLoader, precision: str = "float32"
+) -> Measured:
+    """Return the metrics of the user's evaluation, checked.
+
+    Args:
+        training: the functions.
+        model: the network.
+        loader: of the data.
+        precision: of the recipe.
+    """
+    seed_all(stream_seed(0, "evaluate"))
+    with evaluating(model), in_precision(precision, loader.device):
+        returned = training.evaluate(model, loader)
+    metrics, right = read_metrics(returned)
+    if training.metric not in metrics:
+        raise ArgumentError(
+            "metric: evaluate did not return it",
+            got=", ".join(metrics),
+            allowed=training.metric,
+        )
+    return Measured(metrics, right)
+
+
+def read_metrics(returned: Any) -> tuple[dict[str, float], Tensor | None]:
+    """Return the metrics and right or wrong per example of what ``evaluate`` returned.
+
+    Raises:
+        ArgumentError: if it is not a mapping from names to numbers.
+    """
+    if not isinstance(returned, Mapping) or not 1 <= len(returned) <= MOST_METRICS:
+        raise ArgumentError(
+            "evaluate: a mapping from names to numbers is needed",
+            got=returned,
+            allowed='such as {"accuracy": 0.9, "loss": 0.3}',
+        )
+    metrics: dict[str, float] = {}
+    right = None
+    for name, value in returned.items():
+        if name == PER_EXAMPLE:
+            right = _read_right(value)
+            continue
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ArgumentError("evaluate: a metric has no name", got=name, allowed="an identifier")
+        if isinstance(value, Tensor) and value.numel() == 1:
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise ArgumentError(f"evaluate: {name} is not a number", got=type(value).__name__)
+        metrics[name] = float(value)
+    if not metrics:
+        raise ArgumentError("evaluate: there is no metric", got=list(returned))
+    return metrics, right
+
+
+def check_loss_value(loss: Any) -> Tensor:
+    """Return the loss, or raise an error if it is not one number that can be differentiated."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.is_floating_point():
+        shape = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise ArgumentError("step: the loss must be a tensor with one number", got=shape)
+    if not loss.requires_grad:
+        raise ArgumentError(
+            "step: the loss does not depend on weights that are trained",
+            got="requires_grad=False",
+            fix="compute it from model(...) without torch.no_grad() or detach()",
+        )
+    return loss.reshape(())
+
+
+def task_step(task: Task, reader: BatchReader) -> StepFunction:
+    """Return the usual training step of a task."""
+
+    def step(model: Any, batch: Any) -> Any:
+        """Return the mean loss of a batch, and how many examples are right if that is counted."""
+        call = reader.read(batch, without_target=task.name != MODEL_LOSS)
+        outputs = read_outputs(model(*call.args, **call.kwargs))
+        loss = task.loss_of(call, outputs)
+        if task.name != CLASSES:
+            return loss
+        aligned = task.align(call, outputs)
+        return loss, int((aligned.outputs.detach().argmax(1) == aligned.targets).sum())
+
+    return step
+
+
+def task_evaluate(
+    task: Task,
+    reader: BatchReader,
+    judged: Task,
+    wanted: tuple[str, ...],
+    outputs: int,
+) -> EvaluateFunction:
+    """Return the usual evaluation of a task.
+
+    Args:
+        task: whose loss is computed.
+        reader: of batches.
+        judged: the task by whose metrics the model is judged; for a model that returns its loss
+            another than ``task``.
+        wanted: names of the metrics.
+        outputs: classes, labels or numbers for each row.
+    """
+
+    def evaluate(model: Any, loader: Any) -> dict[str, Any]:
+        """Return the metrics, and which examples are right if that is what is judged."""
+        metrics = TaskMetrics(judged.name, wanted, outputs, judged.ignored)
+        for batch in loader:
+            call = reader.read(batch, without_target=task.name != MODEL_LOSS)
+            values = read_outputs(model(*call.args, **call.kwargs))
+            loss = float(task.loss_of(call, values).detach())
+            aligned = None if judged.name == MODEL_LOSS else judged.align(call, values)
+            metrics.add(aligned, loss, length(batch))
+        returned: dict[str, Any] = dict(metrics.values())
+        if wanted[0] in ("accuracy", "error") and metrics.per_example is not None:
+            returned[PER_EXAMPLE] = metrics.per_example
+        return returned
+
+    return evaluate
+
+
+def loss_evaluate(step: StepFunction) -> EvaluateFunction:
+    """Return an evaluation by the mean loss of the user's step."""
+
+    def evaluate(model: Any, loader: Any) -> dict[str, Any]:
+        """Return the mean loss over examples."""
+        total = 0.0
+        count = 0
+        for batch in loader:
+            loss = step(model, batch)
+            if not isinstance(loss, Tensor) or loss.numel() != 1:
+                check_loss_value(loss)
+            rows = length(batch)
+            total += float(loss.detach()) * rows
+            count += rows
+        return {"loss": total / max(1, count)}
+
+    return evaluate
+
+
+def try_training(
+    training: Training, model: nn.Module, train: Source, test: Source
+) -> dict[str, float]:
+    """Take a step and evaluate a batch, and return its metrics; errors name the function.
+
+    Args:
+        training: the functions.
+        model: a copy that may be changed.
+        train: whose first examples are trained on.
+        test: whose first batch is evaluated.
+    """
+    device = device_of(model)
+    model.train()
+    with _named_errors("step"):
+        training.losses(model, move(train.first(8), device))[0].backward()
+    with _named_errors("evaluate"):
+        seed_all(stream_seed(0, "evaluate"))
+        with evaluating(model):
+            returned = training.evaluate(model, EvaluationLoader(test, device, most=1))
+        return read_metrics(returned)[0]
+
+
+class _named_errors:  # noqa: N801 - used as a function
+    """Turn errors of a user's function into ones that name it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+        if isinstance(problem, GatewiseError) or not isinstance(problem, Exception):
+            return
+        message = str(problem).split("\n")[0]
+        raise ArgumentError(
+            f"{self.name}: it failed on the first batch", got=f"{type(problem).__name__}: {message}"
+        ) from problem
+
+
+def _read_right(value: Any) -> Tensor:
+    """Return right or wrong per example as booleans."""
+    try:
+        values = torch.as_tensor(value).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as problem:
+        raise ArgumentError(f"evaluate: {PER_EXAMPLE} is not a tensor", got=value) from problem
+    if values.dim() != 1 or not bool(((values == 0) | (values == 1)).all()):
+        raise ArgumentError(
+            f"evaluate: {PER_EXAMPLE} must say right or wrong for each example",
+            got=f"shape {tuple(values.shape)}, {str(values.dtype).removeprefix('torch.')}",
+            allowed="(examples,) with True or False",
+        )
+    return values.bool()

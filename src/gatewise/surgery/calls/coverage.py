@@ -1,0 +1,305 @@
+"""Find out which modules and branches of a model's code a run reaches.
+
+Note [Branches]. A branch is one outcome of a conditional jump in the byte code of a function that
+has run: an ``if``, a conditional expression, ``and``, ``or``, a condition of a comprehension. An
+outcome that only raises an error is no path of the model. A condition that reads nothing but
+attributes of the module (``self.training``, ``self.downsample is not None``) is a setting: no input
+decides it. Functions count if they are in a file that defines a class of the model, outside of
+torch and of this library.
+"""
+
+import ast
+import dis
+import linecache
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+_OWN = str(Path(__file__).parents[2])
+_TORCH = str(Path(torch.__file__).parent)
+_HEADER = re.compile(r"^(?:if|elif|while)\s+(.+?):.*$")
+_METADATA = {"__get__", "__set__", "__delete__", "requires_grad_", "size", "dim", "numel"}
+_QUESTIONS = {"isinstance", "hasattr", "getattr", "len", "callable", "bool", "type"}
+_CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+_NOTHING = (nn.Identity, nn.modules.dropout._DropoutNd)  # computing nothing that a path could miss
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A conditional jump: its offset, where it goes, and the offsets of the next instruction."""
+
+    offset: int
+    target: int
+    following: frozenset[int]
+    lines: tuple[int, int]
+    columns: tuple[int, int]
+
+
+@dataclass
+class Coverage:
+    """What the runs inside :meth:`watching` have reached.
+
+    Attributes:
+        model: the model.
+        modules: ids of the modules that were called, or whose parameters were read.
+        outcomes: by code, the conditional jumps that were executed, and where they went.
+    """
+
+    model: nn.Module
+    modules: set[int] = field(default_factory=set)
+    outcomes: dict[CodeType, set[tuple[int, bool]]] = field(default_factory=dict)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the model, which the caller runs within the context."""
+        files = _files_of(self.model)
+        handles = []
+        before = sys.gettrace()
+        try:
+            for module in self.model.modules():
+                handles.append(module.register_forward_pre_hook(self._called))
+            with _ParameterReads(self.model, self.modules):
+                sys.settrace(lambda frame, event, value: self._enter(frame, files))
+                yield
+        finally:
+            sys.settrace(before)
+            for handle in handles:
+                handle.remove()
+
+    def _called(self, module: nn.Module, args: Any) -> None:
+        self.modules.add(id(module))
+
+    def _enter(self, frame: FrameType, files: frozenset[str]) -> Any:
+        """Trace the instructions of a function of the model."""
+        if frame.f_code.co_filename not in files:
+            return None
+        jumps = jumps_of(frame.f_code)
+        outcomes = self.outcomes.setdefault(frame.f_code, set())
+        if not jumps:
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        last = -1
+
+        def step(frame: FrameType, event: str, value: Any) -> Any:
+            nonlocal last
+            if event == "opcode":
+                if last in jumps:
+                    outcomes.add((last, frame.f_lasti not in jumps[last].following))
+                last = frame.f_lasti
+            return step
+
+        return step
+
+    def unreached(self, reached: Iterable[str] = ()) -> "Unreached":
+        """Return what no run has reached.
+
+        Args:
+            reached: paths of modules that are known to run otherwise.
+        """
+        branches: list[str] = []
+        settings: list[str] = []
+        for code, outcomes in self.outcomes.items():
+            for offset, jump in jumps_of(code).items():
+                seen = {jumped for place, jumped in outcomes if place == offset}
+                if len(seen) != 1 or _only_raises(code, jump, jumped=not seen.copy().pop()):
+                    continue
+                condition = _condition(code, jump)
+                outcome = str(_when_true(code, jump, condition.text) is seen.pop()).lower()
+                words = f"`{condition.text}` was always {outcome}"
+                if not condition.exact:
+                    words = f"one outcome of `{condition.text}`"
+                words = f"{Path(code.co_filename).name}:{jump.lines[0]}: {words}"
+                target = settings if _is_setting(condition.text, code) else branches
+                if words not in target:
+                    target.append(words)
+        branches += _optional_outputs(self.model)
+        return Unreached(tuple(self._modules(set(reached))), tuple(branches), tuple(settings))
+
+    def _modules(self, reached: set[str]) -> list[str]:
+        """Return the outermost modules that no run has called."""
+        missing: list[str] = []
+        for path, module in self.model.named_modules():
+            if id(module) in self.modules or path in reached or not path:
+                continue
+            if isinstance(module, (*_CONTAINERS, *_NOTHING)) or _is_part(module):
+                continue
+            if any(id(inner) in self.modules for inner in module.modules()):
+                continue  # code around it calls its parts
+            if not any(path.startswith(f"{outer}.") for outer in missing):
+                missing.append(path)
+        return missing
+
+
+@dataclass(frozen=True)
+class Unreached:
+    """Modules by path; branches that an input decides, and branches that settings decide."""
+
+    modules: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Modules and branches in words; settings are left out."""
+        return (*(f"module {path}" for path in self.modules), *self.branches)
+
+
+class _ParameterReads(TorchFunctionMode):
+    """Notes the modules whose parameters a function of torch receives."""
+
+    leaves_units_alone = True  # units run in the form in which they will run later
+
+    def __init__(self, model: nn.Module, modules: set[int]) -> None:
+        super().__init__()
+        self.modules = modules
+        self.owners: dict[int, int] = {}
+        for module in model.modules():
+            for parameter in module.parameters(recurse=False):
+                self.owners[id(parameter)] = id(module)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_read = getattr(func, "__name__", "") not in _METADATA
+        for value in (*args, *(kwargs or {}).values()) if is_read else ():
+            if isinstance(value, Tensor) and id(value) in self.owners:
+                self.modules.add(self.owners[id(value)])
+        return func(*args, **(kwargs or {}))
+
+
+def _optional_outputs(model: nn.Module) -> list[str]:
+    """Return the outputs that a configuration in the style of Hugging Face switches off."""
+    config = getattr(model, "config", None)
+    names = ("output_hidden_states", "output_attentions", "output_router_logits")
+    return [f"optional output {name}" for name in names if getattr(config, name, None) is False]
+
+
+def _is_part(module: nn.Module) -> bool:
+    """Whether the module is no layer: it holds what others call, or defines no forward."""
+    forward = getattr(type(module), "forward", None)
+    return forward is None or forward is nn.Module.forward
+
+
+def _files_of(model: nn.Module) -> frozenset[str]:
+    """Return the files that define the classes of the model."""
+    files = set()
+    for kind in {type(module) for module in model.modules()}:
+        for home in kind.__mro__:
+            for value in vars(home).values():
+                code = getattr(value, "__code__", None)
+                if code is not None:
+                    files.add(code.co_filename)
+    return frozenset(file for file in files if not file.startswith((_OWN, _TORCH)))
+
+
+@lru_cache(maxsize=4096)
+def jumps_of(code: CodeType) -> dict[int, Jump]:
+    """Return the conditional jumps of ``code`` by their offset."""
+    instructions = list(dis.get_instructions(code))
+    jumps = {}
+    for number, instruction in enumerate(instructions):
+        if "JUMP" not in instruction.opname or "_IF_" not in instruction.opname:
+            continue
+        following = set()
+        for later in instructions[number + 1 :]:
+            following.add(later.offset)
+            if later.opname != "EXTENDED_ARG":
+                break
+        place = getattr(instruction, "positions", None)  # from Python 3.11 on
+        line = getattr(place, "lineno", None) or code.co_firstlineno
+        last_line = getattr(place, "end_lineno", None) or line
+        columns = (getattr(place, "col_offset", None), getattr(place, "end_col_offset", None))
+        jumps[instruction.offset] = Jump(
+            instruction.offset,
+            instruction.argval,
+            frozenset(following),
+            (line, last_line),
+            (columns[0] or 0, -1 if columns[1] is None else columns[1]),
+        )
+    return jumps
+
+
+def _when_true(code: CodeType, jump: Jump, condition: str) -> bool:
+    """Return whether the jump is taken when its condition is true."""
+    name = next(i.opname for i in dis.get_instructions(code) if i.offset == jump.offset)
+    # ``is None`` and ``is not None`` have instructions of their own; the text has the condition.
+    if name.endswith("NOT_NONE"):
+        return "is not None" in condition
+    if name.endswith("NONE"):
+        return "is not None" not in condition
+    return "IF_TRUE" in name
+
+
+def _only_raises(code: CodeType, jump: Jump, *, jumped: bool) -> bool:
+    """Return whether an outcome of the jump leads to an error without a further branch."""
+    start = jump.target if jumped else min(jump.following)
+    for instruction in dis.get_instructions(code):
+        if instruction.offset < start:
+            continue
+        if instruction.opname in ("RAISE_VARARGS", "RERAISE"):
+            return True
+        if "JUMP" in instruction.opname or instruction.opname.startswith("RETURN"):
+            return False
+    return False
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """The condition of a jump in the source; ``exact`` if it is known where it begins and ends."""
+
+    text: str
+    exact: bool
+
+
+def _condition(code: CodeType, jump: Jump) -> _Condition:
+    """Return the condition of a jump.
+
+    Python records the place of a comparison. For a plain name it records that of the statement or
+    expression around it.
+    """
+    line = linecache.getline(code.co_filename, jump.lines[0]).rstrip()
+    first, last = jump.columns
+    if jump.lines[0] == jump.lines[1] and last >= 0:
+        line = line.encode()[first:last].decode(errors="replace")
+    line = line.strip()
+    tree = _parsed(line)
+    if tree is not None and isinstance(tree.body, ast.IfExp):
+        return _Condition(ast.unparse(tree.body.test), exact=False)
+    if tree is not None:
+        return _Condition(line, exact=not isinstance(tree.body, ast.BoolOp | ast.UnaryOp))
+    header = _HEADER.match(line)
+    return _Condition(header.group(1) if header else line, exact=False)
+
+
+def _parsed(text: str) -> ast.Expression | None:
+    try:
+        return ast.parse(text, mode="eval")
+    except SyntaxError:
+        return None
+
+
+def _is_setting(text: str, code: CodeType) -> bool:
+    """Return whether a condition reads only attributes of the module, and constants."""
+    tree = _parsed(text)
+    if tree is None:
+        return False
+    own_name = code.co_varnames[0] if code.co_varnames else ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            is_local = node.id in code.co_varnames or node.id in code.co_freevars
+            if is_local and node.id != own_name:
+                return False
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "id", "")
+            if called not in _QUESTIONS:
+                return False
+    return own_name == "self"

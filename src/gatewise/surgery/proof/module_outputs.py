@@ -1,0 +1,86 @@
+"""Compare what the modules of two models return, call by call.
+
+A weight that is zero or tiny can hide a wrong value from the outputs of a model. It does not hide
+it from the outputs of the modules before it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from gatewise.graph import example_tensors
+from gatewise.surgery.proof.relative_difference import difference
+
+SAMPLED = 2048  # entries of each output that are kept
+
+Samples = dict[tuple[str, int], tuple[tuple[tuple[int, ...], Tensor], ...]]
+
+
+@contextmanager
+def sampling_outputs(model: nn.Module, samples: Samples) -> Iterator[None]:
+    """Within the context, add a sample of each output of each module call to ``samples``.
+
+    Args:
+        model: the model, which the caller runs within the context.
+        samples: by path and number of the call: shape and some entries of each output.
+    """
+    calls: Counter[str] = Counter()
+
+    def take(path: str, output: Any) -> None:
+        samples[path, calls[path]] = tuple(
+            (tuple(tensor.shape), _sample(tensor))
+            for tensor in example_tensors(output)
+            if tensor.is_floating_point()
+        )
+        calls[path] += 1
+
+    handles = []
+    try:
+        for path, module in model.named_modules():
+            handles.append(
+                module.register_forward_hook(lambda _, __, output, path=path: take(path, output))
+            )
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def first_difference(one: Samples, other: Samples, most: float) -> tuple[str, float]:
+    """Return the path of the first module whose outputs differ, and by how much.
+
+    Modules that only one of the models has, and outputs of other shapes, are left out. The path is
+    empty if no difference is larger than ``most``; then the largest difference is returned.
+    """
+    largest = 0.0
+    for key, outputs in one.items():
+        for (shape, a), (other_shape, b) in zip(outputs, other.get(key, ()), strict=False):
+            if shape != other_shape:
+                continue
+            apart = difference((a,), (b,))
+            if not apart <= most:
+                return key[0] or "the model", apart
+            largest = max(largest, apart)
+    return "", largest
+
+
+def changed_modules(one: Samples, other: Samples, most: float) -> list[str]:
+    """Return the paths of the modules of both models that return other values or shapes."""
+    changed: dict[str, None] = {}
+    for key, outputs in one.items():
+        if key not in other:
+            continue
+        shapes = [shape for shape, _ in outputs] != [shape for shape, _ in other[key]]
+        values = difference([value for _, value in outputs], [value for _, value in other[key]])
+        if shapes or not values <= most:
+            changed[key[0]] = None
+    return list(changed)
+
+
+def _sample(tensor: Tensor) -> Tensor:
+    flat = tensor.detach().flatten()
+    # An odd step does not stay in one row or channel of the usual even sizes.
+    return flat[:: (flat.numel() // SAMPLED) | 1].to("cpu", copy=True).float()

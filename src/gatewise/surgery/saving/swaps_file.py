@@ -1,0 +1,138 @@
+"""The file of a model's swaps: the plans in the order in which they were applied."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from gatewise.errors import ArgumentError
+from gatewise.files import read_record, write_record
+from gatewise.surgery.planning import Plan, signature_of
+from gatewise.surgery.rewrite import RECORD, SwapRecord
+from gatewise.surgery.saving.moved_plans import fit_plan
+from gatewise.words import joined
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SavedSwaps:
+    """What the file holds.
+
+    Attributes:
+        plans: the plans, the first one first.
+        config: fields of a Hugging Face configuration and their values before the swaps, by dotted
+            name. The configuration that is saved has other values there.
+    """
+
+    plans: tuple[Plan, ...]
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, file: str | Path) -> None:
+        """Write the file."""
+        plans = [json.loads(plan.to_json()) for plan in self.plans]
+        write_record(file, {"gatewise_swaps": FORMAT, "plans": plans, "config": dict(self.config)})
+
+    @classmethod
+    def read(cls, file: str | Path) -> "SavedSwaps":
+        """Read the file; an error if it is another one, or damaged."""
+        record = read_record(file)
+        plans = record.get("plans")
+        config = record.get("config", {})
+        known = record.get("gatewise_swaps") == FORMAT
+        if not known or not isinstance(plans, list) or not isinstance(config, dict):
+            raise ArgumentError(
+                "file: is not a file of swaps that this version reads",
+                got=str(file),
+                fix="pass what gw.save_swaps or save_pretrained of this version wrote",
+            )
+        return cls(tuple(Plan.from_json(json.dumps(plan)) for plan in plans), config)
+
+    def apply(self, model: nn.Module, prefix: str = "") -> None:
+        """Apply the plans to ``model``, which has no swaps yet, without a proof.
+
+        Args:
+            model: a model like the one that was saved. Parts that the plans do not change may
+                have other sizes.
+            prefix: the name under which the saved model and ``model`` hold, or are held by, one
+                another; see :func:`~gatewise.surgery.saving.moved_plans.fit_plan`.
+        """
+        for plan in self.plans:
+            fitted = fit_plan(plan, model, prefix)
+            replace(fitted, signature=signature_of(model)).apply(model, inplace=True)
+
+
+def save_swaps(model: nn.Module, file: str | Path) -> None:
+    """Write the swaps of ``model`` to a JSON file, to repeat them on a new model.
+
+    The file has no weights. Save these as you do for any model, for example with
+    ``torch.save(model.state_dict(), ...)`` or by Lightning.
+
+    Args:
+        model: what :func:`gatewise.swap` returned.
+        file: the file to write.
+
+    Raises:
+        ArgumentError: the model was not swapped, or a change of it cannot be written to a file.
+    """
+    plans = plans_of(model)
+    if not plans:
+        raise ArgumentError("model: no units were put into it", got=type(model).__name__)
+    SavedSwaps(plans).write(file)
+
+
+def load_swaps(model: nn.Module, file: str | Path) -> nn.Module:
+    """Repeat the swaps of a file on ``model``, in place and without running it.
+
+    Do so before weights of the swapped model are loaded: ``model.load_state_dict(...)`` then fits.
+    A model on the meta device can be swapped, too.
+
+    Args:
+        model: a model of the kind that was swapped, built in the same way.
+        file: what :func:`save_swaps` wrote.
+
+    Returns:
+        The model. Its receipt says that nothing was proved.
+
+    Raises:
+        ArgumentError: the model does not fit, or was swapped before.
+    """
+    if RECORD in model.__dict__:
+        raise ArgumentError("model: units were put into it already", fix="build a new model")
+    SavedSwaps.read(file).apply(model)
+    return model
+
+
+def plans_of(model: nn.Module) -> tuple[Plan, ...]:
+    """The plans that were applied to ``model``, the first one first.
+
+    Raises:
+        ArgumentError: a change of the model is not a plan.
+    """
+    records = records_of(model)
+    others = [type(record.receipt).__name__ for record in records if record.plan is None]
+    if others:
+        raise ArgumentError(
+            "model: merged or orthogonalized layers cannot be written to a file of swaps",
+            got=joined(others),
+            fix="torch.save(model, file) keeps the whole model",
+        )
+    return tuple(record.plan for record in records)
+
+
+def records_of(model: nn.Module) -> Sequence[SwapRecord]:
+    """The records of all changes of ``model``, the first one first."""
+    records: list[SwapRecord] = []
+    record = model.__dict__.get(RECORD)
+    while record is not None:
+        records.insert(0, record)
+        record = record.previous
+    return records
+
+
+def without_example(plan: Plan) -> Plan:
+    """The plan without what is known only while it is in memory, and large."""
+    return replace(plan, examples=(), graph=None, sizes=None)

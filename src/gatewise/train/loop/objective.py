@@ -1,0 +1,149 @@
+"""What a run minimises and how it is judged: for images by the recipe, or by code of the user."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.data import Augment, Split
+from gatewise.train.config import Recipe
+from gatewise.train.loop.batches import Batch
+from gatewise.train.loop.evaluation import evaluate, in_precision
+from gatewise.train.loop.losses import count_right, example_losses
+
+
+class Examples(Protocol):
+    """A part of an epoch: ``whole`` examples of all processes, of which these are ``index``."""
+
+    @property
+    def index(self) -> Tensor:
+        """Where each example stands in the training set."""
+        ...
+
+    @property
+    def whole(self) -> int:
+        """How many examples there are, of all processes."""
+        ...
+
+
+class BatchSource(Protocol):
+    """The training set in batches."""
+
+    @property
+    def count(self) -> int:
+        """Batches in an epoch."""
+        ...
+
+    @property
+    def examples(self) -> int:
+        """Examples in an epoch."""
+        ...
+
+    def walk(self, epoch: int, start: int, workers: int = 0) -> Iterator[Any]:
+        """Yield the batches of an epoch from the one at ``start`` on."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepLoss:
+    """The losses of a batch: one number per example or their sum, and how many are right."""
+
+    losses: Tensor
+    right: int = 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Metrics on some examples, and which of them are right, if that is known."""
+
+    metrics: Mapping[str, float | None]
+    right: Tensor | None = None  # (examples,), bool
+
+
+class Objective(ABC):
+    """The loss of a batch, and the metrics after an epoch.
+
+    Attributes:
+        parts: names of the data that are evaluated; metrics begin with them.
+        counts: whether training counts right answers.
+        decisive: metrics, without the name of the data, that must be finite.
+    """
+
+    parts: tuple[str, ...]
+    counts: bool
+    decisive: tuple[str, ...] = ("loss",)
+
+    @abstractmethod
+    def step(self, call: Callable[..., Any], batch: Any) -> StepLoss:
+        """Return the losses of a batch.
+
+        Args:
+            call: the network, or what averages its gradients over processes.
+            batch: of the run's batches.
+        """
+
+    @abstractmethod
+    def measure(self, model: nn.Module, part: str, halt: Callable[[], None]) -> Measured:
+        """Return the metrics on one of ``parts``.
+
+        Args:
+            model: the network.
+            part: one of ``parts``.
+            halt: called between batches; it may raise to end the evaluation.
+        """
+
+
+@dataclass
+class ImageObjective(Objective):
+    """The loss of the recipe, and accuracy, on images.
+
+    Args:
+        recipe: of the run.
+        augment: of the recipe, with the normalisation of the data.
+        evaluated: what is evaluated after an epoch, by the name that metrics have.
+        counts: whether labels are classes.
+        device: of the network.
+    """
+
+    recipe: Recipe
+    augment: Augment
+    evaluated: dict[str, Split]
+    counts: bool
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    @property
+    def parts(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Names of the evaluated data."""
+        return tuple(self.evaluated)
+
+    def step(self, call: Callable[..., Any], batch: Batch) -> StepLoss:
+        """Return the losses of a batch."""
+        labels = batch.labels.to(self.device)
+        with in_precision(self.recipe.precision, self.device):
+            outputs = call(self._inputs(batch.images))
+        losses = example_losses(self.recipe.loss, outputs, labels)
+        return StepLoss(losses, count_right(outputs.detach(), labels))
+
+    def measure(self, model: nn.Module, part: str, halt: Callable[[], None]) -> Measured:
+        """Return loss and accuracy on one split."""
+        score = evaluate(
+            model,
+            self.evaluated[part],
+            loss=self.recipe.loss,
+            augment=self.augment,
+            precision=self.recipe.precision,
+            halt=halt,
+        )
+        return Measured({"loss": score.loss, "accuracy": score.accuracy}, score.right)
+
+    def _inputs(self, images: Tensor) -> Tensor:
+        """Return the images where the network is, in its layout."""
+        images = images.to(self.device)
+        if self.recipe.channels_last:
+            images = images.contiguous(memory_format=torch.channels_last)
+        return images

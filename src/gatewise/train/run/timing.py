@@ -1,0 +1,66 @@
+"""Time a few training steps on random images, to estimate how long a run takes."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+
+import torch
+
+from gatewise.train.config import RunConfig
+from gatewise.train.loop import (
+    build_model,
+    deterministic,
+    example_losses,
+    in_precision,
+    make_optimiser,
+    own_randomness,
+    size_read,
+)
+
+STEPS = 3
+
+
+def seconds_per_run(
+    config: RunConfig, *, classes: int, shape: tuple[int, int, int], examples: int, threads: int = 1
+) -> float:
+    """Return the time that the training steps of a run take, without evaluation.
+
+    It is computed from the median of three steps. One step is made before them, because it also
+    allocates memory.
+
+    Args:
+        config: of the run.
+        classes: of the data; 0 if labels are numbers.
+        shape: of the images.
+        examples: of the training set.
+        threads: of torch.
+    """
+    recipe = config.recipe
+    size = min(recipe.batch, examples)
+    with own_randomness(), deterministic(), _threads(threads):
+        network = build_model(config, classes=classes, shape=shape).train()
+        optimiser = make_optimiser(network, recipe)
+        images = torch.randn(size, shape[0], *size_read(config, shape))
+        labels = torch.arange(size) % classes if classes else torch.randn(size)
+        times = []
+        for _ in range(STEPS + 1):
+            begin = time.perf_counter()
+            optimiser.zero_grad()
+            with in_precision(recipe.precision):
+                outputs = network(images)
+            example_losses(recipe.loss, outputs, labels).mean().backward()
+            optimiser.step()
+            times.append(time.perf_counter() - begin)
+    return median(times[1:]) * recipe.total_epochs * max(1, -(-examples // recipe.batch))
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads for the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

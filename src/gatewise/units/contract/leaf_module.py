@@ -1,0 +1,75 @@
+"""Modules that torch.fx and torch.jit take as a whole.
+
+Note [Leaves]. A unit checks its input and chooses between forms of its arithmetic. That is Python
+which a symbolic trace cannot follow. So a traced unit is one call in the graph, as torch's own
+activations are: feature extractors, quantisation and other tools on top of torch.fx then work. A
+model that holds units can be scripted for the same reason. The scripted model calls Python, so it
+can be run and trained, but not written to a file.
+"""
+
+import functools
+from collections.abc import Callable
+from inspect import getattr_static
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.fx import Proxy
+
+
+class LeafModule(nn.Module):
+    """A module whose ``forward`` is one call in graphs of torch.fx. See Note [Leaves]."""
+
+    __constants__: ClassVar[list[str]] = ["script_number"]
+    __jit_unused_properties__: ClassVar[list[str]] = ["script_number"]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "forward" in vars(cls):
+            cls.forward = _as_leaf(vars(cls)["forward"])
+        # torch.jit.script would compile properties.
+        properties = set(cls.__jit_unused_properties__)
+        for name in dir(cls):
+            if isinstance(getattr_static(cls, name), property):
+                properties.add(name)
+        cls.__jit_unused_properties__ = sorted(properties)
+
+    @property
+    def script_number(self) -> int:
+        """A number by which a scripted model finds this module, which is kept from then on."""
+        _SCRIPTED[id(self)] = self
+        return id(self)
+
+
+_SCRIPTED: dict[int, nn.Module] = {}
+
+
+def _as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        first = args[0] if args else next(iter(options.values()), None)
+        if isinstance(first, Proxy):
+            return _traced_call(self, first, args, options)
+        if isinstance(self, torch.jit.ScriptModule):
+            module = _SCRIPTED[self.script_number]
+            if module.training != self.training:
+                module.train(self.training)
+            return module(*args, **options)
+        return forward(self, *args, **options)
+
+    return torch.jit.ignore(call)
+
+
+def _traced_call(
+    module: nn.Module, proxy: Proxy, args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Record a call of ``module`` with the tracer of ``proxy``."""
+    tracer: Any = proxy.tracer
+    if tracer.root is module:
+        # A graph calls modules by their name in the root, so the module needs a root around it.
+        root = nn.Module().train(module.training)
+        name = type(module).__name__.lower()
+        root.add_module(name, module)
+        tracer.root = root
+        tracer.submodule_paths = {root: "", module: name}
+    return tracer.create_proxy("call_module", tracer.path_of_module(module), args, options)
