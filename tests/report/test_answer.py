@@ -23,10 +23,11 @@ from report.made_study import (
 )
 from report.parsed import number, parse, rows
 
-from gatewise.report.charts import colour_of, lay_out
+from gatewise.report.charts import colour_of, lay_out, picture_file
 from gatewise.report.comparison import comparison_page
 from gatewise.report.comparison.figures import cost_charts, forests, pooled_forests
 from gatewise.report.comparison.findings import read_findings
+from gatewise.report.comparison.rate_figures import rate_items
 from gatewise.report.comparison.tables import paired_table, rank_table
 from gatewise.stats import compare_runs
 from gatewise.studies import StudyResult, plain_text, read_study
@@ -245,6 +246,25 @@ def test_the_chart_over_the_rate_draws_all_runs_and_says_which():
     assert number(by_unit["relu"]["decades"].text) == 1.0
     assert "better" in by_unit["swish"][f"at 3.2e{MINUS}2"].text
     assert by_unit["swish"]["at 0.1"].text == "(93.10)"  # only tuning runs
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_rates_at_which_runs_diverged_are_in_the_table(left):
+    """Of the units that still have a result, and of none."""
+    plain = made_tuned_study(3)
+    plain["tuning"] = {**plain["tuning"], "groups": []}
+    alive = list(PEAKS)[:left]
+    for record in plain["records"]:
+        if record["unit"] not in alive:
+            record |= {"status": "diverged", "metrics": None}
+    page = parse(comparison_page(plain))
+    assert "3 diverged" in page.text
+    assert "psc 9" in page.one("div", "answer").text
+
+
+def test_the_same_charts_are_image_files():
+    [panels, _] = rate_items(read_findings(made_tuned_study(3)))
+    assert picture_file(panels, "svg").startswith(b"<?xml")
 
 
 def test_recipes_that_differ_in_the_rate_alone_are_drawn_over_it():

@@ -102,12 +102,27 @@ def pooled_forests(findings: Findings) -> Iterator[Forest]:
     for row in rows:
         these.append((row, row.interval, row.verdict, row.p_corrected))
         if row.new_blocks is not None:
-            new.append((row, row.new_blocks, row.verdict_new_blocks or "", None))
+            new.append(_over_new_blocks(findings, row))
     about = "All blocks count the same. It says nothing about other networks or data sets."
     yield _pooled_forest(findings, f"Mean over these {count} blocks", about, these)
     if new:
         about = f"The {count} blocks count as a sample of networks and data sets."
         yield _pooled_forest(findings, "Mean over blocks like these", about, new)
+
+
+def _over_new_blocks(findings: Findings, row: PooledDifference) -> "PooledRow":
+    """A unit over blocks like these.
+
+    The blocks' differences are those at the chosen rates. In a tuned study such a difference needs
+    the neighbouring rates too: there is no interval unless the mean over these blocks has the same
+    verdict.
+    """
+    verdict = row.verdict_new_blocks or ""
+    ends = row.new_blocks or (math.nan, math.nan)
+    outside = ends[0] > 0 or ends[1] < 0
+    if findings.result.tuned and outside and row.verdict != verdict:
+        return row, (math.nan, math.nan), "undecided", None
+    return row, ends, verdict, None
 
 
 PooledRow = tuple[PooledDifference, tuple[float, float], str, float | None]
@@ -199,6 +214,7 @@ def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
         findings: The comparison.
         block: One of its blocks.
     """
+    beaten = beaten_by(findings.result, block.place) if block.compared else None
     for cost in ("seconds", "flops", "parameters") if block.compared else ():
         ratios: dict[str, float] = {}
         for difference in block.compared:
@@ -212,10 +228,13 @@ def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
         elif widest < NARROW:
             yield f"{COST_WORDS[cost]} (within {100 * (widest - 1):.1f} % of each other)"
         else:
-            yield _cost_chart(findings, block, cost, ratios)
+            about = _front_words(block, ratios, beaten)
+            yield _cost_chart(findings, block, cost, ratios, about)
 
 
-def _cost_chart(findings: Findings, block: Block, cost: str, ratios: Mapping[str, float]) -> Chart:
+def _cost_chart(
+    findings: Findings, block: Block, cost: str, ratios: Mapping[str, float], about: str
+) -> Chart:
     """The difference of each unit against its cost, coloured by its interval."""
     baseline = findings.baseline
     placed = [difference for difference in block.compared if difference.name in ratios]
@@ -223,14 +242,16 @@ def _cost_chart(findings: Findings, block: Block, cost: str, ratios: Mapping[str
     note = f"{baseline}: the baseline"
     series = [Series(baseline, [(1.0, 0.0)], kind="dots", colour="base", notes=[note])]
     for colour, name in COST_GROUPS.items():
-        members = [each for each in placed if _colour(findings, each) == colour]
+        members = [member for member in placed if _colour(findings, member) == colour]
         if members:
             series.append(_cost_series(findings, name, colour, members, ratios))
     factor = findings.display.factor
-    marks = [Mark(each.name, ratios[each.name], factor * each.difference) for each in placed]
+    marks = []
+    for member in placed:
+        marks.append(Mark(member.name, ratios[member.name], factor * member.difference))
     return Chart(
         f"Against {COST_WORDS[cost]}",
-        _front_words(findings, block, ratios) + shown_words(len(placed), len(ratios), "units"),
+        about + shown_words(len(placed), len(ratios), "units"),
         f"{COST_WORDS[cost]}, relative to {baseline}",
         difference_label(findings),
         series,
@@ -262,13 +283,17 @@ def _cost_series(
     return Series(name, points, band=band, kind="dots", colour=colour, notes=notes)
 
 
-def _front_words(findings: Findings, block: Block, ratios: Mapping[str, float]) -> str:
+def _front_words(
+    block: Block, ratios: Mapping[str, float], beaten: Mapping[str, Sequence[str]] | None
+) -> str:
     """The units that no unit of the same or a lower cost is shown to beat."""
-    costs = {block.baseline: 1.0, **ratios}
-    beaten = beaten_by(findings.result, block.place, costs)
     if beaten is None:
         return "There are too many units to test each against each."
-    best = [unit for unit, by in beaten.items() if not by]
+    costs = {block.baseline: 1.0, **ratios}
+    best = []
+    for unit, cost in costs.items():
+        if not any(costs.get(other, math.inf) <= cost for other in beaten[unit]):
+            best.append(unit)
     return (
         f"Not shown to be beaten by a unit of the same or a lower cost: {', '.join(best)} "
         "(each pair tested, corrected for all pairs)."

@@ -82,6 +82,12 @@ class Block:
                 differences[seed] = self.result.display.factor * gap
         return differences
 
+    @property
+    def has_costs(self) -> bool:
+        """Whether any cost of any unit is known."""
+        units = self.result.block_costs[self.place].values()
+        return any(costs[what] is not None for costs in units for what in COSTS)
+
     def cost(self, unit: str, what: str) -> float:
         """Return the mean of a cost over the finished runs; NaN if it is not known."""
         value = self.result.block_costs[self.place][unit][what]

@@ -50,9 +50,11 @@ def _panels(findings: Findings, block: Block, curves: Sequence[RateCurve]) -> Pa
     for curve in (base, *others):
         for points in (_held_out(curve, findings.display), _tested(curve, findings.display)):
             edges += [value for _, value, _ in points]
-    room = 0.05 * (max(edges) - min(edges)) or 1.0
-    y_range = (min(edges) - room, max(edges) + room)
-    charts = [_chart(findings, base, curve, y_range) for curve in (base, *others)]
+    charts = []
+    if edges:
+        room = 0.05 * (max(edges) - min(edges)) or 1.0
+        ranges = _x_range(curves), (min(edges) - room, max(edges) + room)
+        charts = [_chart(findings, base, curve, ranges) for curve in (base, *others)]
     tuning = TUNING.format(baseline=findings.baseline) if base.held_out else ""
     chosen = CHOSEN if base.chosen else ""
     about = READ.format(baseline=findings.baseline, tuning=tuning, chosen=chosen).strip()
@@ -61,7 +63,10 @@ def _panels(findings: Findings, block: Block, curves: Sequence[RateCurve]) -> Pa
 
 
 def _chart(
-    findings: Findings, base: RateCurve, curve: RateCurve, y_range: tuple[float, float]
+    findings: Findings,
+    base: RateCurve,
+    curve: RateCurve,
+    ranges: tuple[tuple[float, float], tuple[float, float]],
 ) -> Chart:
     """The curve of one unit: tuning runs as a line, test runs as dots."""
     display = findings.display
@@ -78,12 +83,12 @@ def _chart(
         f"chosen {rate(curve.chosen)}" if curve.chosen else "",
         "learning rate",
         "",
-        [each for each in series if each.points],
+        [line for line in series if line.points],
         x_log=True,
         marks=marks,
         small=True,
-        y_range=y_range,
-        x_range=_x_range(base, curve),
+        x_range=ranges[0],
+        y_range=ranges[1],
         legend=False,
     )
 
@@ -139,7 +144,7 @@ def _finite(results: Mapping[int, float]) -> list[float]:
     return [value for value in results.values() if math.isfinite(value)]
 
 
-def _x_range(*curves: RateCurve) -> tuple[float, float]:
+def _x_range(curves: Sequence[RateCurve]) -> tuple[float, float]:
     """The range of rates, with room at both ends."""
     rates = [value for curve in curves for value in curve.rates]
     return min(rates) / 1.5, max(rates) * 1.5

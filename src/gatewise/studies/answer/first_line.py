@@ -91,4 +91,6 @@ def _tuned(result: "StudyResult") -> str:
     most = max(runs, default=0)
     if most:
         words += f", with {plural(most, 'run')} that the comparison does not use"
-    return f"{words}. A difference is named only if it also holds at the neighbouring rates."
+    words += ". A difference is named only if it also holds at the neighbouring rates."
+    why = str(result.tuning.get("why") or "").strip().rstrip(".")
+    return f"{words} Not tuned: {why}." if why else words

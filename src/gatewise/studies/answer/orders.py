@@ -6,7 +6,7 @@ and they can overlap although the two units differ. All pairs of a block share t
 block. A statement about several blocks shares it among all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gatewise.stats import PairComparison, compare_pairs
@@ -36,7 +36,8 @@ def reversed_units(result: "StudyResult") -> dict[str, dict[str, list["Block"]]]
         for difference in comparison.differences if comparison else ():
             verdicts = places.setdefault(difference.name, {})
             verdicts.setdefault(difference.verdict, []).append(block)
-    return {unit: found for unit, found in places.items() if {"better", "worse"} <= found.keys()}
+    both = {"better", "worse"}
+    return {unit: verdicts for unit, verdicts in places.items() if both <= verdicts.keys()}
 
 
 def reversed_pairs(result: "StudyResult") -> list[tuple[str, str, "Block", "Block"]]:
@@ -60,29 +61,24 @@ def reversed_pairs(result: "StudyResult") -> list[tuple[str, str, "Block", "Bloc
     return list(pairs.values())
 
 
-def beaten_by(
-    result: "StudyResult", block: "Block", costs: Mapping[str, float]
-) -> dict[str, list[str]] | None:
-    """Return for each unit the units of the same or a lower cost that are shown to be better.
+def beaten_by(result: "StudyResult", block: "Block") -> dict[str, list[str]] | None:
+    """Return for each unit the units that are shown to be better.
 
     Args:
         result: Of the study.
         block: Backbone, data set and recipe.
-        costs: The cost of each unit.
 
     Returns:
         None if there are too many units to test all pairs.
     """
-    if len(costs) > MOST_UNITS:
+    units = result.by_block[block]
+    if len(units) > MOST_UNITS:
         return None
-    beaten: dict[str, list[str]] = {unit: [] for unit in costs}
+    beaten: dict[str, list[str]] = {unit: [] for unit in units}
     for pair in _pair_tests(result, [block]).pairs:
-        winner = pair.better
-        if winner is None:
-            continue
-        loser = pair.second if winner == pair.first else pair.first
-        if winner in costs and loser in costs and costs[winner] <= costs[loser]:
-            beaten[loser].append(winner)
+        if pair.better is not None:
+            loser = pair.second if pair.better == pair.first else pair.first
+            beaten[loser].append(pair.better)
     return beaten
 
 

@@ -12,6 +12,7 @@ from gatewise.studies.answer.verdicts import (
     new_examples_state,
     undecided_by_noise,
     verdict_words,
+    within_margin,
 )
 from gatewise.words import joined, number, plural
 
@@ -101,12 +102,17 @@ def _block_line(result: "StudyResult", block: "Block", name: str) -> Line:
     if comparison is None:
         return (*parts, Part(f"nothing to compare with {result.baseline} yet."))
     for verdict in ("better", "worse"):
-        members = _with_verdict(comparison, verdict)
-        if members:
-            parts += _named_differences(result, members)
-            verb = "is" if len(members) == 1 else "are"
-            parts.append(Part(f" {verb} {verdict} than {result.baseline}{_margin(result)}. "))
-            parts.append(Part(_new_examples(result, members)))
+        decided = _with_verdict(comparison, verdict)
+        sizes: dict[bool, list[Difference]] = {False: [], True: []}
+        for difference in decided:
+            sizes[within_margin(result, difference)].append(difference)
+        for small, members in sizes.items():
+            less = ", by less than the margin" if small else ""
+            if members:
+                parts += _named_differences(result, members)
+                verb = "is" if len(members) == 1 else "are"
+                parts.append(Part(f" {verb} {verdict} than {result.baseline}{less}. "))
+                parts.append(Part(_new_examples(result, members)))
     equal = _with_verdict(comparison, "equivalent")
     if equal:
         parts += _named_differences(result, equal)
@@ -117,15 +123,15 @@ def _block_line(result: "StudyResult", block: "Block", name: str) -> Line:
     return tuple(parts)
 
 
-def _margin(result: "StudyResult") -> str:
-    """A reference to the table, where verdicts are set against a margin."""
-    return "" if result.margin is None else " (a margin was stated: see the table)"
-
-
 def _with_verdict(comparison: "Comparison", verdict: str) -> list["Difference"]:
     """The units with a verdict, the largest differences first."""
-    members = [each for each in comparison.differences if each.verdict == verdict]
-    return sorted(members, key=lambda each: -abs(each.difference))
+    members = [row for row in comparison.differences if row.verdict == verdict]
+    return sorted(members, key=lambda row: -abs(finite_or_zero(row.difference)))
+
+
+def finite_or_zero(value: float) -> float:
+    """Return 0 for a value that is not finite, which has no order of its own."""
+    return value if math.isfinite(value) else 0.0
 
 
 def _named_differences(
@@ -151,11 +157,11 @@ def _undecided(result: "StudyResult", differences: Sequence["Difference"]) -> It
         by_reason.setdefault(difference.reason, []).append(difference)
     for reason, members in by_reason.items():
         because = f" ({reason})" if reason else ""
-        names = joined([each.name for each in members], most=MOST_UNITS)
+        names = joined([member.name for member in members], most=MOST_UNITS)
         yield Part(f"Undecided{because}: {names}. ")
-    found = [each for each in differences if undecided_by_noise(each)]
-    if found:
-        sizes = sorted(each.detectable or math.nan for each in found)
+    noisy = [difference for difference in differences if undecided_by_noise(difference)]
+    if noisy:
+        sizes = sorted(difference.detectable or math.nan for difference in noisy)
         low = result.display.size(sizes[0])
         high = result.display.size(sizes[-1])
         span = high if low == high else f"{low.removesuffix(result.display.unit)} to {high}"
@@ -338,18 +344,23 @@ def _certainty_lines(result: "StudyResult") -> Iterator[Line]:
     if not comparisons:
         return
     largest = max(comparisons, key=lambda comparison: comparison.comparisons)
-    methods = {each.method for comparison in comparisons for each in comparison.differences}
+    methods = {row.method for comparison in comparisons for row in comparison.differences}
     error = number(100 * largest.level)
     blocks = len(result.blocks)
-    each = f"for each of {blocks:,} blocks" if blocks > 1 else "in all"
+    scope = f"for each of {blocks:,} blocks" if blocks > 1 else "in all"
+    corrected = " (Bonferroni)" if largest.comparisons > 1 else ""
     words = (
-        f"intervals by {joined(sorted(methods))}, {level_words(largest)} (Bonferroni). "
-        f"The chance of any false difference is at most {error} % {each}."
+        f"intervals by {joined(sorted(methods))}, {level_words(largest)}{corrected}. "
+        f"The chance of any false difference is at most {error} % {scope}."
     )
     yield named("How certain", words)
 
 
 def _comparisons(result: "StudyResult") -> list["Comparison"]:
     """The comparisons of all blocks that have one."""
-    found = [result.compare_block(block) for block in result.blocks]
-    return [comparison for comparison in found if comparison]
+    comparisons = []
+    for block in result.blocks:
+        comparison = result.compare_block(block)
+        if comparison is not None:
+            comparisons.append(comparison)
+    return comparisons

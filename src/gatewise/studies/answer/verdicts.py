@@ -22,7 +22,7 @@ def verdict_words(result: "StudyResult", difference: "Difference") -> str:
     verdict = difference.verdict
     if verdict == "equivalent" and margin is not None:
         return f"equivalent within {result.display.size(margin)}"
-    if verdict in ("better", "worse") and _within(result, difference):
+    if verdict in ("better", "worse") and within_margin(result, difference):
         verdict = f"{verdict}, by less than the margin"
     return f"{verdict}: {difference.reason}" if difference.reason else verdict
 
@@ -99,7 +99,12 @@ def example_noun(result: "StudyResult") -> str:
     return FOREIGN_NOUN if result.content.get("origin") else NOUN
 
 
-def _within(result: "StudyResult", difference: "Difference") -> bool:
-    """Whether a whole interval is within the margin."""
+def within_margin(result: "StudyResult", difference: "Difference") -> bool:
+    """Return whether a whole interval is within the margin that was stated.
+
+    Args:
+        result: Of the study.
+        difference: One unit against the baseline.
+    """
     margin = result.margin
     return margin is not None and all(abs(end) < margin for end in difference.interval)
