@@ -24,7 +24,7 @@ export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check format errors bench surgery-table data clean
+.PHONY: help demo test test-all test-full check compat format errors bench surgery-table data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -66,6 +66,14 @@ errors: $(CORE) ## measure every unit and write docs/errors.md again
 bench: $(CORE) ## measure against the peers that PEERS has, and append to benchmarks/results (minutes)
 	for each in units orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done
 
+# transformers 4.57 and what it asks for, in a folder of its own: everything else is that of .venv.
+COMPAT := .compat
+OLD_TRANSFORMERS := "transformers==4.57.*" "tokenizers>=0.22,<=0.23.0" "huggingface_hub>=0.34,<1.0"
+
+compat: $(DEV) ## read, swap, save, load and diagnose models of transformers 4.57
+	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(COMPAT) $(OLD_TRANSFORMERS)
+	OMP_NUM_THREADS=1 GATEWISE_THOROUGH=1 PYTHONPATH=$(COMPAT) $(BIN)/python -m pytest -q tests/surgery/test_transformers_versions.py
+
 surgery-table: $(DEV) ## try surgery on 34 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
@@ -74,7 +82,7 @@ data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
 
 clean: ## remove what the commands above wrote, but not .venv
-	rm -rf demo build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf demo .compat build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CORE): pyproject.toml constraints.txt

@@ -50,7 +50,10 @@ def within(folder: Path) -> None:
     how = RunOptions(workers=1, threads=1)
     if (
         run_study(
-            Study.load("demo"), folder, how, watch=lambda *_: marks.append(time.process_time())
+            Study.load("demo", {"tune": False}),
+            folder,
+            how,
+            watch=lambda *_: marks.append(time.process_time()),
         )
         is None
     ):

@@ -15,6 +15,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
+import gatewise as gw
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.phase import PSConv1d, PSConv2d, PSLinear
 from gatewise.testing import check_layer
@@ -454,3 +455,23 @@ def test_two_phases_that_overflow_in_float16_do_not_make_a_nan():
     torch.nn.init.constant_(layer.weight, 1.0)
     torch.nn.init.constant_(layer.weight_neg, 1.0)
     assert layer(torch.tensor([[3000.0, -3000.0] * 32]).half()).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("weights", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("inputs", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("options", [{}, {"padding": 1}, {"stride": 2}])
+def test_input_gradients_are_channels_last_where_those_of_torch_are(inputs, weights, options):
+    x = torch.randn(2, 8, 7, 7).to(memory_format=inputs).requires_grad_()
+
+    def format_of_gradient(layer):
+        (gradient,) = torch.autograd.grad(layer.to(memory_format=weights)(x).square().sum(), x)
+        return gradient.is_contiguous(memory_format=torch.channels_last)
+
+    expected = format_of_gradient(nn.Conv2d(8, 6, 3, **options))
+    for layer in (
+        gw.nn.PSConv2d(8, 6, 3, **options),
+        gw.nn.LowRankPSConv2d(8, 6, 3, rank=2, **options),
+        gw.nn.StaticPSConv2d(8, 6, 3, split=0.5, **options),
+        gw.nn.StaticPSConv2d(8, 6, 3, **options).eval(),
+    ):
+        assert format_of_gradient(layer) or not expected

@@ -21,8 +21,10 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GATEWISE_CACHE", str(tmp_path))
     monkeypatch.delenv("GATEWISE_NATIVE", raising=False)
     library.cache_clear()
+    compiled_library.cache_clear()
     yield tmp_path / "gatewise" / "native"
     library.cache_clear()
+    compiled_library.cache_clear()
 
 
 @needs_compiler
@@ -68,6 +70,7 @@ def test_without_a_compiler_the_first_slow_call_warns_and_no_other(
         monkeypatch.setattr("gatewise.native.loader._said", [])
         monkeypatch.setenv("GATEWISE_NATIVE", "0")
         library.cache_clear()
+        compiled_library.cache_clear()
         assert compiled_library("split") is None
 
 

@@ -18,6 +18,8 @@ from gatewise.stats import (
     safe_spread,
     seeds_needed,
 )
+from gatewise.stats.comparison import decide, make_rules
+from gatewise.stats.estimates import Estimate, t_quantile
 
 
 def by_seed(values) -> dict[int, float]:
@@ -396,3 +398,17 @@ def test_bad_input_is_refused_by_name() -> None:
         compare_runs({"a": {0: 1.0}}, "a")["b"]
     with pytest.raises(ArgumentError, match="effect"):
         seeds_needed(0.0, 1.0)
+
+
+def test_rounding_at_the_very_end_of_an_interval_contradicts_nothing() -> None:
+    """Differences as large as half the width of their interval, and a few last bits beside."""
+    for freedom in range(2, 40):
+        for comparisons in (1, 3, 7, 28):
+            rules = make_rules(1, 0.05, True, None, comparisons, 0.0, None)
+            half = t_quantile(rules.alpha / 2, freedom) * 0.37
+            for bits in range(-4, 5):
+                gap = half + bits * math.ulp(half)
+                edge = Estimate(gap, 0.37, freedom, 1.0, freedom + 1, "paired t")
+                decision = decide([edge], [edge], rules)
+                outside = decision.interval[0] > 0
+                assert decision.decided == outside == (decision.p_corrected <= 0.05)

@@ -407,6 +407,9 @@ def test_the_command_writes_page_csv_and_json(tmp_path, run) -> None:
     assert content["blocks"][0]["comparison"]["differences"][0]["verdict"] == "better"
     page = (tmp_path / "page.html").read_text()
     assert "method = activation" in page and "gelu" in page
+    # Nothing is said about what a table does not have.
+    assert "not known: the runs were made elsewhere" in page
+    assert "initial values of shared weights" not in page and "FLOPs" not in page
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     want = compare_runs(values(), "relu", resolution=1e-4)
     for row in rows[1:]:

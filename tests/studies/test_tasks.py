@@ -12,7 +12,7 @@ from zoo import declare_missing_torchvision_operators
 from gatewise.errors import ArgumentError
 from gatewise.studies.comparison.model_calls import ModelCall, Outputs, find_reader, read_outputs
 from gatewise.studies.comparison.task_metrics import TaskMetrics
-from gatewise.studies.comparison.tasks import Aligned, Task, recognise
+from gatewise.studies.comparison.tasks import Aligned, LearningTask, recognise
 
 declare_missing_torchvision_operators()  # torchmetrics imports torchvision where it is installed
 
@@ -193,19 +193,19 @@ def test_losses_are_those_of_torch():
     call = ModelCall((), {}, whole(3, 8))
     outputs = Outputs(numbers(8, 3), None)
     weights = torch.tensor([1.0, 2.0, 0.5])
-    weighted = Task("classification", weights=weights).loss_of(call, outputs)
+    weighted = LearningTask("classification", weights=weights).loss_of(call, outputs)
     torch.testing.assert_close(
         weighted, F.cross_entropy(outputs.values, call.target, weight=weights)
     )
     single = Outputs(numbers(8, 1), None)
     call = ModelCall((), {}, whole(2, 8))
     torch.testing.assert_close(
-        Task("binary").loss_of(call, single),
+        LearningTask("binary").loss_of(call, single),
         F.binary_cross_entropy_with_logits(single.values[:, 0], call.target.float()),
     )
     call = ModelCall((TOKENS,), {}, None)
     text = Outputs(numbers(6, 7, 9), None)
     torch.testing.assert_close(
-        Task("language-modelling").loss_of(call, text),
+        LearningTask("language-modelling").loss_of(call, text),
         F.cross_entropy(text.values[:, :-1].flatten(0, 1), TOKENS[:, 1:].flatten()),
     )

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.surgery import Reason
-from gatewise.surgery.proof import SwapFailed
+from gatewise.surgery.proof import SwapFailed, against_reference, float32
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -45,7 +45,15 @@ def truth(model: Tricky, x: Tensor, act: Any) -> list[Tensor]:
         return tensors(model.truth(x.clone(), act))
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        pytest.param(torch.bfloat16, marks=pytest.mark.thorough),
+        pytest.param(torch.float16, marks=pytest.mark.thorough),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("make", ALL)
 def test_a_swap_is_right_refused_or_said_not_to_be_proved(make: type[Tricky], dtype: torch.dtype):
     torch.manual_seed(0)
@@ -346,3 +354,67 @@ def test_modules_that_return_other_values_are_named_where_the_function_is_kept()
 
     receipt = gw.receipt(gw.swap(Blocks().eval(), "psc", torch.randn(4, 8), preserve=True))
     assert receipt.proof.changed_inside == ("block",) and "hidden states" in str(receipt)
+
+
+# Large 16-bit models
+
+
+class Counted(nn.Module):
+    """A decoder's feed-forward layers; ``passes`` counts the calls of all of them."""
+
+    passes = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.gate, self.up, self.down = nn.Linear(16, 32), nn.Linear(16, 32), nn.Linear(32, 16)
+        self.act, self.norm = nn.SiLU(), nn.LayerNorm(16)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        Counted.passes += 1
+        h = self.embed(ids)
+        h = h + self.down(self.act(self.gate(h)) * self.up(F.gelu(h)))
+        return F.linear(self.norm(h), self.embed.weight)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_swap_of_activations_takes_at_most_eight_passes(dtype: torch.dtype, inplace: bool):
+    model = Counted().eval().to(dtype)
+    Counted.passes = 0
+    gw.swap(model, "relu", torch.arange(8)[None], inplace=inplace)
+    assert Counted.passes <= 8
+
+
+@pytest.mark.parametrize("make", [Counted, tricky_models.Normed])
+def test_weights_are_converted_one_at_a_time(monkeypatch: pytest.MonkeyPatch, make: type):
+    monkeypatch.setattr(against_reference, "MANY_BYTES", 0)
+    monkeypatch.setattr(float32, "BLOCK", 100)
+    model = make().eval().bfloat16()
+    x = torch.arange(8)[None] if make is Counted else torch.randn(4, 8).bfloat16()
+    receipt = gw.receipt(gw.swap(model, "relu6", x))
+    assert receipt.proved and "converted one at a time" in str(receipt)
+    reference = against_reference.ReferenceComparison
+    monkeypatch.setattr(reference, "_reference", _wrong_reference(reference._reference))
+    with pytest.raises(SwapFailed, match="computes something else"):
+        gw.swap(model, "relu6", x)
+
+
+def _wrong_reference(honest: Any) -> Any:
+    def wrong(self: Any, *args: Any) -> Any:
+        reference = honest(self, *args)
+        reference.functions = dict.fromkeys(reference.functions, torch.tanh)
+        return reference
+
+    return wrong
+
+
+def test_a_mode_computes_in_float32_what_is_stored_in_16_bits(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(float32, "BLOCK", 100)
+    model = Counted().eval().bfloat16()
+    with torch.no_grad():
+        with float32.InFloat32():
+            actual = model(torch.arange(8)[None])
+        expected = copy.deepcopy(model).float()(torch.arange(8)[None])
+    assert actual.dtype == torch.float32 and torch.allclose(actual, expected, atol=1e-5)
+    assert all(value.dtype == torch.bfloat16 for value in model.parameters())

@@ -246,3 +246,39 @@ def test_a_plan_is_made_and_applied_inside_a_meta_device():
         model = plain_network()
         gw.swap(model, "crelu", torch.randn(2, 3, 8, 8), width="same", where="1", inplace=True)
     assert model[2].weight.shape == (6, 16, 3, 3) and model[2].weight.is_meta
+
+
+@pytest.mark.parametrize("parameters", [1, 6])
+def test_the_slopes_of_an_original_checkpoint_load_into_the_unit(parameters):
+    def build():
+        return nn.Sequential(nn.Linear(4, 6), nn.PReLU(parameters), nn.Linear(6, 2))
+
+    x = torch.randn(5, 4)
+    trained = build()
+    nn.init.uniform_(trained[1].weight)
+    swapped = gw.swap(build(), "prelu", x)
+    swapped.load_state_dict(trained.state_dict())
+    torch.testing.assert_close(swapped(x), trained(x))
+
+
+class WithFeatures(nn.Module):
+    """A network with other ways in than ``forward``, as in timm."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3))
+        self.feature_info = [{"num_chs": 8, "module": "body.1"}]
+
+    def forward_features(self, x):
+        return self.body[:2](x)
+
+    def forward(self, x):
+        return self.body[2](self.forward_features(x)).mean((2, 3))
+
+
+def test_a_plan_that_changes_widths_names_other_entry_points():
+    x = torch.randn(2, 3, 8, 8)
+    for unit in ("crelu", "psc"):
+        text = str(gw.plan(WithFeatures(), unit, x, preserve=True))
+        assert "forward_features" in text and "feature_info are not updated" in text
+    assert "forward_features" not in str(gw.plan(WithFeatures(), "silu", x))

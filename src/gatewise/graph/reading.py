@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.errors import Limitation, NotApplicableError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
 from gatewise.graph.eager import cache_settings
 from gatewise.graph.relations import consumers, producers
@@ -92,6 +92,10 @@ def find_sites(
         ArgumentError: the model cannot be read, or does not run on ``example``.
     """
     check_readable(model)
+    if not isinstance(modes, tuple | list) or not modes or not all(map(MODES.__contains__, modes)):
+        raise ArgumentError("find_sites: unknown modes", got=modes, allowed=", ".join(MODES))
+    if not isinstance(units, bool):
+        raise ArgumentError("find_sites: units is not True or False", got=type(units).__name__)
     args, kwargs = split_example(example)
     readings: dict[str, Reading] = {}
     notes: list[str] = []

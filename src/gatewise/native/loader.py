@@ -66,21 +66,22 @@ def library(name: str) -> Library:
     return Library(name, handle, f"compiled by {compiler}" if compiled else "compiled before")
 
 
+@functools.cache
 def compiled_library(name: str) -> ctypes.CDLL | None:
     """Return a loaded library for a call that is slow without it, or ``None``.
 
     The first time that there is none, a warning says so and why.
     """
-    found = library(name)
-    if found.handle is None and not _said and os.environ.get(SWITCH, "1") != "0":
+    loaded = library(name)
+    if loaded.handle is None and not _said and os.environ.get(SWITCH, "1") != "0":
         _said.append(name)
         warnings.warn(
-            f"gatewise uses its slower Python code: {found.reason}. Install a C compiler, or set "
+            f"gatewise uses its slower Python code: {loaded.reason}. Install a C compiler, or set "
             f"{SWITCH}=0 to hide this message.",
             RuntimeWarning,
             stacklevel=3,
         )
-    return found.handle
+    return loaded.handle
 
 
 def _load(name: str, compiler: str | None) -> tuple[ctypes.CDLL | None, bool]:

@@ -15,6 +15,7 @@ from gatewise.surgery.planning import (
     Where,
     find_swap,
     make_plan,
+    name_entry_points,
     read_examples,
     read_requests,
 )
@@ -126,7 +127,7 @@ def plan(
         options=options,
     )
     if match is None:
-        return make_plan(model, requests, several, strict=strict)
+        return name_entry_points(make_plan(model, requests, several, strict=strict), model)
     for request in requests:
         if not request.swap.can_match:
             raise ArgumentError(
@@ -136,9 +137,10 @@ def plan(
             )
     from gatewise.surgery.tools import match_plan  # here: it makes and applies plans itself
 
-    return match_plan(
+    matched = match_plan(
         lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
     )
+    return name_entry_points(matched, model)
 
 
 def swap(
@@ -280,7 +282,7 @@ def _keep_record(
     for name, changes in by_name(plan.edits).items():
         for alias in names.get(id(tensors.get(name)), [name]):
             edits[alias] = changes
-    step = LoadStep(shapes, state_shapes(model), edits, plan.layers)
+    step = LoadStep(shapes, state_shapes(model), edits, plan.layers, _renamed_slopes(work))
     hook = LoadOriginal.of(model)
     steps = hook.steps if hook else ()
     previous = model.__dict__.get(RECORD)
@@ -298,6 +300,18 @@ def _keep_record(
         opposite_signs(plan),
     )
     follow_transformers(model)
+
+
+def _renamed_slopes(work: Transaction) -> dict[str, str]:
+    """By the name of a PReLU's weight the name of the unit's slope that has taken its place."""
+    names = {}
+    for change in work.changes:
+        if change.kind == "module" and isinstance(change.old, nn.PReLU):
+            path = f"{change.path}.{change.name}".lstrip(".")
+            new = work.model.get_submodule(path)
+            if "slope" in new._parameters:
+                names[f"{path}.weight"] = f"{path}.slope"
+    return names
 
 
 def receipt(model: nn.Module) -> Receipt:

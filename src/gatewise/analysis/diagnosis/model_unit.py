@@ -4,11 +4,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.gating import GateSite
 from gatewise.graph import Node
 from gatewise.units import UnitModule
-
-ALWAYS_COMPARED = {"relu", "crelu"}
 
 
 class OperatorCall(nn.Module):
@@ -50,25 +48,18 @@ class OperatorCall(nn.Module):
         return self.call.overload(**arguments)
 
 
-def unit_after(context: DiagnosisContext, layer: str) -> tuple[str, nn.Module] | None:
-    """Return name and module of the first unit after a layer.
+def unit_at(site: GateSite, model: nn.Module) -> nn.Module | None:
+    """Return the unit of a site as a module; ``None`` if it cannot be applied to other tensors.
 
     Args:
-        context: The model and its graph.
-        layer: The name of the layer.
-
-    Returns:
-        ``None`` for ReLU and CReLU, which are always compared, and for an unknown unit.
+        site: The call of the unit.
+        model: The model.
     """
-    after = (site for site in context.gates if layer in context.layers_before(site))
-    site = next(after, None)
-    if site is None or site.unit in ALWAYS_COMPARED:
-        return None
     if isinstance(site.module, UnitModule):
-        return site.unit, site.module
+        return site.module
     if site.output.overload is None or site.response not in site.output.inputs:
         return None
     try:
-        return site.unit, OperatorCall(site.output, site.response, context.model)
+        return OperatorCall(site.output, site.response, model)
     except AttributeError:  # an argument is computed, and not a parameter of the model
         return None

@@ -12,7 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.filters import linear_response, reconstruct, shifted_filters, synthesise
+from gatewise.analysis.filters import (
+    empty_like,
+    linear_response,
+    reconstruct,
+    shifted_filters,
+    synthesise,
+)
 
 SIDE = 24  # pixels of the part of an image: the eigenvalues are those of dense matrices
 TOLERANCE = 1e-6
@@ -41,26 +47,6 @@ def theorem_facts(conv: Any, pool: nn.MaxPool2d, x: Tensor) -> dict[str, Any] | 
     for image, response in zip(x, responses, strict=True):
         rows.append(_image_facts(unit_conv, image[None], response, region))
     return {"region": list(region), "side": list(x.shape[2:]), "images": rows}
-
-
-def empty_like(conv: Any, *, bias: bool) -> Any:
-    """Return a new convolution with the options of ``conv``, and other weights.
-
-    Args:
-        conv: A convolution of torch.
-        bias: Whether the new one has a bias.
-    """
-    return type(conv)(
-        conv.in_channels,
-        conv.out_channels,
-        conv.kernel_size,
-        conv.stride,
-        conv.padding,
-        conv.dilation,
-        conv.groups,
-        bias=bias,
-        padding_mode=conv.padding_mode,
-    )
 
 
 def _image_facts(conv: Any, x: Tensor, response: Tensor, region: tuple[int, int]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from gatewise.analysis.filters.coherence import welch_bound as welch_bound
 from gatewise.analysis.filters.complexity import Rademacher as Rademacher
 from gatewise.analysis.filters.complexity import rademacher as rademacher
 from gatewise.analysis.filters.conv_operator import KnownResponses as KnownResponses
+from gatewise.analysis.filters.conv_operator import empty_like as empty_like
 from gatewise.analysis.filters.conv_operator import linear_response as linear_response
 from gatewise.analysis.filters.conv_operator import read_places as read_places
 from gatewise.analysis.filters.filter_rows import CONVOLUTIONS as CONVOLUTIONS

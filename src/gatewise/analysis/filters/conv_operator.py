@@ -109,6 +109,26 @@ def _pooled_places(pool: Any, axis: int, count: int, size: int) -> Tensor:
     return torch.zeros(size, dtype=torch.float64).index_fill(0, places, 1.0)
 
 
+def empty_like(conv: Any, *, bias: bool) -> Any:
+    """Return a new convolution with the options of ``conv``, and other weights.
+
+    Args:
+        conv: A convolution of torch.
+        bias: Whether the new one has a bias.
+    """
+    return type(conv)(
+        conv.in_channels,
+        conv.out_channels,
+        conv.kernel_size,
+        conv.stride,
+        conv.padding,
+        conv.dilation,
+        conv.groups,
+        bias=bias,
+        padding_mode=conv.padding_mode,
+    )
+
+
 def biased_response(conv: Any, x: Tensor) -> Tensor:
     """The convolution of ``x`` with its bias, in float64."""
     response = linear_response(conv, x)

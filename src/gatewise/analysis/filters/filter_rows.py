@@ -120,4 +120,8 @@ def _weights(model: nn.Module, classes: tuple[type[nn.Module], ...]) -> dict[str
 def _matches(name: str, where: str | Callable[[str], bool] | None) -> bool:
     if where is None:
         return True
+    if isinstance(where, nn.Module) or not (isinstance(where, str) or callable(where)):
+        raise ArgumentError(
+            "where: a pattern or a function of layer names is needed", got=type(where).__name__
+        )
     return fnmatchcase(name, where) if isinstance(where, str) else bool(where(name))

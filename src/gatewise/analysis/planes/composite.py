@@ -41,7 +41,7 @@ class Composite:
         module: Any = self.module
         if type(module) is not registered_units()["beta_vq"].module:
             return False
-        return module.beta_logit is None and module.start == 1.0
+        return module.beta_logit is None and bool(module.start == 1.0)
 
     def kinks(self, shape: tuple[int, ...]) -> Pieces | None:
         """The kinks for inputs of ``shape``; None if they are not known."""

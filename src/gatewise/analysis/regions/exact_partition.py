@@ -41,7 +41,8 @@ from gatewise.analysis.regions.drawing import (
     draw_entropy,
     draw_polygons,
 )
-from gatewise.analysis.regions.gate_entropy_map import gate_entropy, is_soft
+from gatewise.analysis.regions.frozen_gates import is_soft
+from gatewise.analysis.regions.gate_entropy_map import gate_entropy
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.files import write_bytes
 from gatewise.graph import Graph, untouched

@@ -42,8 +42,17 @@ Gate = Callable[[Node, Tensor], None]
 
 SMOOTH = operators_of(Form.SMOOTH)
 SOFT_GATES = operators_of(Kind.GATE, Kind.SOFTMAX)  # with values between 0 and 1
+SOFT = SMOOTH | SOFT_GATES
 DIVISIONS = PRODUCTS - {"mul", "multiply"}
 NEAR_ZERO = 1e-30  # below it the secant f(z) / z is replaced by its limit, the slope at 0
+
+
+def is_soft(graph: Graph, model: nn.Module) -> bool:
+    """Whether the network has gates with values between off and on, and therefore no regions."""
+    composites = Composites(graph, model)
+    if any(not unit.is_max_affine for unit in composites.calls.values()):
+        return True
+    return any(node.op in SOFT and node not in composites.inside for node in graph)
 
 
 class FrozenRun:

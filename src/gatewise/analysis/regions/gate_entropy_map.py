@@ -5,19 +5,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.planes import Composites, Slice
-from gatewise.analysis.regions.frozen_gates import SMOOTH, SOFT_GATES, FrozenRun
+from gatewise.analysis.planes import Slice
+from gatewise.analysis.regions.frozen_gates import FrozenRun
 from gatewise.graph import Graph, Node
-
-SOFT = SMOOTH | SOFT_GATES
-
-
-def is_soft(graph: Graph, model: nn.Module) -> bool:
-    """Whether the network has gates with values between off and on, and therefore no regions."""
-    composites = Composites(graph, model)
-    if any(not unit.is_max_affine for unit in composites.calls.values()):
-        return True
-    return any(node.op in SOFT and node not in composites.inside for node in graph)
 
 
 class _MeanEntropy:

@@ -115,7 +115,7 @@ def _of_torchvision(name: str, weights: Any) -> Preprocessing | None:
     """Return the steps next to the weights of torchvision: those named, else the default ones."""
     from torchvision import models  # the caller has built the model with it
 
-    known = models.get_model_weights(name)
+    known: Any = models.get_model_weights(name)
     chosen = known.DEFAULT
     for entry in known:
         if str(weights).rpartition(".")[2] == entry.name:
@@ -154,21 +154,18 @@ def _of_hugging_face(path: Path) -> Preprocessing:
 
 
 def _hugging_face_steps(config: Mapping[str, Any], path: Path) -> Preprocessing:
+    """Return the steps of a configuration: a size is a shorter side, or height and width."""
     size = _hugging_face_size(config.get("size")) if config.get("do_resize", True) else None
     crop = _hugging_face_size(config.get("crop_size")) if config.get("do_center_crop") else None
     normalize = config.get("do_normalize", True) and config.get("image_mean") is not None
     factor = float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0
-    shortest = isinstance(size, int)
-    if crop is None and shortest:
-        crop = (size, size)
-    elif isinstance(crop, int):
-        crop = (crop, crop)
-    resize = size if shortest else None
+    shorter = size if isinstance(size, int) or size is None else min(size)
+    final = size if crop is None else crop
     return Preprocessing(
         source=f"the image processor in {path.name}",
-        size=crop if crop is not None else size,  # type: ignore[arg-type]
-        resize=resize if resize is not None else (min(size) if crop and size else None),
-        stretch=crop is None and not shortest,
+        size=(final, final) if isinstance(final, int) else final,
+        resize=shorter,
+        stretch=crop is None and isinstance(size, tuple),
         filter=FILTERS.get(config.get("resample", 2), "bilinear"),
         scale=255 * factor,
         mean=tuple(map(float, config["image_mean"])) if normalize else (0.0,),

@@ -41,6 +41,10 @@ class PhaseLayer(Response):
 
         Two half-precision sums that overflow with opposite signs would give NaN.
         """
+        four = isinstance(x, Tensor) and x.dim() == 4
+        if four and weights and _is_channels_last(weights[0]):
+            # As torch's convolutions do: the gradient then has this format, too.
+            x = x.contiguous(memory_format=torch.channels_last)
         return tuple(to_compute_dtype(part) for part in super().prepare(x, *weights))
 
     def two_phases(self, x: Tensor, weight: Tensor, weight_neg: Tensor) -> Tensor:
@@ -73,6 +77,12 @@ class PhaseLayer(Response):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (", bias=False" if self.bias is None else "")
+
+
+def _is_channels_last(weight: Tensor) -> bool:
+    if weight.dim() != 4 or weight.is_contiguous():
+        return False
+    return weight.is_contiguous(memory_format=torch.channels_last)
 
 
 def read(value: Tensor) -> bool | int | None:

@@ -79,7 +79,9 @@ def _segment_response(
     segment: Segment,
 ) -> Tensor:
     inputs = segment.last_input - segment.first_input
-    part = x.narrow(layer.channel_dim, segment.first_input, inputs)
+    part = x
+    if inputs < x.shape[layer.channel_dim]:  # the gradient of a part has no memory format
+        part = x.narrow(layer.channel_dim, segment.first_input, inputs)
     rows = slice(segment.first_row, segment.last_row)
     phase = part.relu() if segment.positive else -part.neg().relu()
     return layer.respond(phase, weight[rows], None if bias is None else bias[rows], segment.groups)

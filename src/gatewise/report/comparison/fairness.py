@@ -26,10 +26,13 @@ EQUAL_WORDS = {
 }
 MOST_NAMES = 24  # units that a line names
 UNKNOWN = "not known: the runs were recorded from other training loops"
+FROM_TABLE = "not known: the runs were made elsewhere, and a table has only their results"
 
 
 def fairness_lines(findings: Findings) -> list[Words]:
     """Return what was equal, and everything that was not with its numbers."""
+    if findings.origin == "table":
+        return [_named("Equal", FROM_TABLE)]
     different = unequal_keys(findings)
     equal = UNKNOWN if findings.origin == "recorder" else _equal(different)
     lines = [_named("Equal", equal)]

@@ -112,7 +112,13 @@ def _about(findings: Findings) -> str:
     """A line on the size of the study and how much of it is finished."""
     finished = sum(run.status == "finished" for run in findings.runs)
     counts = [plural(len(findings.units), "unit")]
-    for place, name in enumerate(("backbone", "data set", "recipe")):
+    names = ("backbone", "data set", "recipe")
+    if findings.origin == "table":  # it has tasks, and no networks or recipes
+        counts = [plural(len(findings.units), "method")]
+        names = ("", "task", "")
+    for place, name in enumerate(names):
+        if not name:
+            continue
         counts.append(plural(len({run.block[place] for run in findings.runs}), name))
     counts.append(plural(len({run.seed for run in findings.runs}), "seed"))
     done = f"{finished} of {len(findings.runs)} runs finished"
@@ -136,7 +142,9 @@ def _pairs(findings: Findings) -> Iterator[Any]:
 
 
 def _costs(findings: Findings) -> Iterator[Any]:
-    """Yield charts and a table of costs for each block."""
+    """Yield charts and a table of costs for each block; a table of runs has no costs."""
+    if findings.origin == "table":
+        return
     for block in findings.blocks[:MOST_BLOCKS]:
         if not block.has_costs:
             continue

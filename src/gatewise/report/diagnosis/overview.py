@@ -183,7 +183,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Found:
+class FindingCard:
     """One piece of advice.
 
     Args:
@@ -224,7 +224,7 @@ class Overview:
     layers: Sequence[Layer]
     source: str
     heading: str
-    findings: Sequence[Found]
+    findings: Sequence[FindingCard]
     held_back: Sequence[str]
     fine: str
     others: Sequence[str]
@@ -239,11 +239,11 @@ def overview(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Overview
     """
     suspect = diagnosis["input_check"]["state"] == SUSPECT
     look, verdict, check = _check(diagnosis)
-    found = []
+    cards = []
     for place, advice in enumerate(diagnosis["advice"], 1):
         link = links.get(advice["question"], "")
-        found.append(Found(place, advice, DOTS.get(advice["strength"], 0), link))
-    heading = f"{NUMBERS[min(3, len(found))]} finding{'' if len(found) == 1 else 's'}"
+        cards.append(FindingCard(place, advice, DOTS.get(advice["strength"], 0), link))
+    heading = f"{NUMBERS[min(3, len(cards))]} finding{'' if len(cards) == 1 else 's'}"
     if suspect:
         heading = "What still holds"
     rows = diagnosis["layers"]
@@ -266,7 +266,7 @@ def overview(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Overview
         layers=_layers(rows, shown, scales, diagnosis["advice"]) if shown else [],
         source=f"input {f' {TIMES} '.join(map(str, shape))}",
         heading=heading,
-        findings=found,
+        findings=cards,
         held_back=[advice["title"] for advice in diagnosis["held_back"]],
         fine=", ".join(diagnosis["nothing_to_fix"]),
         others=[

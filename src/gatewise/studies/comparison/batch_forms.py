@@ -130,7 +130,8 @@ def _leaf_words(leaf: Any, decimals: int | None) -> str:
             return f"{type(leaf).__name__} {leaf.shape}"
     if isinstance(leaf, int | float | str | bool | bytes | type(None)):
         return repr(leaf)
-    as_bytes = getattr(leaf, "tobytes", None)  # an image
+    as_bytes: Any = getattr(leaf, "tobytes", None)  # an image
     if callable(as_bytes):
-        return sha256(as_bytes()).hexdigest()
+        content: Any = as_bytes()
+        return sha256(content).hexdigest()
     return type(leaf).__name__

@@ -29,7 +29,7 @@ from gatewise.studies.comparison.tasks import (
     PIXELS,
     TOKENS,
     Aligned,
-    Task,
+    LearningTask,
     check_loss,
     check_task,
     class_weights,
@@ -56,7 +56,6 @@ from gatewise.train import (
 LOOKED_AT = 64  # examples that a task is recognised from
 OWN = "own"
 BY_CLASS = (CLASSES, NEXT_TOKEN, TOKENS, PIXELS)
-OptimiserFactory = Callable[..., torch.optim.Optimizer]
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
         outputs = read_outputs(run_model(model, call))
     name = choices.task or recognise(call, outputs, passed_target=reader.passes_target)
     weights = class_weights(choices.weights)
-    task = Task(name, choices.loss, weights, choices.ignored, recipe)
+    task = LearningTask(name, choices.loss, weights, choices.ignored, recipe)
     judged = _judged(task, call, outputs)
     aligned = None if judged.name == MODEL_LOSS else judged.align(call, outputs)
     count = _output_count(judged.name, aligned)
@@ -192,7 +191,7 @@ def optimiser_changes(optimiser: Any, lr: float | None) -> dict[str, Any] | None
     return table or None
 
 
-def optimiser_factory(factory: OptimiserFactory) -> Callable[..., torch.optim.Optimizer]:
+def optimiser_factory(factory: Callable[..., Any]) -> Callable[..., torch.optim.Optimizer]:
     """Return a function of model and recipe that makes the user's optimiser.
 
     The factory is called as ``factory(parameters, lr)``, or ``factory(parameters)`` if it takes one
@@ -223,7 +222,7 @@ def optimiser_factory(factory: OptimiserFactory) -> Callable[..., torch.optim.Op
     return make
 
 
-def _call_factory(factory: OptimiserFactory, parameters: list[Any], rate: float) -> Any:
+def _call_factory(factory: Callable[..., Any], parameters: list[Any], rate: float) -> Any:
     """Call the factory with the learning rate, if it takes one."""
     import inspect
 
@@ -250,12 +249,12 @@ def _own_training(choices: Choices) -> Training:
     )
 
 
-def _judged(task: Task, call: ModelCall, outputs: Outputs) -> Task:
+def _judged(task: LearningTask, call: ModelCall, outputs: Outputs) -> LearningTask:
     """Return the task by which a model is judged."""
     if task.name != MODEL_LOSS or task.loss is not None:
         return task
     name = model_loss_task(call, outputs)
-    return task if name is None else Task(name, None, None, task.ignored, task.recipe)
+    return task if name is None else LearningTask(name, None, None, task.ignored, task.recipe)
 
 
 def _output_count(task: str, aligned: Aligned | None) -> int:
@@ -266,7 +265,7 @@ def _output_count(task: str, aligned: Aligned | None) -> int:
 
 
 def _check_targets(
-    task: Task, aligned: Aligned | None, count: int, data: UserData, reader: BatchReader
+    task: LearningTask, aligned: Aligned | None, count: int, data: UserData, reader: BatchReader
 ) -> None:
     """Raise an error for a class that the model has no output for."""
     if aligned is None or task.name not in BY_CLASS or callable(task.loss):

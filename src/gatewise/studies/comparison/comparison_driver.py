@@ -61,7 +61,7 @@ class UserStudy:
 
 
 @dataclass(frozen=True)
-class StudyTable:
+class ComparisonTable:
     """A comparison in the form in which the driver reads a study."""
 
     study: UserStudy
@@ -70,7 +70,7 @@ class StudyTable:
     name: str
 
     @property
-    def table(self) -> "StudyTable":
+    def table(self) -> "ComparisonTable":
         """Itself."""
         return self
 
@@ -189,7 +189,7 @@ class ComparisonDriver(Driver):
             units.append({"name": variant.unit.name or "none", "label": variant.unit.label})
         data = model.data
         name = f"{model.name} {self.weights[:8]} on {data.name} {data.digest[:8]}"
-        table: Any = StudyTable(study, model, tuple(units), name)
+        table: Any = ComparisonTable(study, model, tuple(units), name)
         work = CellTraining(model, self.variants, str(study.device), options.pace)
         here = options.on in ("here", "local")
         threads = torch.get_num_threads() if here else options.threads or thread_share(options)

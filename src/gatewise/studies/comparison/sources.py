@@ -9,6 +9,7 @@ few examples are read twice. If they differ, or if the loader has no examples th
 their index, batches are used as they come, and the record says that they were not paired.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -172,8 +173,9 @@ class ArraySource(Source):
         rest, held = held_index(len(self.chosen), rule)
         parts = []
         for rows, shuffle in ((rest, self.shuffle), (held, False)):
-            part = ArraySource.__new__(ArraySource)
-            part.__dict__ = {**self.__dict__, "chosen": self.chosen[rows], "shuffle": shuffle}
+            part = copy.copy(self)
+            part.chosen = self.chosen[rows]
+            part.shuffle = shuffle
             parts.append(part)
         return parts[0], parts[1]
 
@@ -278,7 +280,7 @@ class LoaderSource(Source):
         if loader.num_workers:
             options["prefetch_factor"] = loader.prefetch_factor
             options["multiprocessing_context"] = loader.multiprocessing_context
-        dataset = _SeededExamples(loader.dataset, seed, epoch)
+        dataset: Any = _SeededExamples(loader.dataset, seed, epoch)
         if self._collates:
             return DataLoader(dataset, batch_sampler=batches, **options)
         items = [index for batch in batches for index in batch]

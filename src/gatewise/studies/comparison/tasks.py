@@ -64,7 +64,7 @@ class Aligned:
 
 
 @dataclass(frozen=True)
-class Task:
+class LearningTask:
     """A task with its loss.
 
     Args:
@@ -137,7 +137,7 @@ class Task:
         return aligned
 
 
-def target_of(task: Task, call: ModelCall) -> Any:
+def target_of(task: LearningTask, call: ModelCall) -> Any:
     """Return the targets of a batch; those of a language model may be its inputs."""
     if call.target is not None or task.name != NEXT_TOKEN:
         return call.target

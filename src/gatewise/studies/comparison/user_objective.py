@@ -15,7 +15,7 @@ from gatewise.studies.comparison.batch_forms import length
 from gatewise.studies.comparison.model_calls import BatchReader, read_outputs
 from gatewise.studies.comparison.sources import Source
 from gatewise.studies.comparison.task_metrics import TaskMetrics
-from gatewise.studies.comparison.tasks import CLASSES, MODEL_LOSS, Task
+from gatewise.studies.comparison.tasks import CLASSES, MODEL_LOSS, LearningTask
 from gatewise.train import (
     Measured,
     Objective,
@@ -216,7 +216,7 @@ def check_loss_value(loss: Any) -> Tensor:
     return loss.reshape(())
 
 
-def task_step(task: Task, reader: BatchReader) -> StepFunction:
+def task_step(task: LearningTask, reader: BatchReader) -> StepFunction:
     """Return the usual training step of a task."""
 
     def step(model: Any, batch: Any) -> Any:
@@ -233,9 +233,9 @@ def task_step(task: Task, reader: BatchReader) -> StepFunction:
 
 
 def task_evaluate(
-    task: Task,
+    task: LearningTask,
     reader: BatchReader,
-    judged: Task,
+    judged: LearningTask,
     wanted: tuple[str, ...],
     outputs: int,
 ) -> EvaluateFunction:

@@ -6,7 +6,7 @@ only what changed.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from gatewise.studies.engine.cells import (
     Cell,
     Group,
     LeftOut,
-    Place,
     StudyPlan,
     cells_of,
     examples_of,
@@ -341,7 +340,7 @@ def plan_runs(search: RateSearch, study: Study, workers: int) -> tuple[RunCounts
     """
     seeds = len(study.table.seeds)
     baseline = study.table.baseline
-    runs: dict[Place, RunCounts] = {}
+    runs: dict[Hashable, RunCounts] = {}
     for group in search.groups:
         place = group.place
         tuned = place.block in search.blocks

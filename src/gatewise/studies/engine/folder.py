@@ -78,7 +78,8 @@ EMPTY = {LOCK, DRIVER, DRIVERS, CLAIMS, AGREED}
 BEGINNING = re.compile(
     rb'\{"sha256": "[0-9a-f]{64}", "format": %d, "status": "([a-z]+)", ' % FORMAT
 )
-REGISTER_SECONDS = 30.0  # that a driver waits for others to register
+REGISTER_SECONDS = 300.0  # that a driver waits for others to register: there may be a thousand
+MOMENT_SECONDS = 2.0  # after which a driver that works alone is taken at its word
 DAMAGED = "damaged"  # in place of the status of a record that cannot be read
 
 
@@ -329,7 +330,7 @@ class StudyFolder:
         presence = Presence(self.path / DRIVERS, {"format": FORMAT, "shard": shard})
         with ExitStack() as moment:
             self._lock(moment, REGISTER_SECONDS)
-            self.alone = not presence.others()
+            self.alone = not presence.has_others()
             if self.alone:
                 self._clean()
             stack.enter_context(presence)
@@ -343,13 +344,17 @@ class StudyFolder:
 
     def _lock(self, stack: ExitStack, patience: float) -> None:
         """Hold the lock file until the stack ends, after waiting ``patience`` seconds for it."""
-        until = time.monotonic() + patience
+        begin = time.monotonic()
         while True:
             try:
                 stack.enter_context(held(self.path / LOCK))
             except HeldError as problem:
-                if time.monotonic() > until:
-                    raise self._held_error(self.driver()) from problem
+                waited = time.monotonic() - begin
+                driver = self.driver()
+                # Drivers that register hold it for a moment, one that works alone for hours.
+                is_lasting = driver is not None and may_exist(driver) and waited > MOMENT_SECONDS
+                if waited >= patience or is_lasting:
+                    raise self._held_error(driver) from problem
                 time.sleep(0.05)
             else:
                 return

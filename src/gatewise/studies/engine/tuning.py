@@ -204,8 +204,10 @@ class RateSearch:
                 continue
             known = [one for one in records if _block_of(one) == (backbone, data, recipe)]
             chosen = {place.unit: lr for place, lr in block.chosen.items()}
-            results = values_by_rate(known, metric)
-            results = {name: by for name, by in results.items() if by.get(chosen.get(name))}
+            results = {}
+            for name, by_rate in values_by_rate(known, metric).items():
+                if name in chosen and by_rate.get(chosen[name]):
+                    results[name] = by_rate
             if baseline not in results or len(results) < 2:
                 continue
             needed = needs_confirmation(

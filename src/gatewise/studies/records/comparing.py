@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from gatewise.errors import ArgumentError
@@ -107,6 +108,7 @@ def compare_records(
     numbered = _numbered_seeds(kept, paired, notes)
     content = {
         "name": "stats",
+        "gatewise": _version(),
         "title": title or f"{raw.source}: {runs.metric.replace('_', ' ')}",
         "origin": ORIGIN,
         "study": {"source": raw.source, "columns": dict(runs.columns), "notes": notes},
@@ -121,6 +123,14 @@ def compare_records(
         "cells": [],
     }
     return _result(content, kept, numbered, chosen, runs)
+
+
+def _version() -> str:
+    """Return the version of this library; empty if it is not installed."""
+    try:
+        return version("gatewise")
+    except PackageNotFoundError:
+        return ""
 
 
 def _result(

@@ -21,12 +21,14 @@ class LoadStep:
         after: names and shapes after it.
         edits: changes of tensors, by name.
         slopes: phase selective layers by path, whose second weight is made from the first.
+        renamed: tensors that a unit has under another name, such as the slopes of PReLU.
     """
 
     before: Shapes
     after: Shapes
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict)
     slopes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, state: dict[str, Any], prefix: str, current: Mapping[str, Any]) -> None:
         """Change ``state`` as the swap changed the model.
@@ -41,6 +43,11 @@ class LoadStep:
             weight = state.get(f"{prefix}{path}.weight")
             if isinstance(weight, Tensor):
                 state.setdefault(f"{prefix}{path}.weight_neg", negative_weight(weight, slopes))
+        for old, new in self.renamed.items():
+            value, target = state.get(prefix + old), current.get(new)
+            if isinstance(value, Tensor) and isinstance(target, Tensor):
+                if value.numel() in (1, target.numel()):  # one slope, or one for each channel
+                    state.setdefault(prefix + new, value.flatten().expand_as(target).clone())
         for name in self.before.keys() - self.after.keys():
             state.pop(prefix + name, None)
         for name in self.after.keys() - self.before.keys():

@@ -105,11 +105,14 @@ def _wrap(base: Any) -> None:
             return save(self, save_directory, *args, **options)
 
     @functools.wraps(load)
-    def from_pretrained(cls: Any, name: Any, *args: Any, **options: Any) -> Any:
-        file = _file_of(name, options.get("subfolder") or "")
+    def from_pretrained(
+        cls: Any, pretrained_model_name_or_path: Any, *args: Any, **options: Any
+    ) -> Any:
+        file = _file_of(pretrained_model_name_or_path, options.get("subfolder") or "")
         if file is None:
-            return load(cls, name, *args, **options)
-        return _load(load, cls, SavedSwaps.read(file), name, args, options)
+            return load(cls, pretrained_model_name_or_path, *args, **options)
+        saved = SavedSwaps.read(file)
+        return _load(load, cls, saved, pretrained_model_name_or_path, args, options)
 
     setattr(save_pretrained, _WRAPPED, True)
     base.save_pretrained = save_pretrained

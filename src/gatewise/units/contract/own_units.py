@@ -41,7 +41,7 @@ class FunctionUnit(nn.Module):
         function: of the user.
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
 
@@ -77,15 +77,16 @@ def unit_from(activation: Any, name: str | None = None) -> Unit:
     label = _identifier(name or _name_of(activation))
     fingerprint = _fingerprint(activation, make, label)
     taken = {*registered_units(), *_SWAP_NAMES}
-    candidates = [label, f"{label}_own", f"{label}_{fingerprint[:8]}"]
-    for candidate in candidates:
+    chosen = f"{label}_{fingerprint[:8]}"
+    for candidate in (label, f"{label}_own", chosen):
         before = OWN_UNITS.get(candidate)
         if before is not None and before.fingerprint == fingerprint:
             return before
         if before is None and candidate not in taken:
+            chosen = candidate
             break
-    unit = _unit(candidate, _name_of(activation), make, fingerprint)
-    OWN_UNITS[candidate] = unit
+    unit = _unit(chosen, _name_of(activation), make, fingerprint)
+    OWN_UNITS[chosen] = unit
     return unit
 
 
@@ -115,7 +116,7 @@ def _known_unit(activation: Any) -> Unit | None:
     return None
 
 
-def _maker(activation: Any) -> Callable[..., nn.Module]:
+def _maker(activation: Any) -> Callable[..., Any]:
     """Return a function that makes the module."""
     if isinstance(activation, nn.Module):
         return lambda: copy.deepcopy(activation)

@@ -8,14 +8,15 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
-from gatewise.analysis.diagnosis.model_unit import unit_after
+from gatewise.analysis.diagnosis.model_unit import unit_at
 from gatewise.analysis.diagnosis.pictures import picture
-from gatewise.analysis.diagnosis.pooling_theorem import empty_like, theorem_facts
+from gatewise.analysis.diagnosis.pooling_theorem import theorem_facts
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.words import layer_name, percentage
 from gatewise.analysis.filters import (
     CONVOLUTIONS,
     Reconstruction,
+    empty_like,
     random_ratio,
     read_places,
     reconstruct,
@@ -30,6 +31,7 @@ TOLERANCE = 1e-4  # of the conjugate gradients: ratios are then accurate to abou
 ITERATIONS = 3000
 BETWEEN = {"batch_norm", "max_pool2d", *ACTIVATIONS}  # allowed between convolution and pooling
 RATIO = "|x - x'| / |x|, norms over the pixels that the layer reads, not a share of the pixels"
+ALWAYS_COMPARED = {"relu", "crelu"}
 POOL_ARGUMENTS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
@@ -91,14 +93,17 @@ def _by_model_unit(
 
     The second is ``None`` if the image cannot be rebuilt from the unit's features.
     """
-    unit = unit_after(context, layer)
-    if unit is None:
+    after = (site for site in context.gates if layer in context.layers_before(site))
+    site = next(after, None)
+    if site is None or site.unit in ALWAYS_COMPARED:
         return None, None
-    name, module = unit
+    module = unit_at(site, context.model)
+    if module is None:
+        return None, None
     try:
-        return name, _rebuild(conv, x, module, pool)
+        return site.unit, _rebuild(conv, x, module, pool)
     except NotApplicableError:
-        return name, None
+        return site.unit, None
 
 
 def _first_convolution(context: DiagnosisContext) -> tuple[Node, Any]:
