@@ -90,7 +90,7 @@ class Block:
 
     def cost(self, unit: str, what: str) -> float:
         """Return the mean of a cost over the finished runs; NaN if it is not known."""
-        value = self.result.block_costs[self.place][unit][what]
+        value = self.result.block_costs[self.place].get(unit, {}).get(what)
         return math.nan if value is None else float(value)
 
     def ratio(self, unit: str, what: str) -> float:

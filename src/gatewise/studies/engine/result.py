@@ -404,6 +404,8 @@ class StudyResult:
             for unit, runs in units.items():
                 known[unit] = _mean_costs(runs, groups.get((unit, block), {}))
             for unit, costs in known.items():
+                if not units[unit]:
+                    continue  # the baseline, if none of its runs was planned
                 base = known[self.baseline]
                 ratios = {name: _ratio(costs[name], base[name]) for name in COSTS}
                 row = {
