@@ -392,12 +392,12 @@ def test_weights_are_converted_one_at_a_time(monkeypatch: pytest.MonkeyPatch, ma
     monkeypatch.setattr(float32, "BLOCK", 100)
     model = make().eval().bfloat16()
     x = torch.arange(8)[None] if make is Counted else torch.randn(4, 8).bfloat16()
-    receipt = gw.receipt(gw.swap(model, "relu6", x))
+    receipt = gw.receipt(gw.swap(model, "mish", x))
     assert receipt.proved and "converted one at a time" in str(receipt)
     reference = against_reference.ReferenceComparison
     monkeypatch.setattr(reference, "_reference", _wrong_reference(reference._reference))
     with pytest.raises(SwapFailed, match="computes something else"):
-        gw.swap(model, "relu6", x)
+        gw.swap(model, "mish", x)
 
 
 def _wrong_reference(honest: Any) -> Any:
