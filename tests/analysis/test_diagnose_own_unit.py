@@ -47,7 +47,7 @@ def test_the_units_own_loss_is_that_of_the_unit_alone(case: str) -> None:
     conv = model.get_submodule(path)
     want = gw.reconstruct(conv, x, unit=unit, pool=nn.MaxPool2d(2), tolerance=1e-4)
     assert found.facts["per_image"]["own_pooled"] == pytest.approx(want.ratio.tolist(), abs=1e-6)
-    assert f"The model's {found.facts['unit']} loses" in found.line
+    assert f"from the model's {found.facts['unit']} by" in found.line
 
 
 @pytest.mark.parametrize(
