@@ -130,7 +130,7 @@ VIEWS = (
 
 
 @dataclass(frozen=True)
-class Mark:
+class LayerMark:
     """One number of one row.
 
     Args:
@@ -168,7 +168,7 @@ class Layer:
     pool: str
     left: float
     width: float
-    marks: Sequence[Mark]
+    marks: Sequence[LayerMark]
     flags: Sequence[int]
     facts: Sequence[tuple[str, str]]
 
@@ -328,10 +328,10 @@ def _layers(
         for item in shown:
             value = item.view.value(row)
             if value is None:
-                marks.append(Mark(item.view.key, "–", None))
+                marks.append(LayerMark(item.view.key, "–", None))
             else:
                 dark = 0.06 + 0.94 * min(1.0, value / max(scales[item.view.key], 1e-12))
-                marks.append(Mark(item.view.key, item.view.text(row), round(dark, 3)))
+                marks.append(LayerMark(item.view.key, item.view.text(row), round(dark, 3)))
         flags = []
         for place, entry in enumerate(advice, 1):
             if row["layer"] in entry["layers"]:
