@@ -1,5 +1,6 @@
 """The inputs of a diagnosis: some batches of the caller's data, checked before anything runs."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,28 @@ class Inputs:
             if len(places) < count and place not in places:
                 places.append(place)
         return self.some(max(places) + 1)[places]
+
+
+def build_lazy(model: nn.Module, batches: object) -> object:
+    """Run a model with lazy layers once, so that they get their shapes; return all batches.
+
+    Args:
+        model: The model.
+        batches: As in :func:`collect`. An iterator is not used up.
+    """
+    if not any(map(nn.parameter.is_lazy, (*model.parameters(), *model.buffers()))):
+        return batches
+    items = _iterate(batches)
+    first = next(items, None)
+    if first is None:
+        return []
+    example, _ = _inputs_and_labels(first)
+    args, kwargs = split_example(_map_tensors(example, lambda tensor: tensor[:2]))
+    training = model.training
+    with torch.no_grad():
+        model.eval()(*args, **kwargs)
+    model.train(training)
+    return itertools.chain([first], items)
 
 
 def collect(

@@ -18,7 +18,7 @@ from gatewise.analysis.diagnosis.advice import MOST, Advice, Case, advise, nothi
 from gatewise.analysis.diagnosis.checkpoints import NONE, find_checkpoints
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.input_check import SUSPECT, InputCheck, check_inputs
-from gatewise.analysis.diagnosis.inputs import GIB, Inputs, collect
+from gatewise.analysis.diagnosis.inputs import GIB, Inputs, build_lazy, collect
 from gatewise.analysis.diagnosis.layer_rows import layer_rows
 from gatewise.analysis.diagnosis.question import REASONS, Finding, Question
 from gatewise.analysis.diagnosis.questions import QUESTIONS
@@ -257,6 +257,7 @@ def diagnose(
     asked = _asked(questions)
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
+    batches = build_lazy(model, batches)
     known = {answer.name: answer for answer in finished}
     # Analyses compute gradients, which inference mode of the caller would forbid.
     with cached_readings(), untouched(model), torch.inference_mode(False):
