@@ -58,13 +58,14 @@ class PlanningContext:
         Raises:
             ArgumentError: there are several examples, which ``unit`` cannot be planned on.
         """
-        if len(self.examples) > 1:
+        if len(self.examples) != 1:
             raise ArgumentError(
                 f"{unit}: can be planned on one example only",
                 got=f"{len(self.examples)} examples",
                 fix="pass one example that reaches all of the model",
             )
-        return split_example(self.examples[0])
+        (example,) = self.examples
+        return split_example(example)
 
     @property
     def first_graph(self) -> Graph:

@@ -66,11 +66,10 @@ def neutral(model: nn.Module, plan: Plan) -> Iterator[None]:
     """Within the context, weights that were drawn at random are zero, so that nothing uses them."""
     fresh = [edit for edit in plan.edits if edit.fill == "fresh"]
     parameters = dict(model.named_parameters())
-    views = [
-        (parameters[edit.name], view)
-        for edit in fresh
-        for view in edit.new_entries(parameters[edit.name].detach())
-    ]
+    views: list[tuple[Tensor, Tensor]] = []
+    for edit in fresh:
+        weight = parameters[edit.name].detach()
+        views += [(weight, view) for view in edit.new_entries(weight)]
     with _kept_entries(views) as entries:
         for _, view in entries:
             view.zero_()

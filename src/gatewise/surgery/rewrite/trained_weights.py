@@ -73,7 +73,8 @@ def digest(value: Tensor) -> int:
     if nn.parameter.is_lazy(value):
         return UNKNOWN
     flat = value.detach().cpu().contiguous().reshape(-1)
-    return zlib.crc32(memoryview(flat.view(torch.uint8).numpy())) if flat.numel() else 0
+    bytes_of_values: Any = flat.view(torch.uint8).numpy()
+    return zlib.crc32(bytes_of_values) if flat.numel() else 0
 
 
 def drops(old: Tensor, edits: tuple[Edit, ...]) -> bool:

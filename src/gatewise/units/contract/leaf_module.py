@@ -57,7 +57,8 @@ def _as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
             return module(*args, **options)
         return forward(self, *args, **options)
 
-    return torch.jit.ignore(call)
+    ignore: Any = torch.jit.ignore  # its types do not say that it takes a function
+    return ignore(call)
 
 
 def _traced_call(
