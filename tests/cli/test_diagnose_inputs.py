@@ -369,16 +369,15 @@ def test_ctrl_c_in_a_real_process_writes_a_page(home) -> None:
     x = np.random.default_rng(0).standard_normal((200, 3, 32, 32)).astype(np.float32)
     np.save("x.npy", x)
     command = [sys.executable, "-m", "gatewise", "diagnose", "mine.py:network", "--data", "x.npy"]
-    process = subprocess.Popen(
-        [*command, "--out", "out", "--seconds", "60"], stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "share" in line:  # the third question has begun
-            process.send_signal(signal.SIGINT)
-            break
-    rest = process.stderr.read()
-    assert process.wait(300) == 130, rest
+    command += ["--out", "out", "--seconds", "60"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "share" in line:  # the third question has begun
+                process.send_signal(signal.SIGINT)
+                break
+        rest = process.stderr.read()
+        assert process.wait(300) == 130, rest
     record = json.loads(Path("out/diagnosis.json").read_text())
     states = [item["state"] for item in record["questions"]]
     assert states[0] == "answered" and "not asked" in states

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gatewise.errors import ArgumentError
 from gatewise.graph import RandomState, untouched
 
 
@@ -140,12 +141,12 @@ def test_each_change_is_one():
         assert snapshot(model) != before, change.__name__
 
 
-def test_values_of_buffers_are_restored_on_request_only():
+def test_values_of_buffers_are_restored_unless_that_is_declined():
     model = nn.BatchNorm1d(3)
-    with untouched(model):
+    with untouched(model, buffers=False):
         model(torch.randn(4, 3) + 5)
     assert model.running_mean.abs().min() > 0
-    with untouched(model, buffers=True):
+    with untouched(model):
         model(torch.randn(4, 3) - 50)
     assert model.running_mean.min() > 0
 
@@ -163,12 +164,25 @@ def test_users_gradients_are_not_added_to():
 
 
 def test_a_hook_that_removes_itself_stays_removed():
-    """Lazy modules have such hooks: put back, they would run a second time."""
-    model = nn.Sequential(nn.LazyLinear(2), nn.ReLU())
+    """Put back, it would run a second time."""
+    model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    calls = []
+
+    def once(*_):
+        calls.append(1)
+        handle.remove()
+
+    handle = model[0].register_forward_pre_hook(once)
     with untouched(model):
         model(torch.ones(1, 3))
     assert not model[0]._forward_pre_hooks
     assert model(torch.ones(1, 3)).shape == (1, 2)
+    assert len(calls) == 1
+
+
+def test_a_model_without_shapes_is_refused():
+    with pytest.raises(ArgumentError, match="no shape yet"), untouched(nn.LazyLinear(2)):
+        pass
 
 
 def test_contexts_can_be_nested():
