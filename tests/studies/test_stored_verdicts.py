@@ -21,7 +21,8 @@ def test_doubling_the_epochs_reverses_no_verdict(once, twice):
     assert before.keys() == after.keys() and len(before) == 7
     for unit, verdict in before.items():
         assert {verdict, after[unit]} != {"better", "worse"}, unit
-    assert "better" in before.values()  # or there would be nothing to reverse
+    decided = {"better", "worse"}.intersection(before.values())
+    assert decided  # or there would be nothing to reverse
     for block in (once, twice):
         for rates in block["values"].values():
             assert all(len(by_seed) == 10 for by_seed in rates.values())
