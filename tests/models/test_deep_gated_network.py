@@ -278,6 +278,7 @@ def test_one_example_alone_gives_its_row():
 
 OVERFLOW = "several linear maps in a row overflow by themselves"
 LEFT_OUT = {
+    "traces_with_fx": "a network is no leaf, and it branches on its gates",
     "autocast_keeps_the_input_dtype": "layers of torch do as they do under autocast",
     "exports_to_onnx": "gated layers are exported in their own tests",
     "the_largest_numbers_never_give_nan": OVERFLOW,
