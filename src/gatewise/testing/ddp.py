@@ -84,6 +84,8 @@ def _work(
         for _ in range(2):
             wrapped.zero_grad()
             wrapped(mine).square().mean().backward()
+        # A process that ends while the other still works would abort it.
+        torch.distributed.barrier()
     finally:
         torch.distributed.destroy_process_group()
 
