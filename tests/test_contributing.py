@@ -107,7 +107,8 @@ def test_the_new_files_pass_the_linter(title: str, tmp_path: Path):
             ruff = Path(sys.executable).with_name("ruff")
             config = ["--config", str(ROOT / "pyproject.toml")]
             for arguments in (["check", *config], ["format", "--check", *config]):
-                subprocess.run([ruff, *arguments, str(path)], check=True, capture_output=True)
+                ended = subprocess.run([ruff, *arguments, str(path)], capture_output=True)
+                assert ended.returncode == 0, ended.stdout.decode()
 
 
 def test_a_section_that_misses_its_registration_fails(tmp_path: Path):
