@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import make_folder
@@ -30,16 +30,6 @@ MOST_SEEDS = 1000
 SHOWN = 3  # failed cells that an error names
 
 Tell = Callable[[str], object]
-
-
-class ExperimentSettings(Protocol):
-    """The sizes of an experiment at one scale: a dataclass of plain values.
-
-    ``reduced`` says in words what is smaller than in the paper.
-    """
-
-    __dataclass_fields__: Any
-    reduced: str
 
 
 @dataclass(frozen=True)
