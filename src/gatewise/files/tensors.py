@@ -57,7 +57,10 @@ ANY_SIZE = 1 << 63
 
 
 def write_tensors(
-    path: StrPath, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None
+    path: StrPath,
+    tensors: Mapping[str, Tensor],
+    *,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Replace the file by the tensors, durably, after reading them back from the disk.
 

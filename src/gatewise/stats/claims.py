@@ -296,7 +296,11 @@ class _Gap:
         return self._end(alpha, 1, max, math.inf)
 
     def _end(
-        self, alpha: float, end: int, over: Callable[[list[float]], float], unknown: float
+        self,
+        alpha: float,
+        end: int,
+        over: Callable[[list[float]], float],
+        unknown: float,
     ) -> float:
         bounds = [one.bounds(alpha)[end] for one in self.estimates]
         return unknown if any(map(math.isnan, bounds)) else over(bounds)

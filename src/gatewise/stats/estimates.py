@@ -144,7 +144,10 @@ def estimate(
 
 
 def of_pairs(
-    gaps: Sequence[float], *, resolution: float = 0.0, scale: float | None = None
+    gaps: Sequence[float],
+    *,
+    resolution: float = 0.0,
+    scale: float | None = None,
 ) -> Estimate:
     """Estimate the mean of paired differences.
 
@@ -229,7 +232,9 @@ def _overlapping(
 
 
 def _two_spreads(
-    ours: Sequence[float], theirs: Sequence[float], resolution: float
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    resolution: float,
 ) -> tuple[float, float, float]:
     """Return the standard errors of two means, and the spread of a difference of two runs.
 

@@ -138,7 +138,10 @@ def biased_response(conv: Any, x: Tensor) -> Tensor:
 
 
 def known_mask(
-    conv: Any, x: Tensor, pool: nn.Module | None, unit: InvertibleFeatures
+    conv: Any,
+    x: Tensor,
+    pool: nn.Module | None,
+    unit: InvertibleFeatures,
 ) -> Tensor | None:
     """Where the responses to ``x`` are known from the features after ``unit`` and ``pool``.
 

@@ -142,7 +142,10 @@ def _largest_norm(matrices: Tensor) -> float:
 
 
 def _solve_ill_conditioned(
-    matrices: Tensor, values: Tensor, gram: Tensor, rounding: float
+    matrices: Tensor,
+    values: Tensor,
+    gram: Tensor,
+    rounding: float,
 ) -> Tensor:
     """The same, with ill-conditioned frequencies solved by singular values."""
     wide = matrices.shape[1] < matrices.shape[2]

@@ -73,7 +73,9 @@ class Readings:
     def __init__(self, what: str, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
             raise ArgumentError(
-                f"{what}: model must be a module", got=type(model).__name__, allowed="nn.Module"
+                f"{what}: model must be a module",
+                got=type(model).__name__,
+                allowed="nn.Module",
             )
         check_weights(what, model)
         self.model = model

@@ -50,7 +50,10 @@ class GateMotion:
 
 
 def moving_paths(
-    layers: Sequence[GateLayer], left: GateMotion, right: GateMotion, positions: Sequence[int]
+    layers: Sequence[GateLayer],
+    left: GateMotion,
+    right: GateMotion,
+    positions: Sequence[int],
 ) -> Tensor:
     """Sums over paths and directions of products of both activities' derivatives.
 
@@ -80,7 +83,10 @@ def moving_paths(
 
 
 def _propagate(
-    none: Tensor, layers: Sequence[GateLayer], left: GateMotion, right: GateMotion
+    none: Tensor,
+    layers: Sequence[GateLayer],
+    left: GateMotion,
+    right: GateMotion,
 ) -> Tensor:
     """The sum with both derivatives at the output: (a, b). See Note [Four sums]."""
     first = len(layers) - len(left.derivatives)

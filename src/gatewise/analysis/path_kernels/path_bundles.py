@@ -310,7 +310,9 @@ def _through(step: Linear, state: _BundleSums) -> _BundleSums:
 
 
 def _check_sigmas(
-    model: nn.Module, count: int, sigmas: float | Sequence[float] | None
+    model: nn.Module,
+    count: int,
+    sigmas: float | Sequence[float] | None,
 ) -> list[float]:
     values: Any = getattr(model, "sigmas", None) if sigmas is None else sigmas
     if values is None:

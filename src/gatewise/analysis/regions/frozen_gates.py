@@ -92,7 +92,11 @@ class FrozenRun:
             return value
 
         interpreter = Interpreter(
-            self.graph, self.model, call, skip=self.composites.inside, keep={output}
+            self.graph,
+            self.model,
+            call,
+            skip=self.composites.inside,
+            keep={output},
         )
         values = interpreter.run(values)
         self._check(dependences[output])
@@ -109,7 +113,10 @@ class FrozenRun:
             )
 
     def _call(
-        self, node: Node, values: Mapping[Node, Any], dependences: Mapping[Node, str]
+        self,
+        node: Node,
+        values: Mapping[Node, Any],
+        dependences: Mapping[Node, str],
     ) -> tuple[Any, str]:
         """Return the value of a call, and how it depends on the input."""
         unit = self.composites.calls.get(node)

@@ -147,7 +147,11 @@ class Probe:
 
 
 def plan_kernel(
-    subject: Subject, sample: tuple[Tensor, ...], *, method: str, unfit: dict[str, str]
+    subject: Subject,
+    sample: tuple[Tensor, ...],
+    *,
+    method: str,
+    unfit: dict[str, str],
 ) -> Plan:
     """Run the model on one sample and decide how each parameter is handled.
 
@@ -172,7 +176,11 @@ def hookable_layers(subject: Subject) -> HookedLayers:
 
 
 def decide(
-    subject: Subject, probe: Probe, *, method: str = "auto", unfit: Mapping[str, str] = NOTHING
+    subject: Subject,
+    probe: Probe,
+    *,
+    method: str = "auto",
+    unfit: Mapping[str, str] = NOTHING,
 ) -> Plan:
     """Decide how each parameter is handled, from a forward pass of one sample or of several."""
     samples = probe.output.shape[0]
@@ -233,7 +241,9 @@ def _probe(subject: Subject, inputs: tuple[Tensor, ...], hooked: HookedLayers) -
 
 
 def _why_not_covered(
-    owners: list[tuple[nn.Module, str]], uses: int, counts: Counter[nn.Module]
+    owners: list[tuple[nn.Module, str]],
+    uses: int,
+    counts: Counter[nn.Module],
 ) -> str | None:
     """Why a parameter has no closed form, or None if it has one.
 

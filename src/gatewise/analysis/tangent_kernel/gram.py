@@ -100,7 +100,13 @@ class KernelBlock:
     """
 
     def __init__(
-        self, total: Tensor, first: slice, second: slice, *, limit: int, symmetric: bool
+        self,
+        total: Tensor,
+        first: slice,
+        second: slice,
+        *,
+        limit: int,
+        symmetric: bool,
     ) -> None:
         """Create a block.
 
@@ -170,7 +176,11 @@ class KernelBlock:
         total = self.total[:, 0, :, 0]
         # The compiled form sums in float32 alone.
         if max(z.shape[1], d.shape[1]) <= LONGEST_SUM and add_products(
-            total, inputs, slopes, bias=layer.bias, symmetric=self.symmetric
+            total,
+            inputs,
+            slopes,
+            bias=layer.bias,
+            symmetric=self.symmetric,
         ):
             return
         row_bytes = 6 * len(inputs[1]) * z.element_size()
@@ -215,7 +225,11 @@ class KernelBlock:
             for rows, columns in self._stripes(max(1, self.limit // row_bytes)):
                 part = self.total[rows, :, columns]
                 part += _position_products(
-                    z1[rows], z2[columns], d1[rows], d2[columns], bias=layer.bias
+                    z1[rows],
+                    z2[columns],
+                    d1[rows],
+                    d2[columns],
+                    bias=layer.bias,
                 )
 
 

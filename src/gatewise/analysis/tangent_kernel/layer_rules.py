@@ -119,7 +119,10 @@ def _linear_form(calls: list[Call], outputs: int, covered: Container[str]) -> Li
 
 
 def _convolution_form(
-    module: Layer, calls: list[Call], outputs: int, covered: Container[str]
+    module: Layer,
+    calls: list[Call],
+    outputs: int,
+    covered: Container[str],
 ) -> LinearForm:
     slopes = []
     for call in calls:
@@ -160,7 +163,11 @@ def _winograd_is_cheaper(module: Layer, calls: list[Call], outputs: int) -> bool
 
 
 def _winograd_gradients(
-    module: Layer, call: Call, some: slice, slopes: Tensor, out: Tensor
+    module: Layer,
+    call: Call,
+    some: slice,
+    slopes: Tensor,
+    out: Tensor,
 ) -> None:
     """Write the weight gradients of some samples. Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
     x = call.input[some]
@@ -227,7 +234,11 @@ def zeros_around(module: Layer, axis: int) -> tuple[int, int]:
 
 
 def _add_norm(
-    block: KernelBlock, module: Layer, calls: list[Call], outputs: int, covered: Container[str]
+    block: KernelBlock,
+    module: Layer,
+    calls: list[Call],
+    outputs: int,
+    covered: Container[str],
 ) -> None:
     """Add the scale and the shift of a norm layer.
 

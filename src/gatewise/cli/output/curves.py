@@ -115,7 +115,9 @@ def _kinks(unit: Unit, options: Mapping[str, Any]) -> tuple[Kink, ...]:
 
 
 def evaluate(
-    unit: Unit, options: Mapping[str, Any], xs: list[float]
+    unit: Unit,
+    options: Mapping[str, Any],
+    xs: list[float],
 ) -> tuple[list[list[float]], list[list[float]]]:
     """Return value and derivative of each part of the output at ``xs``, in float64.
 

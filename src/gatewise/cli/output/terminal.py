@@ -115,7 +115,9 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
     """
     if suffixes and path.suffix.lower() not in suffixes:
         raise ArgumentError(
-            "the file name has an unknown ending", got=path.name, allowed=", ".join(suffixes)
+            "the file name has an unknown ending",
+            got=path.name,
+            allowed=", ".join(suffixes),
         )
     try:
         return _check_place(path)
@@ -123,7 +125,9 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
         if isinstance(error, FileError):
             raise
         raise FileError(
-            "the file cannot be written", got=str(path), fix="name another file"
+            "the file cannot be written",
+            got=str(path),
+            fix="name another file",
         ) from error
 
 
@@ -132,7 +136,9 @@ def _check_place(path: Path) -> Path:
     folder = path.parent
     if path.is_dir():
         raise FileError(
-            "this is a folder, not a file", got=str(path), fix="name a file in that folder"
+            "this is a folder, not a file",
+            got=str(path),
+            fix="name a file in that folder",
         )
     if not folder.is_dir():
         raise FileError(
@@ -142,6 +148,8 @@ def _check_place(path: Path) -> Path:
         )
     if not os.access(folder, os.W_OK):
         raise FileError(
-            "no permission to write to the folder", got=str(folder), fix="name another folder"
+            "no permission to write to the folder",
+            got=str(folder),
+            fix="name another folder",
         )
     return path

@@ -33,12 +33,16 @@ def check_filters(what: str, module: nn.Module, name: str) -> Tensor:
         )
     if not isinstance(name, str):
         raise ArgumentError(
-            f"{what}: name must be a string", got=name, allowed="the name of a tensor of the module"
+            f"{what}: name must be a string",
+            got=name,
+            allowed="the name of a tensor of the module",
         )
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ArgumentError(
-            f"{what}: the module has no tensor {name!r}", got=type(module).__name__, fix="name=..."
+            f"{what}: the module has no tensor {name!r}",
+            got=type(module).__name__,
+            fix="name=...",
         )
     if isinstance(weight, UninitializedParameter):
         raise ArgumentError(

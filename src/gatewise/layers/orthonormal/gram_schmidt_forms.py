@@ -174,7 +174,9 @@ class _Rows(_TracedRows):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], *inputs: Any
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        *inputs: Any,
     ) -> tuple[tuple[Tensor, Tensor], tuple]:
         # Leading dimensions are a batch, so one more needs no work.
         w, method = inputs

@@ -96,7 +96,10 @@ def gumbel_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:
         got = f"generator on {generator.device}, layer on {logits.device}"
         raise ArgumentError("the generator must be on the layer's device", got=got)
     uniform = torch.rand(
-        logits.shape, device=logits.device, dtype=logits.dtype, generator=generator
+        logits.shape,
+        device=logits.device,
+        dtype=logits.dtype,
+        generator=generator,
     )
     return -torch.log(-torch.log(uniform.clamp_min(torch.finfo(logits.dtype).tiny)))
 

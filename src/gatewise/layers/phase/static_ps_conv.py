@@ -276,7 +276,9 @@ def check_temperature(layer: str, temperature: float) -> float:
     if value < COLDEST:
         allowed = f"{COLDEST} <= temperature <= {HOTTEST}"
         raise ArgumentError(
-            f"{layer}: option temperature is not allowed", got=temperature, allowed=allowed
+            f"{layer}: option temperature is not allowed",
+            got=temperature,
+            allowed=allowed,
         )
     return value
 
@@ -362,7 +364,14 @@ class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         learning = {
             "relaxation": relaxation,

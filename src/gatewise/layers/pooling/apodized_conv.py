@@ -71,7 +71,14 @@ class _ApodizedConv(ConvolutionResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         self._check_reach()
         self.profile = self._check_window(window)

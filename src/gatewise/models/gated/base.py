@@ -121,7 +121,13 @@ class DeepGated(nn.Module):
         return len(self.weights)
 
     def _set_options(
-        self, gate: str, beta: float, eps: float, mu: float, init: str, trains: str | None
+        self,
+        gate: str,
+        beta: float,
+        eps: float,
+        mu: float,
+        init: str,
+        trains: str | None,
     ) -> None:
         if not isinstance(gate, str) or gate not in GATES:
             raise unknown_name("gate", gate, GATES)
@@ -167,7 +173,10 @@ class DeepGated(nn.Module):
             )
 
     def _random_gates(
-        self, examples: int | None, generator: torch.Generator | None, device: Device
+        self,
+        examples: int | None,
+        generator: torch.Generator | None,
+        device: Device,
     ) -> Iterator[RandomGate]:
         if (self.gate == "random") == (examples is None):
             raise ArgumentError(
@@ -208,7 +217,11 @@ class DeepGated(nn.Module):
         return layers.parameters()
 
     def forward(
-        self, x: Tensor, index: Index = None, *, gates: Sequence[Tensor] | None = None
+        self,
+        x: Tensor,
+        index: Index = None,
+        *,
+        gates: Sequence[Tensor] | None = None,
     ) -> Tensor:
         known = self._outside(x, index) if gates is None else self._check_gates(gates, x)
         return self._run(x, known)[1]
@@ -339,7 +352,11 @@ class DeepGated(nn.Module):
         return x
 
     def _check_gates(
-        self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True
+        self,
+        gates: Sequence[Tensor],
+        x: Tensor,
+        *,
+        shared: bool = True,
     ) -> list[Tensor]:
         """Return ``gates``; raise an error unless one tensor fits each hidden layer.
 

@@ -40,7 +40,9 @@ def read_diagnoses(study: Path, keys: list[str]) -> dict[str, Mapping[str, Any]]
 
 
 def diagnosis_items(
-    findings: Findings, diagnoses: Mapping[str, Mapping[str, Any]], folder: str | None
+    findings: Findings,
+    diagnoses: Mapping[str, Mapping[str, Any]],
+    folder: str | None,
 ) -> Iterator[Folded]:
     """Yield the advice of each run that has a diagnosis, with a link to its page.
 

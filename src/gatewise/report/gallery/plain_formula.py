@@ -122,7 +122,9 @@ def _cases(match: re.Match[str]) -> str:
 def _open_groups(text: str) -> str:
     """Replace the innermost braces and their commands."""
     text = re.sub(
-        rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}", lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}", text
+        rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}",
+        lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}",
+        text,
     )
     text = re.sub(rf"\\sqrt\s*{_GROUP}", lambda m: f"√{_wrap(m[1])}", text)
     text = re.sub(rf"\\(?:operatorname\*?|math[a-z]+|text[a-z]*|substack)\s*{_GROUP}", r"\1", text)

@@ -300,7 +300,11 @@ def _match(group: Group, target: int, table: StudyTable) -> Group:
     if group.place.unit == table.baseline:
         return group
     config = with_matched_widths(
-        group.config, group.facts, target, by=table.match, within=table.match_within
+        group.config,
+        group.facts,
+        target,
+        by=table.match,
+        within=table.match_within,
     )
     before = group.config.model_options
     changed = {k: v for k, v in config.model_options.items() if before.get(k, ...) != v}

@@ -222,7 +222,12 @@ class Study:
 
     @classmethod
     def of(
-        cls, table: Mapping[str, Any], *, where: str = "study", text: str = "", name: str = "study"
+        cls,
+        table: Mapping[str, Any],
+        *,
+        where: str = "study",
+        text: str = "",
+        name: str = "study",
     ) -> "Study":
         """Return the study that a table describes, in the full or in the short form.
 
@@ -287,7 +292,9 @@ def _seed_list(seeds: Any, where: str) -> Any:
         return seeds
     if not 1 <= seeds <= MOST_SEEDS:
         raise ArgumentError(
-            f"{where}: seeds is not allowed", got=seeds, allowed=f"1 to {MOST_SEEDS}, or a list"
+            f"{where}: seeds is not allowed",
+            got=seeds,
+            allowed=f"1 to {MOST_SEEDS}, or a list",
         )
     return list(range(seeds))
 

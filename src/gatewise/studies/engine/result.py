@@ -232,7 +232,9 @@ class StudyResult:
         return self._results(block, metric or self.metric)[0]
 
     def rate_values(
-        self, block: Block, metric: str | None = None
+        self,
+        block: Block,
+        metric: str | None = None,
     ) -> dict[str, dict[float, dict[int, float]]]:
         """Return unit to {learning rate: {seed: value}} of the final and the neighbour runs.
 
@@ -286,7 +288,10 @@ class StudyResult:
         if key not in self._comparisons:
             others = len(self.by_block[block]) - 1
             self._comparisons[key] = self.compare_units(
-                block, self.baseline, comparisons=others, metric=metric
+                block,
+                self.baseline,
+                comparisons=others,
+                metric=metric,
             )
         return self._comparisons[key]
 
@@ -336,7 +341,8 @@ class StudyResult:
         return compare_runs(kept, baseline, correct=final, **options)
 
     def all_results(
-        self, blocks: Sequence[Block] | None = None
+        self,
+        blocks: Sequence[Block] | None = None,
     ) -> tuple[dict[Block, Any], dict[Any, dict[str, float]] | None, list[float] | None]:
         """Return what the statistics of several blocks take.
 
@@ -498,7 +504,9 @@ class StudyResult:
         if len(fitting) != 1:
             names = " | ".join(", ".join(block) for block in self.blocks)
             raise ArgumentError(
-                "compare: one backbone, data set and recipe is needed", got=asked, allowed=names
+                "compare: one backbone, data set and recipe is needed",
+                got=asked,
+                allowed=names,
             )
         return fitting[0]
 
@@ -513,7 +521,9 @@ class StudyResult:
         return {}
 
     def _results(
-        self, block: Block, metric: str
+        self,
+        block: Block,
+        metric: str,
     ) -> tuple[Results, dict[str, dict[float, dict[int, float]]]]:
         """Return the results of the final runs, and those at every rate, read once."""
         if (block, metric) in self._read:
@@ -561,7 +571,10 @@ class StudyResult:
         return sorted(rates)
 
     def _correct(
-        self, block: Block, metric: str, units: Iterable[str]
+        self,
+        block: Block,
+        metric: str,
+        units: Iterable[str],
     ) -> dict[str, dict[Any, dict[int, np.ndarray]]]:
         """Return right or wrong per test example by unit, learning rate and seed."""
         correct: dict[str, dict[Any, dict[int, np.ndarray]]] = {}

@@ -381,7 +381,8 @@ class RateSearch:
 
 
 def values_by_rate(
-    records: Sequence[Record], metric: str
+    records: Sequence[Record],
+    metric: str,
 ) -> dict[str, dict[float, dict[int, float]]]:
     """Return unit to {learning rate: {seed: value}} of runs in one block.
 

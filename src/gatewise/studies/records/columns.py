@@ -246,7 +246,13 @@ class _Reader:
         return self._finish(runs, self.choice.metric or "value", roles)
 
     def _run(
-        self, method: str, seed: str | None, cell: Any, place: int, row: str, column: str
+        self,
+        method: str,
+        seed: str | None,
+        cell: Any,
+        place: int,
+        row: str,
+        column: str,
     ) -> Run:
         """Return the run of one cell, or raise if the cell is not a number."""
         where = f"stats: {self.table.source}, {row}"
@@ -447,7 +453,9 @@ def _one_metric(table: RawTable, choice: Choice) -> tuple[RawTable, Choice]:
     metric = choice.metric or min(metrics, key=_part_rank)
     if metric not in metrics:
         raise ArgumentError(
-            f"stats: {table.source} has no such metric", got=metric, allowed=", ".join(metrics)
+            f"stats: {table.source} has no such metric",
+            got=metric,
+            allowed=", ".join(metrics),
         )
     kept = [place for place, label in enumerate(labels) if label == metric]
     columns = {}

@@ -37,7 +37,9 @@ def read_event_folder(folder: Path, files: Sequence[Path] | None = None) -> list
         files = sorted(folder.rglob(f"{PREFIX}*"))
     if len(files) > MOST_FILES:
         raise FileError(
-            "stats: too many event files", got=f"{len(files):,} in {folder}", allowed=MOST_FILES
+            "stats: too many event files",
+            got=f"{len(files):,} in {folder}",
+            allowed=MOST_FILES,
         )
     runs: dict[Path, dict[str, tuple[int, float]]] = {}
     for path in files:

@@ -95,7 +95,9 @@ def _from_path(path: Path) -> RawTable:
             raise FileError("stats: there is no such file", got=str(path))
         if path.stat().st_size > LARGEST:
             raise FileError(
-                "stats: the file is too large", got=str(path), allowed=f"{LARGEST:,} bytes"
+                "stats: the file is too large",
+                got=str(path),
+                allowed=f"{LARGEST:,} bytes",
             )
     except (OSError, ValueError) as problem:
         if isinstance(problem, FileError):

@@ -30,7 +30,9 @@ class KeepWeights(Watcher):
     def __init__(self, folder: str | Path, every: int = 1) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ArgumentError(
-                "keep weights: a number of epochs is needed", got=every, allowed="1 or more"
+                "keep weights: a number of epochs is needed",
+                got=every,
+                allowed="1 or more",
             )
         self.folder = Path(folder)
         self.every = every

@@ -70,7 +70,10 @@ def compiled_multiplications(channels: int, filters: int, positions: tuple[int, 
 
 
 def weight_gradients(
-    x: Tensor, d: Tensor, zeros: tuple[int, int] = (0, 0), out: Tensor | None = None
+    x: Tensor,
+    d: Tensor,
+    zeros: tuple[int, int] = (0, 0),
+    out: Tensor | None = None,
 ) -> Tensor:
     """The weight gradients of a convolution with stride 1 and ``g`` groups.
 
