@@ -115,7 +115,9 @@ def read_published(
     if name is None:
         raise missing(home / file.name, fetch)
     data = _read_checked(home / name, file.forms[name])
-    return gzip.decompress(data) if name.endswith(".gz") else data
+    if name.endswith(".gz"):
+        return gzip.decompress(data)
+    return data
 
 
 def missing(path: Path, fetch: str) -> FileError:

@@ -171,7 +171,9 @@ def _rest_of_object(value: Mapping[str, Any]) -> bytes:
 def _bytes(tensor: Tensor) -> Buffer:
     import torch
 
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
+    if tensor.numel():
+        return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
+    return b""
 
 
 def _dtype(tensor: Tensor) -> str:

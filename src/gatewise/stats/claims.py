@@ -303,7 +303,9 @@ class _Gap:
         unknown: float,
     ) -> float:
         bounds = [one.bounds(alpha)[end] for one in self.estimates]
-        return unknown if any(map(math.isnan, bounds)) else over(bounds)
+        if any(map(math.isnan, bounds)):
+            return unknown
+        return over(bounds)
 
 
 def _result(judgement: Judgement, gaps: Sequence[_Gap], alpha: float) -> ClaimResult:

@@ -528,7 +528,9 @@ def _note(ours: Seeds, theirs: Seeds, main: Estimate) -> str:
         return ""
     small, large = sorted((spread_of(first), spread_of(second)))
     few, many = sorted((len(first), len(second)))
-    return UNEQUAL_GROUPS if large > 2 * small and many > 2 * few else ""
+    if large > 2 * small and many > 2 * few:
+        return UNEQUAL_GROUPS
+    return ""
 
 
 def _as_float(value: Any) -> float:

@@ -267,4 +267,6 @@ def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
     two = np.array(second) - mean(second)
     scale = max(float(np.abs(one).max()), float(np.abs(two).max()), 1e-300)
     size = math.sqrt(float((one / scale) @ (one / scale)) * float((two / scale) @ (two / scale)))
-    return float((one / scale) @ (two / scale)) / size if size else 0.0
+    if size:
+        return float((one / scale) @ (two / scale)) / size
+    return 0.0

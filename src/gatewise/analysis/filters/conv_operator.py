@@ -159,7 +159,9 @@ def known_mask(
     for feature, mask in zip(features, invertible, strict=True):
         masks.append(_is_pooled(feature, pool) * mask)
     known = torch.stack(masks).amax(0)
-    return None if pool is None and bool(known.all()) else known
+    if pool is None and bool(known.all()):
+        return None
+    return known
 
 
 def _is_pooled(feature: Tensor, pool: nn.Module | None) -> Tensor:

@@ -154,4 +154,6 @@ def _check(conv: Any, x: Tensor, pool: nn.Module | None, coefficients: Tensor) -
 
 
 def _per_dim(value: Any, dims: int) -> tuple[int, ...]:
-    return (value,) * dims if isinstance(value, int) else tuple(value)
+    if isinstance(value, int):
+        return (value,) * dims
+    return tuple(value)

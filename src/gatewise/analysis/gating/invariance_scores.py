@@ -217,7 +217,9 @@ def _thresholds(
 
 
 def _strength(site: GateSite, response: Tensor) -> Tensor:
-    return response.abs() if site.unit in TWO_SIDED else response.clamp(min=0)
+    if site.unit in TWO_SIDED:
+        return response.abs()
+    return response.clamp(min=0)
 
 
 def _firing_maps(

@@ -175,7 +175,9 @@ def chunk_slices(count: int, at_a_time: int) -> list[slice]:
 
 def rows_of(step: Step, rows: slice) -> Step:
     """The step for some of the inputs."""
-    return Gate(step.values[rows]) if isinstance(step, Gate) else step
+    if isinstance(step, Gate):
+        return Gate(step.values[rows])
+    return step
 
 
 def select_rows(pairs: StepPairs, i: slice, j: slice) -> StepPairs:

@@ -27,7 +27,9 @@ Gradients = Callable[[slice, Tensor, Tensor], None]
 
 def accumulator(like: Tensor) -> torch.dtype:
     """The dtype in which parts of a kernel are summed: float64 where the device has it."""
-    return like.dtype if like.device.type == "mps" else torch.float64
+    if like.device.type == "mps":
+        return like.dtype
+    return torch.float64
 
 
 def inner_products(a: Tensor, b: Tensor) -> Tensor:
@@ -90,7 +92,9 @@ class LinearForm:
     def all_windows(self) -> Tensor:
         """The windows of all samples. Shape: ``(N, g, P, q)``."""
         windows = list(self.windows(slice(None)))
-        return windows[0] if len(windows) == 1 else torch.cat(windows, -1)
+        if len(windows) == 1:
+            return windows[0]
+        return torch.cat(windows, -1)
 
 
 class KernelBlock:

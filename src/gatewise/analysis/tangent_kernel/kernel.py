@@ -260,4 +260,6 @@ def _finish(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
             got=f"row {row}, column {column}",
             fix="check x and the weights for NaN and infinity, or use float64",
         )
-    return kernel[:, 0, :, 0] if outputs == 1 else kernel.transpose(1, 2).contiguous()
+    if outputs == 1:
+        return kernel[:, 0, :, 0]
+    return kernel.transpose(1, 2).contiguous()

@@ -58,7 +58,9 @@ def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
     if kind == "timm":
         size = (getattr(model, "default_cfg", None) or {}).get("input_size")
         return (2, *size) if size else None
-    return (2, 3, 224, 224) if kind == "torchvision" else None
+    if kind == "torchvision":
+        return (2, 3, 224, 224)
+    return None
 
 
 def _from_gatewise(reference: str, options: Mapping[str, Any]) -> Any:

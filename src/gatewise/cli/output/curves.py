@@ -147,7 +147,9 @@ def _widen(unit: Unit, options: Mapping[str, Any], x: "Tensor") -> "Tensor":
         pieces = 1 / unit.fact("channel_ratio", **options)
         return torch.cat((x, x.new_zeros(x.shape[0], int(pieces) - 1)), 1)
     wide = x.expand(-1, options.get("channels") or 1)
-    return wide[:, :, None, None] if "maps" in unit.needs else wide
+    if "maps" in unit.needs:
+        return wide[:, :, None, None]
+    return wide
 
 
 def _parts(unit: Unit, out: "Tensor", channels: int) -> list["Tensor"]:

@@ -67,7 +67,9 @@ def plain_data(value: Any) -> Any:
         return value.numerator if value.denominator == 1 else float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return str(value)
 
 
 def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> "Table":

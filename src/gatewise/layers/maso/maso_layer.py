@@ -348,7 +348,9 @@ class MASO(BetaLayer):
 
     def _steepness(self, z: Tensor) -> float | Tensor:
         eta = self.steepness()
-        return cast_like_input("MASO", "beta", eta, z) if isinstance(eta, Tensor) else eta
+        if isinstance(eta, Tensor):
+            return cast_like_input("MASO", "beta", eta, z)
+        return eta
 
     def _select(self, z: Tensor) -> Tensor:
         return torch.stack(gates(self._scores(z).unbind(-1), self._steepness(z)), -1)

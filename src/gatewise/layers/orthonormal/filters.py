@@ -20,7 +20,9 @@ def filter_groups(module: nn.Module) -> int:
 def as_rows(weight: Tensor, groups: int) -> Tensor:
     """Return ``(C, *)`` as ``(C, n)``, or as ``(groups, C / groups, n)`` for several groups."""
     rows = weight.flatten(1)
-    return rows if groups == 1 else rows.unflatten(0, (groups, -1))
+    if groups == 1:
+        return rows
+    return rows.unflatten(0, (groups, -1))
 
 
 def check_filters(what: str, module: nn.Module, name: str) -> Tensor:

@@ -167,7 +167,9 @@ class StaticPhaseSelective(PhaseLayer):
             positive = self.respond(x.relu(), weight)
             negative = self.respond(-x.neg().relu(), weight_neg)
             out = apply_gate(positive, 1 - gate) + apply_gate(negative, gate)
-            return out if bias is None else out + bias.reshape(-1, *[1] * self.spatial)
+            if bias is None:
+                return out
+            return out + bias.reshape(-1, *[1] * self.spatial)
 
         return self.at_any_size(respond, x, self.bias)
 

@@ -269,7 +269,9 @@ def _profile(name: str, size: int) -> Tensor:
 
 
 def _outer(profiles: Sequence[Tensor]) -> Tensor:
-    return profiles[0] if len(profiles) == 1 else torch.outer(*profiles)
+    if len(profiles) == 1:
+        return profiles[0]
+    return torch.outer(*profiles)
 
 
 def _classes(window: Tensor, strides: Sequence[int], gaps: Sequence[int]) -> tuple[Tensor, ...]:

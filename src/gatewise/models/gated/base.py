@@ -249,7 +249,9 @@ class DeepGated(nn.Module):
                 got=f"gate={self.gate!r}",
                 allowed="relu, galu, soft_relu, soft_galu",
             )
-        return self._run(x, None)[0] if self.kind.set_by == "weights" else self._run_gating(x)
+        if self.kind.set_by == "weights":
+            return self._run(x, None)[0]
+        return self._run_gating(x)
 
     def gate_slopes(self, x: Tensor) -> list[Tensor]:
         """Return the derivative of each gate by the response that sets it: (N, *units).
@@ -289,7 +291,9 @@ class DeepGated(nn.Module):
         raise NotImplementedError
 
     def _gate(self, q: Tensor) -> Tensor:
-        return soft_gate(q, self.beta, self.eps) if self.kind.soft else hard_gate(q)
+        if self.kind.soft:
+            return soft_gate(q, self.beta, self.eps)
+        return hard_gate(q)
 
     def _outside(self, x: Tensor, index: Index) -> list[Tensor] | None:
         """Return the gates that are known before the strength network runs.
@@ -338,7 +342,9 @@ class DeepGated(nn.Module):
         """Return the response times the gate that it sets itself, if any."""
         if self.gate == "linear":
             return q
-        return q * self._gate(q) if self.kind.soft else F.relu(q)
+        if self.kind.soft:
+            return q * self._gate(q)
+        return F.relu(q)
 
     def _check(self, x: Tensor) -> Tensor:
         self.check_shape(check_input(self.network, x))

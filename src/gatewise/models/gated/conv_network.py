@@ -122,7 +122,9 @@ class DeepGatedConvNetwork(DeepGated):
         if i != len(self.channels):
             return z
         flat = z.flatten(-len(self.in_shape) + 1)  # (N, C, P)
-        return flat.mean(-1) if self.head == "average" else flat.flatten(-2)
+        if self.head == "average":
+            return flat.mean(-1)
+        return flat.flatten(-2)
 
     def steps_before(self, i: int) -> tuple[Step, ...]:
         """Return the head after the last convolution, and nothing elsewhere."""

@@ -88,7 +88,9 @@ class Inverted(nn.Module):
         y = self.project(self.depthwise(y))
         if not self.adds:
             return y
-        return y + x if self.join is None else self.join(y, x)
+        if self.join is None:
+            return y + x
+        return self.join(y, x)
 
 
 @network(

@@ -75,7 +75,9 @@ def _legend_height(panels: Panels) -> float:
     for item in panels.items:
         if isinstance(item, Chart) and item.legend:
             most = max(most, sum(bool(series.name) for series in item.series))
-    return 0.12 * math.ceil(most / 2) if most > len(CATEGORIES) else 0.0
+    if most > len(CATEGORIES):
+        return 0.12 * math.ceil(most / 2)
+    return 0.0
 
 
 def _draw_chart(axes: Any, layout: ChartLayout) -> None:

@@ -73,4 +73,6 @@ def _link(run: PlannedRun, folder: str | None) -> list[Text]:
     if folder is None:
         return []
     link = f"{folder.rstrip('/')}/cells/{run.key}/{PAGE}".lstrip("/")
-    return [Text([[Cell("Full diagnosis", link=link)]])] if SAFE_LINK.fullmatch(link) else []
+    if SAFE_LINK.fullmatch(link):
+        return [Text([[Cell("Full diagnosis", link=link)]])]
+    return []

@@ -145,7 +145,9 @@ def _script_group(match: re.Match[str]) -> str:
     body = re.sub(r"\\([A-Za-z]+)", _symbol, match[2])
     if body and all(c in table for c in body):
         return "".join(table[c] for c in body)
-    return f"{match[1]}({body})" if len(body) > 1 else match[1] + body
+    if len(body) > 1:
+        return f"{match[1]}({body})"
+    return match[1] + body
 
 
 def _scripts(text: str) -> str:

@@ -48,7 +48,9 @@ class RateCurve:
     @property
     def decades(self) -> float | None:
         """How wide the range of good rates is, in powers of ten."""
-        return math.log10(self.good[1] / self.good[0]) if self.good else None
+        if self.good:
+            return math.log10(self.good[1] / self.good[0])
+        return None
 
     @property
     def good_words(self) -> str:

@@ -261,7 +261,9 @@ def _judged(task: LearningTask, call: ModelCall, outputs: Outputs) -> LearningTa
     if task.name != MODEL_LOSS or task.loss is not None:
         return task
     name = model_loss_task(call, outputs)
-    return task if name is None else LearningTask(name, None, None, task.ignored, task.recipe)
+    if name is None:
+        return task
+    return LearningTask(name, None, None, task.ignored, task.recipe)
 
 
 def _output_count(task: str, aligned: Aligned | None) -> int:

@@ -112,7 +112,9 @@ class StudyPlan:
 
 def rate_of(config: RunConfig) -> float | None:
     """Return the learning rate of the recipe; None if its phases have one each."""
-    return None if config.recipe.schedule.name == "phases" else config.recipe.optimiser.lr
+    if config.recipe.schedule.name == "phases":
+        return None
+    return config.recipe.optimiser.lr
 
 
 def with_rate(config: RunConfig, lr: float, **changes: Any) -> RunConfig:

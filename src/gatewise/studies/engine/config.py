@@ -50,7 +50,9 @@ class UnitChoice(Part):
     @property
     def choice(self) -> str | dict[str, Any]:
         """The value for a network's option ``unit``."""
-        return {"name": self.name, **self.options} if self.options else self.name
+        if self.options:
+            return {"name": self.name, **self.options}
+        return self.name
 
 
 class NamedRecipe(Recipe):

@@ -275,7 +275,9 @@ def lost_cluster(problem: BaseException) -> LostProcessError:
 
 def address_of(on: str) -> str:
     """Return the address that Ray is given: empty for the cluster in RAY_ADDRESS, or a new one."""
-    return on if on.startswith("ray://") else on.partition(":")[2]
+    if on.startswith("ray://"):
+        return on
+    return on.partition(":")[2]
 
 
 def on_cluster(

@@ -89,7 +89,9 @@ class PlannedRun:
     @property
     def status(self) -> str:
         """``finished``, ``diverged``, ``failed``, ``damaged`` or ``not run``."""
-        return "damaged" if self.damaged else str(self.record.get("status", "not run"))
+        if self.damaged:
+            return "damaged"
+        return str(self.record.get("status", "not run"))
 
     def value(self, metric: str) -> float | None:
         """Return the result; NaN if the run diverged, None if it has no result."""
@@ -99,7 +101,9 @@ class PlannedRun:
         if self.status != "finished" or metric not in metrics:
             return None
         value = metrics[metric]
-        return float(value) if isinstance(value, int | float) else math.nan
+        if isinstance(value, int | float):
+            return float(value)
+        return math.nan
 
     def correct(self, metric: str) -> np.ndarray | None:
         """Return right or wrong for each test example, if that is what the metric counts."""
@@ -156,7 +160,9 @@ class StudyResult:
     def margin(self) -> float | None:
         """The margin of equivalence that was stated, in the unit of the records; None if none."""
         margin = self.content.get("margin")
-        return float(margin) if isinstance(margin, int | float) else None
+        if isinstance(margin, int | float):
+            return float(margin)
+        return None
 
     @property
     def tuning(self) -> Mapping[str, Any]:
@@ -368,7 +374,9 @@ class StudyResult:
             results[block] = values
             if self.tuned:
                 results[block] = {unit: by_rate[unit] for unit in chosen[block]}
-        return (results, chosen, sorted(rates)) if self.tuned else (results, None, None)
+        if self.tuned:
+            return (results, chosen, sorted(rates))
+        return (results, None, None)
 
     def ranking(self, metric: str | None = None) -> Ranking | None:
         """Return mean ranks over data sets; None for fewer than ten data sets or two units.

@@ -493,7 +493,9 @@ def _step(cell: Any) -> float | None:
         step = number_of(cell)
     except ValueError:
         return None
-    return step if step is not None and math.isfinite(step) else None
+    if step is not None and math.isfinite(step):
+        return step
+    return None
 
 
 def _split_name(label: str) -> tuple[str, str]:
@@ -531,4 +533,6 @@ def _part_rank(name: str) -> int:
     clean = _clean(name)
     bare = bare_metric(clean)
     part = clean.removesuffix(bare).strip("_")
-    return PARTS.index(part) if part in PARTS else len(PARTS)
+    if part in PARTS:
+        return PARTS.index(part)
+    return len(PARTS)

@@ -130,7 +130,9 @@ def _tensor_scalar(message: bytes) -> float | None:
                 return None
             size = 8 if wide else 4
             numbers += struct.unpack(f"<{len(value) // size}{'d' if wide else 'f'}", value)
-    return numbers[0] if len(numbers) == 1 and not math.isnan(dtype) else None
+    if len(numbers) == 1 and not math.isnan(dtype):
+        return numbers[0]
+    return None
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | float | bytes]]:

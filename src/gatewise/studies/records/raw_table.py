@@ -325,7 +325,9 @@ def _as_list(values: Any) -> list[Any] | None:
     if isinstance(values, str | bytes | Mapping):
         return None
     try:
-        return values.tolist() if hasattr(values, "tolist") else list(values)
+        if hasattr(values, "tolist"):
+            return values.tolist()
+        return list(values)
     except (TypeError, ValueError):
         return None
 

@@ -59,4 +59,6 @@ def kept_weights(folder: str | Path) -> list[Path]:
     """Return the kept files in the order of the epochs, then the run's last weights."""
     files = sorted(Path(folder).glob(PATTERN))
     last = Path(folder) / "weights.safetensors"
-    return [*files, last] if files and last.exists() else files
+    if files and last.exists():
+        return [*files, last]
+    return files
