@@ -21,12 +21,12 @@ from gatewise.studies.engine import (
     RateSearch,
     RunOptions,
     Study,
+    Tune,
     make_groups,
     read_study,
     run_study,
     status,
 )
-from gatewise.studies.engine.config import Tune
 from gatewise.train import StopSignal, run_config
 from gatewise.train.loop import assemble, build_model
 

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.surgery import applying
-from gatewise.surgery.planning.plans import Plan, signature_of
+from gatewise.surgery.planning import Plan, signature_of
 from gatewise.surgery.proof import SwapFailed
 from gatewise.surgery.rewrite import placement, transaction
 

@@ -185,7 +185,7 @@ class SiteStream:
             return False
         module = dict(self.model.named_modules(remove_duplicate=False)).get(note.module)
         for site in sites:
-            if site.module is not None and module in site.module.modules():
+            if site.module is not None and any(part is module for part in site.module.modules()):
                 return True
         return False
 
