@@ -153,6 +153,7 @@ def test_blocks_and_exit_codes_are_found():
 
 
 def test_python_blocks_parse():
-    for example in ALL:
-        if example.language == "python":
-            ast.parse(example.text, f"{example.page}:{example.line}")
+    blocks = [example for example in ALL if example.language == "python"]
+    for example in blocks:
+        assert ast.parse(example.text, f"{example.page}:{example.line}").body
+    assert len(blocks) > 20

@@ -13,13 +13,11 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import plan
-from gatewise.surgery.applying import receipt
+from gatewise.surgery import plan, receipt, undo
 from gatewise.surgery.planning import Plan, examples
 from gatewise.surgery.propagate import cost
 from gatewise.surgery.tools import match
 from gatewise.surgery.tools.width_scaling import _follow_each, _scalable, scaled
-from gatewise.surgery.undoing import undo
 
 
 def count(model):

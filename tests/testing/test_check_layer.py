@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, ContractError, UnknownNameError
 from gatewise.testing import LAYER_CHECKS, check_layer
-from gatewise.units.catalogue.prelu import PReLU
+from gatewise.units.catalogue import PReLU
 from gatewise.units.contract import LeafModule, check_input
 
 SHAPE = (3, 4)

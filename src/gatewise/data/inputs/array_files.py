@@ -62,7 +62,9 @@ def _read(path: Path, count: int) -> tuple[Any, Any]:
             return rows, _labels(archive, name, len(rows))
     except OSError as problem:
         raise FileError(
-            "--data: the file cannot be read", got=show(path), allowed="an array of numbers"
+            "--data: the file cannot be read",
+            got=show(path),
+            allowed="an array of numbers",
         ) from problem
     except (ValueError, EOFError, zipfile.BadZipFile) as problem:
         if isinstance(problem, ArgumentError):
