@@ -111,16 +111,23 @@ def units() -> list[Any]:
 
 
 def options() -> dict[str, list[Any]]:
-    steps = [own_step, lambda m, b: 1.0, lambda m, b: m(b[0]), fails, lambda: 0, 3]
+    steps = [
+        own_step,
+        lambda model, batch: 1.0,
+        lambda model, batch: model(batch[0]),
+        fails,
+        lambda: 0,
+        3,
+    ]
     evaluations = [
-        lambda m, l: {"accuracy": 0.5},
-        lambda m, l: {"unknown": 0.5},
-        lambda m, l: {},
-        lambda m, l: None,
-        lambda m, l: {"accuracy": "high"},
-        lambda m, l: {"per_example": [1]},
-        lambda m, l: {"accuracy": 0.5, "per_example": torch.zeros(2, 2)},
-        lambda m, l: {3: 1.0},
+        lambda model, loader: {"accuracy": 0.5},
+        lambda model, loader: {"unknown": 0.5},
+        lambda model, loader: {},
+        lambda model, loader: None,
+        lambda model, loader: {"accuracy": "high"},
+        lambda model, loader: {"per_example": [1]},
+        lambda model, loader: {"accuracy": 0.5, "per_example": torch.zeros(2, 2)},
+        lambda model, loader: {3: 1.0},
         fails,
     ]
     tunings = ["quick", "full", False, True, "none", "slow", {"lr": [0.1]}, {"lr": [0.1, -1]}]
