@@ -372,7 +372,8 @@ def test_the_runs_are_counted_first_and_their_time_is_estimated(tuned):
     each = estimate.untuned / 4
     assert estimate.left == pytest.approx(each * (26 + 4 - 2))  # both units have as many runs left
     assert estimate.with_fewer_seeds == pytest.approx(each * (26 + 2))
-    assert estimate.confirmation <= estimate.untuned and estimate.fewer_seeds == 1
+    # Four runs of one unit, whichever takes longer; four runs without tuning are of both.
+    assert 0 < estimate.confirmation < 2 * estimate.untuned and estimate.fewer_seeds == 1
     assert seen[-1][1].left == 0
 
 
