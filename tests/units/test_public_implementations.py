@@ -36,7 +36,10 @@ def test_values_and_derivatives_are_torchs(name):
         y = function(x)
         results.append((y.detach(), torch.autograd.grad(y.sum(), x)[0]))
     for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-13)
+        # The derivative of hardsigmoid in torch has 1/6 in single precision.
+        torch.testing.assert_close(
+            ours, theirs, rtol=1e-12, atol=1e-8 if name == "hardsigmoid" else 1e-13
+        )
 
 
 @pytest.mark.parametrize("dim", [-1, 1])

@@ -132,6 +132,8 @@ def test_reference_value_and_derivative(name):
     y = case.reference(x)
     (slope,) = torch.autograd.grad(y, x, torch.ones_like(y))
     for i, point in enumerate(POINTS):
+        if point in case.kinks:
+            continue
         want, want_slope = truth(mpf(point)), mpmath.diff(truth, mpf(point), h=mpf(10) ** -20)
         assert y[0, 0, i].item() == pytest.approx(float(want), rel=1e-13, abs=1e-15), point
         assert slope[0, 0, i].item() == pytest.approx(float(want_slope), rel=1e-12, abs=1e-14), (
