@@ -101,7 +101,7 @@ def test_gated_units_equal_the_blocks_of_transformers():
     from transformers.models.llama.modeling_llama import LlamaMLP
 
     torch.manual_seed(0)
-    small = {"hidden_size": 8, "intermediate_size": 12}
+    small = {"hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2}
     x = 3 * torch.randn(5, 8, dtype=torch.float64)
     llama = LlamaMLP(LlamaConfig(**small)).double()
     h = gw.functional.swiglu(llama.gate_proj(x), llama.up_proj(x))
