@@ -36,6 +36,7 @@ if _TYPE_CHECKING:
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
+    from gatewise.analysis import identify as identify
     from gatewise.analysis import invariance as invariance
     from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
@@ -105,6 +106,7 @@ _NAMES = {
         "gate_overlap",
         "gates",
         "ideal_spectrum",
+        "identify",
         "invariance",
         "neutralisation",
         "ntk",

@@ -9,6 +9,7 @@ from gatewise.cli.commands import (
     data,
     diagnose,
     doctor,
+    identify,
     plan,
     report,
     reproduce,
@@ -78,6 +79,7 @@ def _gatewise(
 
 app.command("diagnose", cls=diagnose.DiagnoseCommand, rich_help_panel=MODELS)(diagnose.diagnose)
 app.command("sites", rich_help_panel=MODELS)(sites.sites)
+app.command("identify", rich_help_panel=MODELS)(identify.identify)
 app.command("plan", rich_help_panel=MODELS)(plan.plan)
 app.command("swap", rich_help_panel=MODELS)(swap.swap)
 app.command("train", rich_help_panel=TRAINING)(train.train)
