@@ -18,7 +18,6 @@ from gatewise.units.contract import Axis as Axis
 from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
-from gatewise.units.contract import KernelConstants as KernelConstants
 from gatewise.units.contract import LeafModule as LeafModule
 from gatewise.units.contract import Limits as Limits
 from gatewise.units.contract import PlainForm as PlainForm
@@ -61,6 +60,7 @@ from gatewise.units.contract import region_gates as region_gates
 from gatewise.units.contract import registered_units as registered_units
 from gatewise.units.contract import replace_infinities as replace_infinities
 from gatewise.units.contract import resolve_dim as resolve_dim
+from gatewise.units.contract import run_plain as run_plain
 from gatewise.units.contract import saturation_bound as saturation_bound
 from gatewise.units.contract import sigmoid as sigmoid
 from gatewise.units.contract import standardise as standardise
