@@ -4,9 +4,9 @@ A function is traced once into an expression. Its derivatives are derived from t
 become loops in C. Importing this package lets all elementwise units use them where that is safe.
 """
 
-from gatewise.fused.dispatch import describe_forms as describe_forms
 from gatewise.fused.dispatch import elementwise
-from gatewise.fused.dispatch import recorded_forms as recorded_forms
+from gatewise.fused.dispatch import start_recording as start_recording
+from gatewise.fused.dispatch import stop_recording as stop_recording
 from gatewise.fused.own_functions import FusedFunction as FusedFunction
 from gatewise.fused.own_functions import fuse as fuse
 from gatewise.units import FORMS

@@ -1,7 +1,6 @@
 """Run an elementwise function in one compiled pass forward and one backward, where it is safe."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,22 +13,27 @@ from gatewise.units import PlainForm, run_plain
 _records: list[set[str]] = []
 
 
-@contextmanager
-def recorded_forms() -> Iterator[set[str]]:
-    """Collect which forms of elementwise units run inside: ``"fused"``, ``"plain"``, both or none.
-
-    A unit that is one function of torch records nothing.
-    """
+def start_recording() -> set[str]:
+    """Record which forms of elementwise units run from now on."""
     forms: set[str] = set()
     _records.append(forms)
-    try:
-        yield forms
-    finally:
-        _records.remove(forms)
+    return forms
 
 
-def describe_forms(forms: set[str]) -> str:
-    """Return the forms that ran as one word, or two joined by ``and``; ``native`` for none."""
+def stop_recording(forms: set[str]) -> str:
+    """Return which forms ran since the recording was started.
+
+    It is ``"fused"`` or ``"plain"``, both joined by ``and``, or ``"native"`` if no elementwise unit
+    ran but functions of torch.
+
+    Args:
+        forms: the result of :func:`start_recording`.
+    """
+    # By identity: two recordings may hold the same.
+    for place, record in enumerate(_records):
+        if record is forms:
+            del _records[place]
+            break
     return " and ".join(sorted(forms)) or "native"
 
 
@@ -44,8 +48,8 @@ def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tenso
     kernel = None
     if not is_watched() and _are_readable(x, numbers) and fits(x, numbers):
         kernel = kernel_of(plain, len(numbers))
-    for forms in _records:
-        forms.add("plain" if kernel is None else "fused")
+    for record in _records:
+        record.add("plain" if kernel is None else "fused")
     if kernel is None:
         return run_plain(plain, x, numbers)
     if torch.is_grad_enabled():

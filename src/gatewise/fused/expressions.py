@@ -250,6 +250,10 @@ def is_negative_or_zero(expression: Expression) -> bool:
 def _picks_negative(condition: Expression, first: Expression, second: Expression) -> bool:
     if is_negative_or_zero(first) and is_negative_or_zero(second):
         return True
+    # Where a < b: a - b.
+    is_difference = first.operation == "sub" and first.operands == condition.operands
+    if condition.operation == "lt" and is_difference and is_negative_or_zero(second):
+        return True
     if condition.operation not in ("gt", "ge", "lt", "le") or not condition.operands[1].equals(0.0):
         return False
     x = condition.operands[0]

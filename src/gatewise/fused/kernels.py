@@ -28,7 +28,14 @@ LEAST_PART = 1 << 16  # elements that pay for a thread
 OPTIONS = ("-fno-trapping-math", "-fno-math-errno")
 VECTORS = {
     "AVX2": ("-mavx2", "-mfma"),
-    "AVX512": ("-mfma", "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"),
+    "AVX512": (
+        "-mfma",
+        "-mavx512f",
+        "-mavx512dq",
+        "-mavx512bw",
+        "-mavx512vl",
+        "-mprefer-vector-width=512",
+    ),
 }
 _DTYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 Number = float | Tensor

@@ -99,7 +99,8 @@ INLINE float exp_of_negative(float x) {
 INLINE float expm1_of_negative(float x) {
     Exponential e = split_negative(x < -104.0f ? -104.0f : x);
     float power = e.power * 0x1p-24f;
-    return fused(power, e.less_one, power - 1.0f);
+    float value = fused(power, e.less_one, power - 1.0f);
+    return x == 0 ? x : value; /* -0 stays -0 */
 }
 typedef struct {
     float half_power, other_power, less_one;
@@ -120,7 +121,8 @@ INLINE float expm1_any(float x) {
     WideExponential e = split_any(x);
     float power = e.half_power * e.other_power;
     float near = fused(power, e.less_one, power - 1.0f), far = ((1.0f + e.less_one) * e.half_power) * e.other_power;
-    return x > 32.0f ? far : near;
+    float value = x > 32.0f ? far : near;
+    return x == 0 ? x : value;
 }
 /* log(1 + e) for 0 <= e <= 1 or NaN. */
 INLINE float log1p_of_unit(float e) {

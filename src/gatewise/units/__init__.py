@@ -54,6 +54,7 @@ from gatewise.units.contract import is_size as is_size
 from gatewise.units.contract import list_units as list_units
 from gatewise.units.contract import max_magnitude as max_magnitude
 from gatewise.units.contract import mean_without_overflow as mean_without_overflow
+from gatewise.units.contract import patch_norm as patch_norm
 from gatewise.units.contract import per_channel as per_channel
 from gatewise.units.contract import promise as promise
 from gatewise.units.contract import region_gates as region_gates
