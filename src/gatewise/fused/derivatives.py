@@ -60,7 +60,8 @@ def _mul(
 def _div(
     s: Expression, y: Expression, _: Expression, b: Expression
 ) -> tuple[Expression, Expression]:
-    return apply("div", s, b), apply("neg", apply("mul", s, apply("div", y, b)))
+    part = apply("div", s, b)
+    return part, apply("neg", apply("mul", part, y))
 
 
 def _abs(s: Expression, _: Expression, a: Expression) -> tuple[Expression]:

@@ -97,7 +97,23 @@ def _simpler_add(a: Expression, b: Expression) -> Expression | None:
         return apply("sub", a, b.operands[0])
     if a.operation == "neg":
         return apply("sub", b, a.operands[0])
-    return None
+    return _joined("add", a, b)
+
+
+def _joined(operation: str, a: Expression, b: Expression) -> Expression | None:
+    """Return one choice for the sum or difference of two, if by one condition one of them is 0."""
+    if a.operation != "where" or b.operation != "where" or a.operands[0] is not b.operands[0]:
+        return None
+    condition, *firsts = a.operands
+    seconds = b.operands[1:]
+    for one, other in zip(firsts, seconds, strict=True):
+        if not (one.equals(0.0) or other.equals(0.0)):
+            return None
+    return choose(
+        condition,
+        apply(operation, firsts[0], seconds[0]),
+        apply(operation, firsts[1], seconds[1]),
+    )
 
 
 def _simpler_sub(a: Expression, b: Expression) -> Expression | None:
@@ -110,7 +126,7 @@ def _simpler_sub(a: Expression, b: Expression) -> Expression | None:
         return apply("neg", b)
     if b.operation == "neg":
         return apply("add", a, b.operands[0])
-    return None
+    return _joined("sub", a, b)
 
 
 def _simpler_mul(a: Expression, b: Expression) -> Expression | None:
@@ -221,11 +237,20 @@ def without_detach(*results: Expression) -> list[Expression]:
         operands = [replaced[operand] for operand in expression.operands]
         if expression.operation == "detach":
             replaced[expression] = operands[0]
+        elif expression.operation == "where" and _is_minus_magnitude(*operands):
+            replaced[expression] = apply("neg", apply("abs", operands[0].operands[0]))
         elif operands:
             replaced[expression] = apply(expression.operation, *operands)
         else:
             replaced[expression] = expression
     return [replaced[result] for result in results]
+
+
+def _is_minus_magnitude(condition: Expression, first: Expression, second: Expression) -> bool:
+    """Return whether a choice is ``-x`` where ``x >= 0``, else ``x``."""
+    if condition.operation != "ge" or not condition.operands[1].equals(0.0):
+        return False
+    return second is condition.operands[0] and first is apply("neg", second)
 
 
 def is_negative_or_zero(expression: Expression) -> bool:

@@ -94,9 +94,10 @@ def _function(loop: Loop, numbers: int, *, by_row: bool) -> str:
         read.append(f"const float n{k + 1} = numbers[{place}];")
     body = ["const float n0 = x[i];", *_statements(loop)]
     outside, inside = ([], read + body) if by_row else (read, body)
+    name = f"{loop.name}_{suffix}"
     return "\n".join(
         [
-            f"__attribute__((noinline)) static void {loop.name}_{suffix}({', '.join(arguments)}) {{",
+            f"__attribute__((noinline)) static void {name}({', '.join(arguments)}) {{",
             *(f"    {line}" for line in outside),
             "    for (int64_t i = 0; i < count; i++) {",
             *(f"        {line}" for line in inside),

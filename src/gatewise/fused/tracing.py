@@ -188,7 +188,7 @@ def _mean(a: Expression, b: Expression) -> Expression:
     return apply("add", apply("mul", half, a), apply("mul", half, b))
 
 
-def _clamp(x: Any, min: Any = None, max: Any = None) -> Symbol:  # noqa: A002  torch's names
+def _clamp(x: Any, min: Any = None, max: Any = None) -> Symbol:
     result = _expression(x)
     if min is not None:
         low = _expression(min)

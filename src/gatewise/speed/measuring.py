@@ -111,7 +111,7 @@ def forward_and_backward(
 def tune_allocator() -> bool:
     """Let the C library reuse the memory of large tensors, and return whether it does.
 
-    Otherwise every tensor above 32 MiB gets new pages, which costs more than an activation function.
+    Otherwise every tensor above 32 MiB gets new pages, which costs more than an activation.
     """
     if not sys.platform.startswith("linux"):
         return False
