@@ -8,6 +8,7 @@ from gatewise import functional as functional
 from gatewise import fused as fused
 from gatewise import nn as nn
 from gatewise import units as units
+from gatewise.fused import fuse as fuse
 from gatewise.units import create_unit as create_unit
 from gatewise.units import get_unit as get_unit
 from gatewise.units import list_units as list_units
@@ -162,6 +163,7 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll] - the tables ab
         "create_unit",
         "errors",
         "functional",
+        "fuse",
         "fused",
         "get_unit",
         "list_units",

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gatewise.cli.commands import (
+    bench,
     compare,
     data,
     diagnose,
@@ -89,4 +90,5 @@ app.command("report", rich_help_panel=TRAINING)(report.report)
 app.command("reproduce", rich_help_panel=TRAINING)(reproduce.reproduce)
 app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)
 app.command("data", rich_help_panel=REFERENCE)(data.data)
+app.command("bench", rich_help_panel=REFERENCE)(bench.bench)
 app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)
