@@ -6,22 +6,24 @@ import { pythonCode } from "./code";
 import * as state from "./state";
 import { type Choice, Unit } from "./units";
 
+/** The address that the page shows. Another one in the address bar is about to be loaded. */
+let known = "";
+
 function load(): void {
-  const read = state.fromAddress(location.hash);
+  known = location.hash;
+  const read = state.fromAddress(known);
   state.playing.value = false;
   state.recipe.value = read.recipe;
   lab.restart(location.hash ? read.step : 200);
 }
 
-let written = "";
-
 /** The address follows the page when it rests. */
 function writeAddress(): void {
-  if (state.playing.value || lab.busy()) return;
+  if (state.playing.value || lab.busy() || location.hash !== known) return;
   const text = `#${state.toAddress(state.recipe.value, state.step.value)}`;
-  if (text === location.hash) return;
-  written = text;
+  if (text === known) return;
   history.replaceState(null, "", text);
+  known = location.hash;
 }
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -37,7 +39,7 @@ effect(() => {
   setTimeout(writeAddress, 60);
 });
 addEventListener("hashchange", () => {
-  if (location.hash !== written) load();
+  if (location.hash !== known) load();
 });
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) lab.play(false);
