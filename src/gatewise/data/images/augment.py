@@ -141,7 +141,9 @@ class Augment:
         images = check_images(images)
         if self.crop:
             size, padding = self.crop
-            images = centre_crop(warp.pad(images, padding, self.border), size)  # size may exceed the image
+            images = centre_crop(
+                warp.pad(images, padding, self.border), size
+            )  # size may exceed the image
         elif self.random_resized_crop:
             images = centre_crop(images, self.random_resized_crop.size)
         return self._normalised(_as_float(images))

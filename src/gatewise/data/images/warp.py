@@ -31,7 +31,9 @@ def pad(images: Tensor, by: int, border: str = "black") -> Tensor:
     height, width = images.shape[-2:]
     if by >= min(height, width):
         raise ArgumentError(
-            "border: an image cannot be mirrored that far", got=by, allowed=f"< {min(height, width)}"
+            "border: an image cannot be mirrored that far",
+            got=by,
+            allowed=f"< {min(height, width)}",
         )
     # By indexing, because torch does not mirror integers.
     return images[..., _mirrored(height, by).view(-1, 1), _mirrored(width, by)]
