@@ -287,7 +287,10 @@ def test_phone_width_does_not_scroll_sideways(browser):
     settle(narrow, "explorer.step() > 0")
     narrow.evaluate("explorer.play(false)")
     assert narrow.evaluate("document.documentElement.scrollWidth") <= 400
-    assert narrow.evaluate("document.querySelectorAll('input:not([id]):not([type=radio])').length") == 0
+    assert (
+        narrow.evaluate("document.querySelectorAll('input:not([id]):not([type=radio])').length")
+        == 0
+    )
     assert not narrow.complaints and not narrow.requests
 
 
