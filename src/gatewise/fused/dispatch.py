@@ -96,7 +96,10 @@ class _Elementwise(torch.autograd.Function):
 
 
 def _plain_gradients(
-    plain: PlainForm, inputs: Sequence[Number], gradient: Tensor, wanted: Sequence[bool]
+    plain: PlainForm,
+    inputs: Sequence[Number],
+    gradient: Tensor,
+    wanted: Sequence[bool],
 ) -> list[Tensor | None]:
     """Return the gradients to the inputs of the plain form; ``None`` if not wanted.
 

@@ -232,7 +232,10 @@ def _unit(
 
 
 def _block(
-    kind: Kind, *names: str, form: Form = Form.OTHER, sign: Sign = Sign.UNKNOWN
+    kind: Kind,
+    *names: str,
+    form: Form = Form.OTHER,
+    sign: Sign = Sign.UNKNOWN,
 ) -> tuple[Operator, ...]:
     """Return one record per name, all with the same facts."""
     return tuple(Operator(name, kind, form, sign) for name in names)

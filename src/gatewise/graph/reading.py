@@ -75,7 +75,11 @@ class SiteGraph:
 
 
 def find_sites(
-    model: nn.Module, example: Example, *, modes: tuple[str, ...] = MODES, units: bool = False
+    model: nn.Module,
+    example: Example,
+    *,
+    modes: tuple[str, ...] = MODES,
+    units: bool = False,
 ) -> SiteGraph:
     """Find the activation sites of a model.
 
@@ -127,7 +131,11 @@ def find_sites(
 
 
 def _read(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str, notes: list[str]
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    mode: str,
+    notes: list[str],
 ) -> Graph | None:
     """Read the model by the first reader that can, and note why others could not."""
     reasons = []

@@ -36,7 +36,10 @@ class Subject(Protocol):
         ...
 
     def sample(
-        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = ..., seed: int = 0
+        self,
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] = ...,
+        seed: int = 0,
     ) -> Tensor:
         """Return a random input."""
         ...
@@ -191,7 +194,10 @@ class Case:
         return self.away_from_kinks(self.sample(torch.float64, (*copies, *SMALL)))
 
     def sample(
-        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = SHAPE, seed: int = 0
+        self,
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] = SHAPE,
+        seed: int = 0,
     ) -> Tensor:
         """Return a random input with standard deviation 2.
 

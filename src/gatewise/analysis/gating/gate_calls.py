@@ -153,7 +153,12 @@ def _unit_call(scope: Scope, unit: str, module: nn.Module, members: frozenset[No
         if any(user not in members for user in node.users):
             leave.append(node)
     return UnitCall(
-        scope, unit, module, members, tuple(enter), leave[0] if len(leave) == 1 else None
+        scope,
+        unit,
+        module,
+        members,
+        tuple(enter),
+        leave[0] if len(leave) == 1 else None,
     )
 
 

@@ -30,7 +30,12 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
 
 
 def resize(
-    images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, size: int
+    images: Tensor,
+    top: Tensor,
+    left: Tensor,
+    tall: Tensor,
+    wide: Tensor,
+    size: int,
 ) -> Tensor:
     """Return a rectangle of each image, resized to a square by bilinear interpolation, as float32.
 

@@ -25,7 +25,11 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self, layer: nn.Module, norm: nn.Module | None, slot: Slot | None, channels: int
+        self,
+        layer: nn.Module,
+        norm: nn.Module | None,
+        slot: Slot | None,
+        channels: int,
     ) -> None:
         super().__init__()
         self.layer = layer

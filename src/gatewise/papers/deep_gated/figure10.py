@@ -72,7 +72,10 @@ def measure(run: Run) -> Findings:
 
 
 def train_linear(
-    width: int, depth: int, steps: int, seeds: Sequence[int]
+    width: int,
+    depth: int,
+    steps: int,
+    seeds: Sequence[int],
 ) -> dict[str, list[list[float]]]:
     """Train a deep linear network of each seed on one example.
 
@@ -180,7 +183,9 @@ def _claims(by_depth: ByDepth) -> list[Claim]:
     faster = max(falls.values()) < published.IDEAL_RATIO and min(growth.values()) > 1
     return [
         Claim(
-            published.SAME_RATE_AT_ANY_DEPTH, alike, f"squared error falls a step by {fall_text}"
+            published.SAME_RATE_AT_ANY_DEPTH,
+            alike,
+            f"squared error falls a step by {fall_text}",
         ),
         Claim(
             published.FASTER_THAN_IDEAL,

@@ -114,7 +114,12 @@ def _network(gate: str, settings: GatedFigure5Settings, seed: int) -> DeepGatedN
     depth = len(settings.widths) + 1
     stream = generator(seed, "network")
     return DeepGatedNetwork(
-        PIXELS, settings.widths, depth, gate=gate, d_out=CLASSES, generator=stream
+        PIXELS,
+        settings.widths,
+        depth,
+        gate=gate,
+        d_out=CLASSES,
+        generator=stream,
     )
 
 
@@ -201,7 +206,10 @@ EXPERIMENT = Experiment(
     title="ReLU and GaLU on MNIST",
     scales={
         "tiny": GatedFigure5Settings(
-            "widths 16, 12, 300 images, 2 epochs", widths=(16, 12), examples=300, epochs=2
+            "widths 16, 12, 300 images, 2 epochs",
+            widths=(16, 12),
+            examples=300,
+            epochs=2,
         ),
         "cpu": GatedFigure5Settings("first 5,000 images, 5 epochs", examples=5_000, epochs=5),
         "full": GatedFigure5Settings(),

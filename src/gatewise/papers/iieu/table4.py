@@ -124,7 +124,10 @@ EXPERIMENT = Experiment(
     title="normalisation in term-B of IIEU-B, ResNet for CIFAR",
     scales={
         "tiny": replace(
-            FULL, reduced="50 digits, depth 8, half the width, 1 epoch", depth=8, training=DIGITS
+            FULL,
+            reduced="50 digits, depth 8, half the width, 1 epoch",
+            depth=8,
+            training=DIGITS,
         ),
         "cpu": replace(
             FULL,

@@ -75,7 +75,11 @@ def networks(settings: MasoTable2Settings, seeds: tuple[int, ...]) -> Table:
     exact = []
     for seed in seeds:
         config = settings.trainings[LARGEST].config(
-            "large_cnn", seed, "swish", changes=changes, orthogonal_filters=True
+            "large_cnn",
+            seed,
+            "swish",
+            changes=changes,
+            orthogonal_filters=True,
         )
         exact.append(config)
     table[_exact(settings)] = exact
@@ -162,7 +166,12 @@ NARROW = {"scale": 0.15}
 FOUR = [0, 1, 2, 3]
 CPU = {
     "CIFAR-10": TableTraining(
-        "cifar10", "adam", FEW_STEPS, {"classes": FOUR, "train": 800, "test": 1000}, NARROW, 6
+        "cifar10",
+        "adam",
+        FEW_STEPS,
+        {"classes": FOUR, "train": 800, "test": 1000},
+        NARROW,
+        6,
     ),
     "CIFAR-100": TableTraining(
         "cifar100",
@@ -176,7 +185,11 @@ CPU = {
 ONE_STEP = ('schedule.name = "constant"', "epochs = 1", "batch = 25")
 TINY = {
     "CIFAR-10": TableTraining(
-        "cifar10", "adam", ONE_STEP, {"train": 25, "test": 25}, {"scale": 0.05}
+        "cifar10",
+        "adam",
+        ONE_STEP,
+        {"train": 25, "test": 25},
+        {"scale": 0.05},
     ),
     "CIFAR-100": TableTraining(
         "cifar100",
@@ -191,7 +204,9 @@ EXPERIMENT = Experiment(
     title="orthogonal filters in largeCNN",
     scales={
         "tiny": replace(
-            FULL, reduced="25 images, a twentieth of the width, 1 epoch", trainings=TINY
+            FULL,
+            reduced="25 images, a twentieth of the width, 1 epoch",
+            trainings=TINY,
         ),
         "cpu": replace(
             FULL,

@@ -231,7 +231,9 @@ def _check_text(what: str, value: Any) -> None:
     """Raise an error for a name that is not a short text; None is none."""
     if value is not None and (not isinstance(value, str) or len(value) > MOST_LETTERS):
         raise ArgumentError(
-            f"{what}: a text is needed", got=value, allowed=f"at most {MOST_LETTERS} letters"
+            f"{what}: a text is needed",
+            got=value,
+            allowed=f"at most {MOST_LETTERS} letters",
         )
 
 
@@ -278,7 +280,9 @@ def _tune(tune: Any, data: UserData) -> tuple[Tune, str]:
         tune = {"mode": tune}
     if not isinstance(tune, Mapping):
         raise ArgumentError(
-            "tune: not understood", got=tune, allowed="'quick', 'full', False, or a table"
+            "tune: not understood",
+            got=tune,
+            allowed="'quick', 'full', False, or a table",
         )
     chosen = check(Tune, tune, "tune")
     if chosen.mode == "none" or not data.not_tunable:

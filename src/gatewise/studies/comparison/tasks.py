@@ -201,7 +201,9 @@ def class_weights(weights: Any) -> Tensor | None:
         raise ArgumentError("class_weights: numbers are needed", got=weights) from problem
     if tensor.dim() != 1 or not len(tensor) or bool((tensor < 0).any() | ~tensor.isfinite().all()):
         raise ArgumentError(
-            "class_weights: one number for each class is needed", got=weights, allowed="0 or more"
+            "class_weights: one number for each class is needed",
+            got=weights,
+            allowed="0 or more",
         )
     return tensor
 

@@ -152,7 +152,10 @@ class UserObjective(Objective):
 
 
 def measure(
-    training: Training, model: nn.Module, loader: EvaluationLoader, precision: str = "float32"
+    training: Training,
+    model: nn.Module,
+    loader: EvaluationLoader,
+    precision: str = "float32",
 ) -> Measured:
     """Return the metrics of the user's evaluation, checked.
 
@@ -290,7 +293,10 @@ def loss_evaluate(step: StepFunction) -> EvaluateFunction:
 
 
 def try_training(
-    training: Training, model: nn.Module, train: Source, test: Source
+    training: Training,
+    model: nn.Module,
+    train: Source,
+    test: Source,
 ) -> dict[str, float]:
     """Take a step and evaluate a batch, and return its metrics; errors name the function.
 

@@ -180,7 +180,11 @@ class CellRunner:
         self._close()
 
     def run(
-        self, tasks: Sequence[Task], threads: int, below: str = CELLS, stage: str | None = None
+        self,
+        tasks: Sequence[Task],
+        threads: int,
+        below: str = CELLS,
+        stage: str | None = None,
     ) -> bool:
         """Run the tasks that have no record yet.
 
@@ -321,7 +325,9 @@ class _StageWork:
         """
         if self.claims is None:
             raise LostProcessError(
-                "runs ended without a result", got=f"{len(self.missing)} of them", fix=RERUN
+                "runs ended without a result",
+                got=f"{len(self.missing)} of them",
+                fix=RERUN,
             )
         before = len(self.missing)
         until = time.monotonic() + self.pause

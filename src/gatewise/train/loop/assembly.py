@@ -171,7 +171,11 @@ def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.M
 
 
 def probe(
-    config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[int, int, int]
+    config: RunConfig,
+    network: nn.Module,
+    *,
+    classes: int,
+    shape: tuple[int, int, int],
 ) -> None:
     """Check that the network reads the images and that its outputs fit the loss."""
     size = size_read(config, shape)

@@ -133,7 +133,9 @@ def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
     """
     if isinstance(eta, int | float) and not isinstance(eta, bool) and not eta >= 0:
         raise ArgumentError(
-            "beta_vq: eta must be at least 0", got=eta, fix="eta = beta / (1 - beta)"
+            "beta_vq: eta must be at least 0",
+            got=eta,
+            fix="eta = beta / (1 - beta)",
         )
     value = per_channel("beta_vq", "eta", eta, x, dim)
     return at_most(value, math.exp(LARGEST_LOGIT)) if isinstance(value, Tensor) else value
@@ -173,7 +175,9 @@ def read_pieces(pieces: UnitPieces) -> Pieces:
         slopes, offsets = (tuple(float(v) for v in part) for part in pieces)
     except (TypeError, ValueError):
         raise ArgumentError(
-            "beta_vq: option pieces is not allowed", got=pieces, allowed=allowed
+            "beta_vq: option pieces is not allowed",
+            got=pieces,
+            allowed=allowed,
         ) from None
     if not slopes or len(slopes) != len(offsets) or not all(map(math.isfinite, slopes + offsets)):
         raise ArgumentError("beta_vq: option pieces is not allowed", got=pieces, allowed=allowed)
@@ -200,7 +204,10 @@ def check_beta(owner: str, beta: float, *, learn: bool = False) -> float:
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1:
         fix = "for a steepness of eta, beta = eta / (1 + eta)"
         raise ArgumentError(
-            f"{owner}: option beta is not allowed", got=beta, allowed="0 <= beta <= 1", fix=fix
+            f"{owner}: option beta is not allowed",
+            got=beta,
+            allowed="0 <= beta <= 1",
+            fix=fix,
         )
     if learn and not 0 < beta < 1:
         raise ArgumentError(
@@ -276,7 +283,9 @@ def _limits(pieces: UnitPieces = "relu", beta: float = 0.5, penalty: Penalty = "
 
 
 def _kinks(
-    pieces: UnitPieces = "relu", beta: float = 0.5, penalty: Penalty = "shannon"
+    pieces: UnitPieces = "relu",
+    beta: float = 0.5,
+    penalty: Penalty = "shannon",
 ) -> dict[float, float]:
     """Return the corners of the hard form, or the points where a sparse gate closes.
 

@@ -41,7 +41,9 @@ def check_input(unit: str, x: Tensor) -> Tensor:
     allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
     if not isinstance(x, Tensor):
         raise ArgumentError(
-            f"{unit}: the input must be a tensor", got=type(x).__name__, allowed=allowed
+            f"{unit}: the input must be a tensor",
+            got=type(x).__name__,
+            allowed=allowed,
         )
     if x.layout is not torch.strided or x.is_nested:
         nested = x.is_nested

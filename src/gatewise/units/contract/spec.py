@@ -360,7 +360,9 @@ def get_unit(name: str) -> Unit:
     """
     if not isinstance(name, str):
         raise ArgumentError(
-            "a unit's name must be a string", got=name, allowed=", ".join(sorted(_UNITS))
+            "a unit's name must be a string",
+            got=name,
+            allowed=", ".join(sorted(_UNITS)),
         )
     if name in OWN_UNITS:
         return OWN_UNITS[name]
@@ -383,7 +385,9 @@ def _check_facts(spec: Unit) -> None:
         raise refuse("a name must be a lower-case identifier", spec.name, "letters, digits and _")
     if spec.function.__name__ != spec.name:
         raise refuse(
-            "the function must have the name of the unit", spec.function.__name__, spec.name
+            "the function must have the name of the unit",
+            spec.function.__name__,
+            spec.name,
         )
     if spec.family not in FAMILIES:
         raise refuse("unknown family", spec.family, ", ".join(FAMILIES))

@@ -26,7 +26,11 @@ LAYOUTS = ("gate_last", "gate_first", "interleaved")
 
 
 def gate_and_value(
-    unit: str, gate: Tensor, up: Tensor | None, dim: int, layout: str
+    unit: str,
+    gate: Tensor,
+    up: Tensor | None,
+    dim: int,
+    layout: str,
 ) -> tuple[Tensor, Tensor]:
     """Return gate response and value, given as two tensors or as one tensor to be divided.
 
