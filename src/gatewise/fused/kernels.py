@@ -184,7 +184,9 @@ def _chunks(count: int, sums: int) -> int:
     """
     chunks = max(1, min(MOST_CHUNKS, count // LEAST_PART))
     # The sums of all parts together must stay small beside the elements.
-    return max(1, min(chunks, count // (16 * sums))) if sums else chunks
+    if sums:
+        return max(1, min(chunks, count // (16 * sums)))
+    return chunks
 
 
 @lru_cache(maxsize=256)

@@ -155,7 +155,9 @@ def _resolve(entry: Entry, arguments: Mapping[str, Any]) -> Any:
     value = arguments.get(entry.removeprefix("-"))
     if isinstance(value, int):
         value = float(value)
-    return -value if entry.startswith("-") and value is not None else value
+    if entry.startswith("-") and value is not None:
+        return -value
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +201,9 @@ class Operator:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the arguments of its function after the input, in torch's order."""
-        return (*self.options, "inplace") if self.has_inplace else tuple(self.options)
+        if self.has_inplace:
+            return (*self.options, "inplace")
+        return tuple(self.options)
 
 
 def _unit(

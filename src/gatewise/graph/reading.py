@@ -227,7 +227,9 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
 
 
 def _label(node: Node) -> str:
-    return node.op if node.op in ("input", "output") else node.scope[0]
+    if node.op in ("input", "output"):
+        return node.op
+    return node.scope[0]
 
 
 def _aliases(model: nn.Module) -> dict[str, tuple[str, ...]]:

@@ -213,7 +213,9 @@ def _unit_calls(
 def _module_kind(path: str, modules: dict[str, nn.Module], calls: dict[str, int]) -> str:
     if calls.get(path, 1) > 1:
         return "reused"
-    return "hidden-in-norm" if _is_norm(modules[path.rpartition(".")[0]]) else "module"
+    if _is_norm(modules[path.rpartition(".")[0]]):
+        return "hidden-in-norm"
+    return "module"
 
 
 def _is_norm(module: nn.Module) -> bool:

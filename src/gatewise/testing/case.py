@@ -125,7 +125,9 @@ class Case:
     @property
     def probed_ratio(self) -> Fraction:
         """Outputs per input of :meth:`function`; a unit of two responses gets the second one."""
-        return Fraction(1) if self.unit.probe is not None and self.ratio < 1 else self.ratio
+        if self.unit.probe is not None and self.ratio < 1:
+            return Fraction(1)
+        return self.ratio
 
     @property
     def kinks(self) -> Mapping[float, float]:

@@ -235,4 +235,6 @@ def _operator(node: Node, model: nn.Module) -> Function:
 def _channel_dim(reading: Reading, output: Node, response: Node) -> int:
     """Return the dimension that the layers around a unit use; the second if there are none."""
     dim = reading.dims.get(output, reading.dims.get(response))
-    return min(1, response.rank - 1) if dim is None else dim
+    if dim is None:
+        return min(1, response.rank - 1)
+    return dim

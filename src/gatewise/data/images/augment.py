@@ -210,7 +210,9 @@ def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, 
 
 
 def _as_float(images: Tensor) -> Tensor:
-    return images.float() / 255 if images.dtype == torch.uint8 else images
+    if images.dtype == torch.uint8:
+        return images.float() / 255
+    return images
 
 
 def _check_index(index: Any, images: Tensor) -> Tensor:

@@ -127,7 +127,9 @@ def _between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
 
 
 def _scaled(pixels: Tensor) -> Tensor:
-    return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
+    if pixels.dtype == torch.uint8:
+        return pixels.float() / 255
+    return pixels
 
 
 @lru_cache

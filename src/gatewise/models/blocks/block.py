@@ -43,7 +43,9 @@ class Block(nn.Module):
             y = self.norm(y)
         if self.unit is None:
             return y
-        return self.unit(y, x, conv=self.layer) if self.binds else self.unit(y)
+        if self.binds:
+            return self.unit(y, x, conv=self.layer)
+        return self.unit(y)
 
 
 def conv_block(

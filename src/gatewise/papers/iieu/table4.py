@@ -90,7 +90,9 @@ def leave_channels_alone(network: nn.Module) -> None:
 
 def _published(settings: IieuTable4Settings, name: str) -> float | None:
     """Return the paper's accuracy if ours is of the same data."""
-    return None if settings.reduced or name == MOVED else published.TERM_B[name][0] / 100
+    if settings.reduced or name == MOVED:
+        return None
+    return published.TERM_B[name][0] / 100
 
 
 def claims(test: dict[str, Numbers]) -> list[Claim]:

@@ -249,7 +249,9 @@ def _folder(out: Any) -> StudyFolder | None:
 def _place(device: Any, model: Any) -> torch.device:
     """Return the device to train on: the one that is named, or where the model is."""
     if device is None:
-        return device_of(model) if isinstance(model, nn.Module) else torch.device("cpu")
+        if isinstance(model, nn.Module):
+            return device_of(model)
+        return torch.device("cpu")
     return find_device(device)
 
 

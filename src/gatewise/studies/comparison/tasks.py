@@ -356,12 +356,16 @@ def _is_zero_one(targets: Tensor) -> bool:
 
 def _without_single(values: Tensor) -> Tensor:
     """Return (n, ...) for (n, 1, ...)."""
-    return values[:, 0] if values.dim() > 1 and values.shape[1] == 1 else values
+    if values.dim() > 1 and values.shape[1] == 1:
+        return values[:, 0]
+    return values
 
 
 def _as_labels(targets: Tensor) -> Tensor:
     """Return (n,) for the losses of a recipe."""
-    return targets[:, 0] if targets.dim() == 2 else targets
+    if targets.dim() == 2:
+        return targets[:, 0]
+    return targets
 
 
 def _shape(value: Any) -> str:

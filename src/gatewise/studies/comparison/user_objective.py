@@ -62,7 +62,9 @@ class EvaluationLoader:
         self.halt = halt
 
     def __len__(self) -> int:
-        return min(self.most, self.source.count) if self.most else self.source.count
+        if self.most:
+            return min(self.most, self.source.count)
+        return self.source.count
 
     def __iter__(self) -> Iterator[Any]:
         for place, batch in enumerate(self.source.read(0, 0)):

@@ -71,7 +71,9 @@ class RunOptions(CheckedOptions):
     @property
     def worker_count(self) -> int:
         """Cells at once."""
-        return 1 if self.on == "here" else self.workers or cores()
+        if self.on == "here":
+            return 1
+        return self.workers or cores()
 
 
 def shard_of(text: str) -> tuple[int, int]:
@@ -118,7 +120,9 @@ class StudyProgress:
     @property
     def seconds_left(self) -> float | None:
         """Seconds left at that rate; None until a cell has ended."""
-        return (self.total - self.done - self.failed) / self.rate if self.ended_now else None
+        if self.ended_now:
+            return (self.total - self.done - self.failed) / self.rate
+        return None
 
     def count(self, event: Event) -> None:
         """Take in what happened."""
@@ -464,4 +468,6 @@ def thread_share(options: RunOptions) -> int:
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

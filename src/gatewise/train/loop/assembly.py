@@ -102,7 +102,9 @@ def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
         return None
     if "classes" not in config.data_options:
         return source.classes, source.shape
-    return (len(chosen), source.shape) if isinstance(chosen, list) else None
+    if isinstance(chosen, list):
+        return (len(chosen), source.shape)
+    return None
 
 
 def load_data(config: RunConfig, folder: str | None = None) -> DataSet:

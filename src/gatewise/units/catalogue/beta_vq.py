@@ -138,7 +138,9 @@ def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
             fix="eta = beta / (1 - beta)",
         )
     value = per_channel("beta_vq", "eta", eta, x, dim)
-    return at_most(value, math.exp(LARGEST_LOGIT)) if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        return at_most(value, math.exp(LARGEST_LOGIT))
+    return value
 
 
 def _weighted(numbers: tuple[float, ...], gates: list[Tensor]) -> Tensor:
@@ -219,7 +221,9 @@ def check_beta(owner: str, beta: float, *, learn: bool = False) -> float:
 
 
 def _steepness(beta: float) -> float:
-    return beta / (1 - beta) if beta < 1 else math.inf
+    if beta < 1:
+        return beta / (1 - beta)
+    return math.inf
 
 
 def _reference(
@@ -249,7 +253,9 @@ def _reference(
         mean_slope = (support * slopes).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
         derivative = eta * support * (slopes - mean_slope)
         y = (gates * u).sum(-1) + (x - x.detach()) * (derivative * u.detach()).sum(-1)
-    return y.movedim(-1, dim) if x.dim() else y
+    if x.dim():
+        return y.movedim(-1, dim)
+    return y
 
 
 def _bisected_gates(z: Tensor, alpha: float) -> Tensor:
@@ -366,7 +372,9 @@ class BetaModule(LeafModule):
     @property
     def beta(self) -> float | Tensor:
         """The present beta: a number, or a tensor of one number or one per channel."""
-        return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
+        if self.beta_logit is None:
+            return self.start
+        return torch.sigmoid(self.beta_logit)
 
 
 @unit(

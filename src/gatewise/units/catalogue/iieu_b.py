@@ -108,7 +108,9 @@ def _plain(
 
 def _freeze_far_out(w: Tensor, value: Value) -> Value:
     """Return ``value``, detached where a response is far out."""
-    return value if isinstance(value, float) else detach_saturated(w, value)
+    if isinstance(value, float):
+        return value
+    return detach_saturated(w, value)
 
 
 def similarity(
@@ -388,7 +390,9 @@ class IIEUB(UnitModule):
         """Return the threshold after the constraint."""
         if self.constrain == "softplus":
             return softplus(to_compute_dtype(self.eta))
-        return at_least(self.eta, 0.0) if self.constrain == "clamp" else self.eta
+        if self.constrain == "clamp":
+            return at_least(self.eta, 0.0)
+        return self.eta
 
     def arguments(
         self,

@@ -223,7 +223,9 @@ class Unit:
         Args:
             **options: of the constructor; device and dtype too, if the unit has parameters.
         """
-        return self.module(**options) if self.make is None else self.make(**options)
+        if self.make is None:
+            return self.module(**options)
+        return self.make(**options)
 
     def init_gain_for(self, **options: Any) -> float:
         """Return ``1 / sqrt(E f(z)^2)`` for standard normal ``z`` and the options' start values.

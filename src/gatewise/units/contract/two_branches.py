@@ -69,7 +69,9 @@ def split_branches(unit: str, x: Tensor, dim: int, layout: str) -> tuple[Tensor,
     else:
         cuts = (slice(0, size // 2), slice(size // 2, None))
     first, second = (x[(slice(None),) * axis + (cut,)] for cut in cuts)
-    return (second, first) if layout == "gate_last" else (first, second)
+    if layout == "gate_last":
+        return (second, first)
+    return (first, second)
 
 
 def gated(gate: Tensor, up: Tensor, function: Function, response: Function | None = None) -> Tensor:
