@@ -183,7 +183,9 @@ def _part_of_slice(node: Node) -> str:
         return "odd" if start % 2 else "even"
     if step == 1 and 2 * (end - start) == size and start in (0, size // 2):
         return _half(1 if start else 0)
-    return ALL if (start, end, step) == (0, size, 1) else f"{start} to {end} of {size}"
+    if (start, end, step) == (0, size, 1):
+        return ALL
+    return f"{start} to {end} of {size}"
 
 
 def _half(index: int) -> str:

@@ -155,7 +155,9 @@ def _resolve(entry: Entry, arguments: Mapping[str, Any]) -> Any:
     value = arguments.get(entry.removeprefix("-"))
     if isinstance(value, int):
         value = float(value)
-    return -value if entry.startswith("-") and value is not None else value
+    if entry.startswith("-") and value is not None:
+        return -value
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +201,9 @@ class Operator:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the arguments of its function after the input, in torch's order."""
-        return (*self.options, "inplace") if self.has_inplace else tuple(self.options)
+        if self.has_inplace:
+            return (*self.options, "inplace")
+        return tuple(self.options)
 
 
 def _unit(
@@ -232,7 +236,10 @@ def _unit(
 
 
 def _block(
-    kind: Kind, *names: str, form: Form = Form.OTHER, sign: Sign = Sign.UNKNOWN
+    kind: Kind,
+    *names: str,
+    form: Form = Form.OTHER,
+    sign: Sign = Sign.UNKNOWN,
 ) -> tuple[Operator, ...]:
     """Return one record per name, all with the same facts."""
     return tuple(Operator(name, kind, form, sign) for name in names)

@@ -75,7 +75,11 @@ class SiteGraph:
 
 
 def find_sites(
-    model: nn.Module, example: Example, *, modes: tuple[str, ...] = MODES, units: bool = False
+    model: nn.Module,
+    example: Example,
+    *,
+    modes: tuple[str, ...] = MODES,
+    units: bool = False,
 ) -> SiteGraph:
     """Find the activation sites of a model.
 
@@ -127,7 +131,11 @@ def find_sites(
 
 
 def _read(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str, notes: list[str]
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    mode: str,
+    notes: list[str],
 ) -> Graph | None:
     """Read the model by the first reader that can, and note why others could not."""
     reasons = []
@@ -219,7 +227,9 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
 
 
 def _label(node: Node) -> str:
-    return node.op if node.op in ("input", "output") else node.scope[0]
+    if node.op in ("input", "output"):
+        return node.op
+    return node.scope[0]
 
 
 def _aliases(model: nn.Module) -> dict[str, tuple[str, ...]]:

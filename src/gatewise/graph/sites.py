@@ -134,7 +134,9 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
 
 
 def _module_call(
-    node: Node, inside: Sequence[Node], modules: dict[str, nn.Module]
+    node: Node,
+    inside: Sequence[Node],
+    modules: dict[str, nn.Module],
 ) -> tuple[Node, Node] | None:
     """Return input and output of the call of the module that ``node`` is in.
 
@@ -190,7 +192,8 @@ def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
 
 
 def _unit_calls(
-    by_scope: Mapping[Scope, Sequence[Node]], modules: dict[str, nn.Module]
+    by_scope: Mapping[Scope, Sequence[Node]],
+    modules: dict[str, nn.Module],
 ) -> dict[Scope, tuple[str, Node, Node]]:
     """Return name, input and output of each call of a unit that is not one activation operator."""
     names: dict[type, str] = {unit.module: name for name, unit in registered_units().items()}
@@ -210,7 +213,9 @@ def _unit_calls(
 def _module_kind(path: str, modules: dict[str, nn.Module], calls: dict[str, int]) -> str:
     if calls.get(path, 1) > 1:
         return "reused"
-    return "hidden-in-norm" if _is_norm(modules[path.rpartition(".")[0]]) else "module"
+    if _is_norm(modules[path.rpartition(".")[0]]):
+        return "hidden-in-norm"
+    return "module"
 
 
 def _is_norm(module: nn.Module) -> bool:

@@ -55,7 +55,9 @@ class WrittenActivation(str):
 
 
 def written_activations(
-    graph: Graph, inside_sites: Collection[Scope], outputs: Collection[Node] = ()
+    graph: Graph,
+    inside_sites: Collection[Scope],
+    outputs: Collection[Node] = (),
 ) -> Iterator[WrittenActivation]:
     """Yield one note for each place that computes an activation without an activation operator.
 

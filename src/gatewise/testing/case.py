@@ -36,7 +36,10 @@ class Subject(Protocol):
         ...
 
     def sample(
-        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = ..., seed: int = 0
+        self,
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] = ...,
+        seed: int = 0,
     ) -> Tensor:
         """Return a random input."""
         ...
@@ -122,7 +125,9 @@ class Case:
     @property
     def probed_ratio(self) -> Fraction:
         """Outputs per input of :meth:`function`; a unit of two responses gets the second one."""
-        return Fraction(1) if self.unit.probe is not None and self.ratio < 1 else self.ratio
+        if self.unit.probe is not None and self.ratio < 1:
+            return Fraction(1)
+        return self.ratio
 
     @property
     def kinks(self) -> Mapping[float, float]:
@@ -191,7 +196,10 @@ class Case:
         return self.away_from_kinks(self.sample(torch.float64, (*copies, *SMALL)))
 
     def sample(
-        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = SHAPE, seed: int = 0
+        self,
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] = SHAPE,
+        seed: int = 0,
     ) -> Tensor:
         """Return a random input with standard deviation 2.
 

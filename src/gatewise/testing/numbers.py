@@ -161,4 +161,6 @@ def _require_within(sweep: Sweep, bound: Bound, name: str) -> None:
 
 
 def _first(values: Tensor, mask: Tensor) -> float:
-    return float(values[mask][0]) if mask.any() else math.nan
+    if mask.any():
+        return float(values[mask][0])
+    return math.nan

@@ -118,7 +118,9 @@ class Sweep:
 
 
 def sweep_forward(
-    case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
+    case: Case,
+    values: Tensor,
+    function: Callable[[Tensor], Tensor] | None = None,
 ) -> Sweep:
     """Compare values with the reference and the declared limits.
 
@@ -137,7 +139,9 @@ def sweep_forward(
 
 
 def sweep_backward(
-    case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
+    case: Case,
+    values: Tensor,
+    function: Callable[[Tensor], Tensor] | None = None,
 ) -> Sweep:
     """Compare derivatives with those of the reference, and with the declared ones at kinks.
 
@@ -161,7 +165,10 @@ def sweep_backward(
 
 
 def measure(
-    unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = False
+    unit: str | Unit,
+    *,
+    dtypes: Sequence[str] = DTYPES,
+    full: bool = False,
 ) -> list[Measured]:
     """Return the largest errors of ``unit`` for each of its sample options, by dtype and direction.
 

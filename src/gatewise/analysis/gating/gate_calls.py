@@ -153,7 +153,12 @@ def _unit_call(scope: Scope, unit: str, module: nn.Module, members: frozenset[No
         if any(user not in members for user in node.users):
             leave.append(node)
     return UnitCall(
-        scope, unit, module, members, tuple(enter), leave[0] if len(leave) == 1 else None
+        scope,
+        unit,
+        module,
+        members,
+        tuple(enter),
+        leave[0] if len(leave) == 1 else None,
     )
 
 
@@ -230,4 +235,6 @@ def _operator(node: Node, model: nn.Module) -> Function:
 def _channel_dim(reading: Reading, output: Node, response: Node) -> int:
     """Return the dimension that the layers around a unit use; the second if there are none."""
     dim = reading.dims.get(output, reading.dims.get(response))
-    return min(1, response.rank - 1) if dim is None else dim
+    if dim is None:
+        return min(1, response.rank - 1)
+    return dim

@@ -26,7 +26,9 @@ def compare_copy(model: nn.Module, example: Example, path: Path) -> tuple[str, .
     if path.suffix == ".safetensors":
         return _stored_tensors(model, path)
     raise ArgumentError(
-        "identify: the copy has an unknown format", got=path.name, allowed=".onnx, .safetensors"
+        "identify: the copy has an unknown format",
+        got=path.name,
+        allowed=".onnx, .safetensors",
     )
 
 

@@ -170,12 +170,16 @@ def _with_slopes(x: Tensor, y: Tensor) -> Iterator[_Candidate]:
     slope = _at(x, y, -20.0) / -20.0
     if SMALLEST < abs(slope) and abs(slope - 1) > SMALLEST:
         yield _Candidate(
-            "leaky_relu", lambda z: torch.where(z > 0, z, slope * z), (("slope", slope),)
+            "leaky_relu",
+            lambda z: torch.where(z > 0, z, slope * z),
+            (("slope", slope),),
         )
     alpha = -_at(x, y, -20.0)
     if alpha > SMALLEST:
         yield _Candidate(
-            "elu", lambda z: torch.where(z > 0, z, alpha * torch.expm1(z)), (("alpha", alpha),)
+            "elu",
+            lambda z: torch.where(z > 0, z, alpha * torch.expm1(z)),
+            (("alpha", alpha),),
         )
         yield _Candidate(
             "celu",
@@ -191,7 +195,9 @@ def _with_slopes(x: Tensor, y: Tensor) -> Iterator[_Candidate]:
         # The threshold is between the last closed and the first open point.
         last = max(below)
         yield _Candidate(
-            "threshold", lambda z: torch.where(z > last, z, 0.0), (("at least", last),)
+            "threshold",
+            lambda z: torch.where(z > last, z, 0.0),
+            (("at least", last),),
         )
     negative = math.sqrt(max(0.0, _at(x, y, -20.0))) / 20.0
     if negative > SMALLEST:
@@ -264,5 +270,7 @@ def _scaled(x: Tensor, y: Tensor) -> Iterator[_Candidate]:
     if abs(top) > SMALLEST and 0 < one / top < 1:
         alpha = math.atanh(one / top)
         yield _Candidate(
-            "dyt", lambda z: top * torch.tanh(alpha * z), (("alpha", alpha), ("weight", top))
+            "dyt",
+            lambda z: top * torch.tanh(alpha * z),
+            (("alpha", alpha), ("weight", top)),
         )

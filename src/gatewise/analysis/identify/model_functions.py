@@ -90,7 +90,10 @@ class Identification(AnalysisResult):
 
 
 def identify(
-    model: nn.Module, example: Example, *, copy: str | Path | None = None
+    model: nn.Module,
+    example: Example,
+    *,
+    copy: str | Path | None = None,
 ) -> Identification:
     """Recognise the activation function at each site by its values.
 
@@ -129,7 +132,12 @@ def identify(
 
 
 def _row(
-    name: str, role: str, found: Found, graph: Graph, model: nn.Module, outputs: set[Node]
+    name: str,
+    role: str,
+    found: Found,
+    graph: Graph,
+    model: nn.Module,
+    outputs: set[Node],
 ) -> tuple[SiteFunction, Node | None]:
     """Return the row of a site and the node at which its function ends."""
     x = points()
@@ -162,7 +170,12 @@ def _module_values(found: Found, model: nn.Module, x: Tensor) -> Tensor | None:
 
 
 def _site_function(
-    name: str, role: str, op: str, known: Recognised, value: str, limit: float | None
+    name: str,
+    role: str,
+    op: str,
+    known: Recognised,
+    value: str,
+    limit: float | None,
 ) -> SiteFunction:
     runner_up = f"{known.runner_up}, off by {known.runner_up_difference:.2g}"
     return SiteFunction(
@@ -180,7 +193,10 @@ def _site_function(
 
 
 def _value_of(
-    found: Found, graph: Graph, model: nn.Module, outputs: set[Node]
+    found: Found,
+    graph: Graph,
+    model: nn.Module,
+    outputs: set[Node],
 ) -> tuple[str, float | None]:
     """Return in words what a gated linear unit does to its value, and the limit of its clamp."""
     glu = glu_of(found.input, found.output)

@@ -53,7 +53,11 @@ def root_of(node: Node, stop: Collection[Node]) -> Node:
 
 
 def function_from(
-    graph: Graph, model: nn.Module, root: Node, through: Node, points: Tensor
+    graph: Graph,
+    model: nn.Module,
+    root: Node,
+    through: Node,
+    points: Tensor,
 ) -> NumberFunction | None:
     """Return the function of ``root`` that goes through ``through``, as far as it is elementwise.
 

@@ -111,7 +111,12 @@ class Augment:
             )
 
     def apply(
-        self, images: Tensor, *, seed: int, epoch: int, index: Tensor | Sequence[int]
+        self,
+        images: Tensor,
+        *,
+        seed: int,
+        epoch: int,
+        index: Tensor | Sequence[int],
     ) -> Tensor:
         """Return the augmented images, float32.
 
@@ -226,7 +231,9 @@ def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, 
 
 
 def _as_float(images: Tensor) -> Tensor:
-    return images.float() / 255 if images.dtype == torch.uint8 else images
+    if images.dtype == torch.uint8:
+        return images.float() / 255
+    return images
 
 
 def _check_index(index: Any, images: Tensor) -> Tensor:
@@ -251,7 +258,9 @@ def _crop(value: Any) -> tuple[int, int] | None:
         return None
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise ArgumentError(
-            "crop must be a size and a padding", got=value, allowed="(size, padding)"
+            "crop must be a size and a padding",
+            got=value,
+            allowed="(size, padding)",
         )
     size = _count("crop: the size", value[0], least=1)
     return size, _count("crop: the padding", value[1], least=0)
@@ -287,7 +296,9 @@ def _normalise(value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None
 def _pair(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise ArgumentError(
-            f"{name} must be the smallest and the largest", got=value, allowed="two numbers"
+            f"{name} must be the smallest and the largest",
+            got=value,
+            allowed="two numbers",
         )
     low, high = (_number(name, number, least=SMALLEST, most=most) for number in value)
     if low > high:
@@ -302,7 +313,9 @@ def _pair(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
 def _count(name: str, value: Any, *, least: int) -> int:
     if type(value) is not int or value < least:
         raise ArgumentError(
-            f"{name} must be a number of pixels", got=value, allowed=f"an integer from {least}"
+            f"{name} must be a number of pixels",
+            got=value,
+            allowed=f"an integer from {least}",
         )
     return value
 

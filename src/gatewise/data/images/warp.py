@@ -55,7 +55,12 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
 
 
 def resize(
-    images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, size: int
+    images: Tensor,
+    top: Tensor,
+    left: Tensor,
+    tall: Tensor,
+    wide: Tensor,
+    size: int,
 ) -> Tensor:
     """Return a rectangle of each image, resized to a square by bilinear interpolation, as float32.
 
@@ -147,7 +152,9 @@ def _between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
 
 
 def _scaled(pixels: Tensor) -> Tensor:
-    return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
+    if pixels.dtype == torch.uint8:
+        return pixels.float() / 255
+    return pixels
 
 
 @lru_cache

@@ -25,7 +25,11 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self, layer: nn.Module, norm: nn.Module | None, slot: Slot | None, channels: int
+        self,
+        layer: nn.Module,
+        norm: nn.Module | None,
+        slot: Slot | None,
+        channels: int,
     ) -> None:
         super().__init__()
         self.layer = layer
@@ -39,7 +43,9 @@ class Block(nn.Module):
             y = self.norm(y)
         if self.unit is None:
             return y
-        return self.unit(y, x, conv=self.layer) if self.binds else self.unit(y)
+        if self.binds:
+            return self.unit(y, x, conv=self.layer)
+        return self.unit(y)
 
 
 def conv_block(

@@ -69,7 +69,11 @@ def measure(run: Run) -> Findings:
 def _measure_seed(run: Run, form: str, seed: int) -> dict[str, Any]:
     """Train one network and return the pairing of its first four layers."""
     config = configuration(
-        run.settings, FOUR_LAYER_FORMS[form], FOUR_LAYER_DATA, seed, FOUR_LAYER_MODEL
+        run.settings,
+        FOUR_LAYER_FORMS[form],
+        FOUR_LAYER_DATA,
+        seed,
+        FOUR_LAYER_MODEL,
     )
     network, errors = trained(config, run.training(f"{form} {seed}"))
     first = nn.ModuleDict({layer: network.get_submodule(f"{layer}.layer") for layer in LAYERS})

@@ -76,7 +76,11 @@ def _measure_seed(run: Run, seed: int) -> dict[str, Any]:
     """Train one network and rebuild test images from every layer."""
     settings: CreluFigure6Settings = run.settings
     config = configuration(
-        settings, FOUR_LAYER_FORMS["CReLU"], FOUR_LAYER_DATA, seed, FOUR_LAYER_MODEL
+        settings,
+        FOUR_LAYER_FORMS["CReLU"],
+        FOUR_LAYER_DATA,
+        seed,
+        FOUR_LAYER_MODEL,
     )
     x = network_inputs(config, settings.images)
     network, errors = trained(config, run.training(f"seed {seed}"))

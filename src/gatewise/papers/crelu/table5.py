@@ -92,10 +92,19 @@ def _all_cnn() -> dict[str, CountedNetwork]:
     return {
         "ReLU": CountedNetwork("S7", "all_cnn", {}, tables.S7, published=millions["AllConvB"]),
         "CReLU (all)": CountedNetwork(
-            "S11", "all_cnn_crelu", {}, tables.S11, tables.S11_MENDED, millions["CReLU (all)"]
+            "S11",
+            "all_cnn_crelu",
+            {},
+            tables.S11,
+            tables.S11_MENDED,
+            millions["CReLU (all)"],
         ),
         "CReLU (conv1,4,7)": CountedNetwork(
-            "S12", "all_cnn", half, tables.S12, published=millions["CReLU (conv1,4,7)"]
+            "S12",
+            "all_cnn",
+            half,
+            tables.S12,
+            published=millions["CReLU (conv1,4,7)"],
         ),
         "CReLU (conv1-4)": same("S8", tables.S8, 4, millions["CReLU (conv1-4)"]),
         "CReLU (conv1-7)": same("S9", tables.S9, 7, None),

@@ -96,7 +96,10 @@ def _measure_seed(run: Run, data: str, seed: int) -> dict[str, Any]:
 
 @torch.no_grad()
 def _measure_layer(
-    network: nn.Module, layer: str, x: Tensor, generator: torch.Generator
+    network: nn.Module,
+    layer: str,
+    x: Tensor,
+    generator: torch.Generator,
 ) -> dict[str, Any]:
     """Reconstruct the input of one layer with learned and with random filters."""
     before = features_before(network, layer, x)
@@ -164,7 +167,12 @@ def _mean_ratio(result: Reconstruction) -> dict[str, float]:
 
 
 def _values(
-    cells: Cells, data: str, layer: str, kind: str, part: str, what: str = "ratio"
+    cells: Cells,
+    data: str,
+    layer: str,
+    kind: str,
+    part: str,
+    what: str = "ratio",
 ) -> list[float]:
     """Return one number by seed."""
     return [seed[layer][kind][part][what] for seed in cells[data]]

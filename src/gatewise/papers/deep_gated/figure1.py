@@ -58,7 +58,10 @@ def measure(run: Run) -> Findings:
 
 
 def _spectra(
-    settings: GatedFigure1Settings, width: int, depth: int, seeds: Sequence[int]
+    settings: GatedFigure1Settings,
+    width: int,
+    depth: int,
+    seeds: Sequence[int],
 ) -> list[dict[str, Any]]:
     """Measure cumulative eigenvalues and mean diagonal of K_0 / d for every seed."""
     x, _ = inputs(1, settings.n, 0)
@@ -135,7 +138,10 @@ EXPERIMENT = Experiment(
     title="cumulative eigenvalues under random gates",
     scales={
         "tiny": GatedFigure1Settings(
-            "n=20, w=40 and 5, d=2, 4", n=20, widths=(40, 5), depths=(2, 4)
+            "n=20, w=40 and 5, d=2, 4",
+            n=20,
+            widths=(40, 5),
+            depths=(2, 4),
         ),
         "desk": GatedFigure1Settings(),
         "full": GatedFigure1Settings(),

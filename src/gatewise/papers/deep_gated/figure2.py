@@ -74,7 +74,9 @@ def findings(values: CellValues) -> Findings:
 
         def ideal(depth: int, name: str = name) -> float:
             """Return the entry by equation 5."""
-            return 1.0 if name == "diagonal" else settings.mu ** (depth - 1)
+            if name == "diagonal":
+                return 1.0
+            return settings.mu ** (depth - 1)
 
         panels.append(_panel(name, by_depth, ideal))
         for depth, entries in by_depth.items():

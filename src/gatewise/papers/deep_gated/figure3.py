@@ -61,7 +61,13 @@ def measure(run: Run) -> Findings:
     def descend(width: int, depth: int) -> dict:
         """Run descent for one width and depth."""
         return convergence(
-            "random", width, depth, d_in=1, n=settings.n, steps=settings.steps, seeds=run.seeds
+            "random",
+            width,
+            depth,
+            d_in=1,
+            n=settings.n,
+            steps=settings.steps,
+            seeds=run.seeds,
         )
 
     measured = {}
@@ -158,7 +164,11 @@ EXPERIMENT = Experiment(
     title="convergence and normalised spectra under random gates",
     scales={
         "tiny": GatedFigure3Settings(
-            "n=10, w=30 and 6, d=2, 4, 20 steps", n=10, widths=(30, 6), depths=(2, 4), steps=20
+            "n=10, w=30 and 6, d=2, 4, 20 steps",
+            n=10,
+            widths=(30, 6),
+            depths=(2, 4),
+            steps=20,
         ),
         "desk": GatedFigure3Settings(),
         "full": GatedFigure3Settings(),

@@ -89,7 +89,11 @@ EXPERIMENT = Experiment(
     title="spectra and convergence of GaLU and ReLU",
     scales={
         "tiny": GatedFigure4Settings(
-            "n=10, w=12, d=2, 4, 20 steps", n=10, width=12, depths=(2, 4), steps=20
+            "n=10, w=12, d=2, 4, 20 steps",
+            n=10,
+            width=12,
+            depths=(2, 4),
+            steps=20,
         ),
         "desk": GatedFigure4Settings(),
         "full": GatedFigure4Settings(),

@@ -115,7 +115,12 @@ def _network(gate: str, settings: GatedFigure5Settings, seed: int) -> DeepGatedN
     depth = len(settings.widths) + 1
     stream = generator(seed, "network")
     return DeepGatedNetwork(
-        PIXELS, settings.widths, depth, gate=gate, d_out=CLASSES, generator=stream
+        PIXELS,
+        settings.widths,
+        depth,
+        gate=gate,
+        d_out=CLASSES,
+        generator=stream,
     )
 
 
@@ -188,7 +193,10 @@ EXPERIMENT = Experiment(
     title="ReLU and GaLU on MNIST",
     scales={
         "tiny": GatedFigure5Settings(
-            "widths 16, 12, 300 images, 2 epochs", widths=(16, 12), examples=300, epochs=2
+            "widths 16, 12, 300 images, 2 epochs",
+            widths=(16, 12),
+            examples=300,
+            epochs=2,
         ),
         "desk": GatedFigure5Settings(),
         "full": GatedFigure5Settings(),

@@ -106,7 +106,12 @@ EXPERIMENT = Experiment(
     title="alignment of the tangent kernel with the labels, Binary-MNIST",
     scales={
         "tiny": replace(
-            FULL, reduced="w=10, 300 images, 2 epochs", width=10, examples=300, epochs=2, subset=10
+            FULL,
+            reduced="w=10, 300 images, 2 epochs",
+            width=10,
+            examples=300,
+            epochs=2,
+            subset=10,
         ),
         "desk": FULL,
         "full": FULL,

@@ -56,7 +56,9 @@ class IieuConvergenceSettings:
     thresholds: tuple[float, ...] = (3.0, 2.5, 2.0)  # losses
     training: TableTraining = field(
         default_factory=lambda: TableTraining(
-            "image_folder", "iieu_cfg_1", data_options={"size": 224}
+            "image_folder",
+            "iieu_cfg_1",
+            data_options={"size": 224},
         )
     )
 
@@ -173,7 +175,8 @@ def _claims(settings: IieuConvergenceSettings, falls: Falls) -> list[Claim]:
 
 
 def _or_never(
-    values: Mapping[str, Numbers], settings: IieuConvergenceSettings
+    values: Mapping[str, Numbers],
+    settings: IieuConvergenceSettings,
 ) -> dict[str, Numbers]:
     """Count a threshold that was not reached as one epoch after the last."""
     after = settings.training.changed_recipe().total_epochs + 1

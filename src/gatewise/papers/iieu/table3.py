@@ -107,7 +107,11 @@ def _printed_claims(settings: IieuTable3Settings, counts: Counts) -> list[Claim]
 
 
 def _added_claim(
-    settings: IieuTable3Settings, counts: Counts, claim: str, part: str, percent: float
+    settings: IieuTable3Settings,
+    counts: Counts,
+    claim: str,
+    part: str,
+    percent: float,
 ) -> Claim:
     """Decide whether IIEU-B adds the printed percentage, rounded, at every depth."""
     added = {}

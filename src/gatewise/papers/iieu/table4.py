@@ -90,7 +90,9 @@ def leave_channels_alone(network: nn.Module) -> None:
 
 def _published(settings: IieuTable4Settings, name: str) -> float | None:
     """Return the paper's accuracy if ours is of the same data."""
-    return None if settings.reduced or name == MOVED else published.TERM_B[name][0] / 100
+    if settings.reduced or name == MOVED:
+        return None
+    return published.TERM_B[name][0] / 100
 
 
 def claims(test: dict[str, Numbers]) -> list[Claim]:
@@ -123,7 +125,10 @@ EXPERIMENT = Experiment(
     title="normalisation in term-B of IIEU-B, ResNet for CIFAR",
     scales={
         "tiny": replace(
-            FULL, reduced="50 digits, depth 8, half the width, 1 epoch", depth=8, training=DIGITS
+            FULL,
+            reduced="50 digits, depth 8, half the width, 1 epoch",
+            depth=8,
+            training=DIGITS,
         ),
         "desk": replace(
             FULL,

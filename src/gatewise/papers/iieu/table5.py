@@ -203,7 +203,9 @@ EXPERIMENT = Experiment(
         ),
         "desk": IieuTable5Settings("one thread of a CPU instead of an A100, batches of 4"),
         "full": IieuTable5Settings(
-            "one thread of a CPU instead of an A100, batches of 32", batch=32, turns=51
+            "one thread of a CPU instead of an A100, batches of 32",
+            batch=32,
+            turns=51,
         ),
     },
     measure=measure,

@@ -202,7 +202,9 @@ EXPERIMENT = Experiment(
     title="|x| after a rectifier and with both phases; ranks at equal parameters",
     scales={
         "tiny": PscLowerBoundSettings(
-            "12 epochs, three layers", epochs=12, layers=((16, 16, 3), (64, 64, 1), (256, 64, 1))
+            "12 epochs, three layers",
+            epochs=12,
+            layers=((16, 16, 3), (64, 64, 1), (256, 64, 1)),
         ),
         "desk": PscLowerBoundSettings(),
         "full": PscLowerBoundSettings(),

@@ -115,7 +115,9 @@ def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
         return None
     if "classes" not in config.data_options:
         return source.classes, source.shape
-    return (len(chosen), source.shape) if isinstance(chosen, list) else None
+    if isinstance(chosen, list):
+        return (len(chosen), source.shape)
+    return None
 
 
 def load_data(config: RunConfig, folder: str | None = None) -> DataSet:
@@ -184,7 +186,11 @@ def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.M
 
 
 def probe(
-    config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[int, int, int]
+    config: RunConfig,
+    network: nn.Module,
+    *,
+    classes: int,
+    shape: tuple[int, int, int],
 ) -> None:
     """Check that the network reads the images and that its outputs fit the loss."""
     size = size_read(config, shape)

@@ -102,7 +102,11 @@ def _make(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
         )
     if chosen.name == "rmsprop":
         return torch.optim.RMSprop(
-            groups, lr=chosen.lr, alpha=chosen.smoothing, eps=chosen.eps, momentum=chosen.momentum
+            groups,
+            lr=chosen.lr,
+            alpha=chosen.smoothing,
+            eps=chosen.eps,
+            momentum=chosen.momentum,
         )
     kind = torch.optim.Adam if chosen.name == "adam" else torch.optim.AdamW
     return kind(groups, lr=chosen.lr, betas=betas, eps=chosen.eps, fused=True)

@@ -20,7 +20,10 @@ from gatewise.units.contract import (
 
 
 def bilinear(
-    gate: Tensor, up: Tensor | None = None, dim: int = -1, layout: str = "gate_last"
+    gate: Tensor,
+    up: Tensor | None = None,
+    dim: int = -1,
+    layout: str = "gate_last",
 ) -> Tensor:
     r"""Return the product of ``gate`` and ``up``.
 

@@ -112,7 +112,11 @@ class GEGLU(TwoBranchUnit):
     """
 
     def __init__(
-        self, *, dim: int = -1, layout: str = "gate_last", approximate: str = "none"
+        self,
+        *,
+        dim: int = -1,
+        layout: str = "gate_last",
+        approximate: str = "none",
     ) -> None:
         super().__init__(dim=dim, layout=layout, approximate=approximate)
         check_choice("geglu", "approximate", approximate, FORMS)

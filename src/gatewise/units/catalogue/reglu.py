@@ -20,7 +20,10 @@ from gatewise.units.contract import (
 
 
 def reglu(
-    gate: Tensor, up: Tensor | None = None, dim: int = -1, layout: str = "gate_last"
+    gate: Tensor,
+    up: Tensor | None = None,
+    dim: int = -1,
+    layout: str = "gate_last",
 ) -> Tensor:
     r"""Return ``up`` times the positive part of ``gate``.
 

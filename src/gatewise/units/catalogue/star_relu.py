@@ -21,7 +21,10 @@ from gatewise.units.contract import (
 
 
 def star_relu(
-    x: Tensor, scale: float | Tensor = 1.0, bias: float | Tensor = 0.0, dim: int = 1
+    x: Tensor,
+    scale: float | Tensor = 1.0,
+    bias: float | Tensor = 0.0,
+    dim: int = 1,
 ) -> Tensor:
     r"""Return ``scale * relu(x)**2 + bias``, both trainable.
 
@@ -87,7 +90,12 @@ class StarReLU(TrainableUnit):
     ) -> None:
         starts = {"scale": scale, "bias": bias}
         super().__init__(
-            "star_relu", starts, channels=channels, dim=dim, device=device, dtype=dtype
+            "star_relu",
+            starts,
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
         )
 
     def forward(self, x: Tensor) -> Tensor:

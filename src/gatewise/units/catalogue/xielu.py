@@ -132,7 +132,13 @@ class XIELU(TrainableUnit):
             "alpha_n": _inverse_softplus(alpha_n - beta),
         }
         super().__init__(
-            "xielu", raw, channels=channels, dim=dim, device=device, dtype=dtype, beta=beta
+            "xielu",
+            raw,
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
+            beta=beta,
         )
         self.options |= {"alpha_p": alpha_p, "alpha_n": alpha_n}
 

@@ -4,8 +4,6 @@ A unit's file holds its definition in torch's operations. ``gatewise.fused`` der
 that computes the same in one pass, registers here, and decides which call may use it.
 """
 
-import functools
-import importlib
 from collections.abc import Callable, Sequence
 
 import torch
@@ -32,22 +30,10 @@ def elementwise(plain: PlainForm, x: Tensor, *numbers: float | Tensor) -> Tensor
         *numbers: numbers, or tensors in the dtype of the computation that broadcast with ``x``.
     """
     # A compiler fuses the plain form itself.
-    if torch.compiler.is_compiling():
-        return run_plain(plain, x, numbers)
-    _load_compiled_forms()
-    if not FORMS:
+    if torch.compiler.is_compiling() or not FORMS:
         return run_plain(plain, x, numbers)
     return FORMS[0](plain, x, numbers)
 
-
-@functools.cache
-def _load_compiled_forms() -> None:
-    """Import ``gatewise.fused``, which registers in ``FORMS``.
-
-    By name and at the first call: ``fused`` is built on ``units``, and a unit has its compiled form
-    whichever part of the library was imported.
-    """
-    importlib.import_module("gatewise.fused")
 
 
 def run_plain(plain: PlainForm, x: Tensor, numbers: Sequence[float | Tensor]) -> Tensor:

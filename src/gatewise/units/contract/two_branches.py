@@ -26,7 +26,11 @@ LAYOUTS = ("gate_last", "gate_first", "interleaved")
 
 
 def gate_and_value(
-    unit: str, gate: Tensor, up: Tensor | None, dim: int, layout: str
+    unit: str,
+    gate: Tensor,
+    up: Tensor | None,
+    dim: int,
+    layout: str,
 ) -> tuple[Tensor, Tensor]:
     """Return gate response and value, given as two tensors or as one tensor to be divided.
 
@@ -65,7 +69,9 @@ def split_branches(unit: str, x: Tensor, dim: int, layout: str) -> tuple[Tensor,
     else:
         cuts = (slice(0, size // 2), slice(size // 2, None))
     first, second = (x[(slice(None),) * axis + (cut,)] for cut in cuts)
-    return (second, first) if layout == "gate_last" else (first, second)
+    if layout == "gate_last":
+        return (second, first)
+    return (first, second)
 
 
 def gated(gate: Tensor, up: Tensor, function: Function, response: Function | None = None) -> Tensor:

@@ -103,12 +103,19 @@ def network(
     """
     stream = generator(seed, purpose)
     return DeepGatedNetwork(
-        PIXELS, settings.width, settings.depth, gate=gate, generator=stream, **options
+        PIXELS,
+        settings.width,
+        settings.depth,
+        gate=gate,
+        generator=stream,
+        **options,
     )
 
 
 def with_gates_of(
-    trained: StackedNetworks, settings: BinaryMnistSettings, seeds: tuple[int, ...]
+    trained: StackedNetworks,
+    settings: BinaryMnistSettings,
+    seeds: tuple[int, ...],
 ) -> list[DeepGatedNetwork]:
     """Return GaLU networks with the frozen gates of the trained networks and new weights."""
     networks = []

@@ -33,7 +33,14 @@ DepthCells = Mapping[int, Mapping[str, Any]]  # what :func:`convergence` returns
 
 
 def start(
-    gate: str, d_in: int, width: int, depth: int, seed: int, *, n: int, mu: float = 0.5
+    gate: str,
+    d_in: int,
+    width: int,
+    depth: int,
+    seed: int,
+    *,
+    n: int,
+    mu: float = 0.5,
 ) -> DeepGatedNetwork:
     """Return a network with its initial weights, in float64.
 
@@ -95,7 +102,14 @@ def inputs(d_in: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def convergence(
-    gate: str, width: int, depth: int, *, d_in: int, n: int, steps: int, seeds: Sequence[int]
+    gate: str,
+    width: int,
+    depth: int,
+    *,
+    d_in: int,
+    n: int,
+    steps: int,
+    seeds: Sequence[int],
 ) -> dict[str, list[list[float]]]:
     """Run gradient descent on half the sum of squares, in float32.
 
