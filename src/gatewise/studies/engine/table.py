@@ -211,7 +211,8 @@ def _rate_lines(result: "StudyResult") -> Iterator[str]:
             if curve.chosen is not None:
                 parts.append(f"learning rate {rate(curve.chosen)}")
             if curve.best is not None and curve.best != curve.chosen:
-                parts.append(f"best learning rate {rate(curve.best)}")
+                tie = ", a tie that the loss decided" if curve.held_out else ""
+                parts.append(f"best mean at {rate(curve.best)}{tie}")
             if curve.good_words:
                 parts.append(f"within {near} of the best: {curve.good_words}")
             yield f"{curve.unit} in {block[0]}: {'; '.join(parts) or 'no learning rate'}"
