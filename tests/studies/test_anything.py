@@ -185,6 +185,7 @@ def test_every_kind_of_model_is_trained_and_judged(kind: str):
 
 
 @pytest.mark.networks
+@pytest.mark.thorough
 def test_text_classifier_of_hugging_face():
     declare_missing_torchvision_operators()
     import transformers
