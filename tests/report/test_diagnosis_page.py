@@ -140,14 +140,14 @@ def drawn_regions(figure: Node) -> int:
 
 def test_the_bound_of_theorem_2_2_stands_with_its_eigenvalues(page, record) -> None:
     facts = next(each["facts"] for each in record["questions"] if each["name"] == "reconstruction")
-    shown = table_of(page, "smallest eigenvalue", "bound", "lost")
+    shown = table_of(page, "smallest eigenvalue", "bound", "error")
     assert len(shown) == len(facts["bound"]["images"]) == 4
     for row, each in zip(shown, facts["bound"]["images"], strict=True):
         for column, key in (
             ("smallest eigenvalue", "least"),
             ("largest", "largest"),
             ("bound", "bound"),
-            ("lost", "ratio"),
+            ("error", "ratio"),
         ):
             if each[key] is None:
                 assert row[column].text == ""
