@@ -31,7 +31,8 @@ LARGEST_SIDE = 64  # pixels of the part of an image that is rebuilt
 # tolerance where the ratio is 0.07. If the fine one is not reached soon, the coarse one gives an
 # upper bound: conjugate gradients come closer to the solution with every step.
 FINE, COARSE = 1e-7, 1e-4
-FINE_ITERATIONS, ITERATIONS = 300, 3000
+FINE_NUMBERS = 4_000_000  # iterations at the fine tolerance, times pixels of an image
+ITERATIONS = 3000
 BETWEEN = {"batch_norm", "max_pool2d", *ACTIVATIONS}  # allowed between convolution and pooling
 RATIO = "|x - x'| / |x|, norms over the pixels that the layer reads, not a share of the pixels"
 ALWAYS_COMPARED = {"relu", "crelu"}
@@ -233,10 +234,9 @@ def _rebuild(
     conv: Any, x: Tensor, unit: str | nn.Module, pool: nn.Module | None = None
 ) -> Reconstruction:
     """Rebuild images, with the coarse tolerance if the fine one is not reached."""
+    soon = min(ITERATIONS, max(100, FINE_NUMBERS // x[0].numel()))
     try:
-        return reconstruct(
-            conv, x, unit=unit, pool=pool, tolerance=FINE, most_iterations=FINE_ITERATIONS
-        )
+        return reconstruct(conv, x, unit=unit, pool=pool, tolerance=FINE, most_iterations=soon)
     except NotApplicableError as problem:
         if problem.limitation is not Limitation.NOT_CONVERGED:
             raise
