@@ -84,3 +84,4 @@ from gatewise.graph.unchanged import RandomState as RandomState
 from gatewise.graph.unchanged import check_not_lazy as check_not_lazy
 from gatewise.graph.unchanged import copied as copied
 from gatewise.graph.unchanged import untouched as untouched
+from gatewise.graph.written_activations import WrittenActivation as WrittenActivation

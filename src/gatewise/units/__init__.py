@@ -19,7 +19,6 @@ from gatewise.units.contract import Axis as Axis
 from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
-from gatewise.units.contract import KernelConstants as KernelConstants
 from gatewise.units.contract import LeafModule as LeafModule
 from gatewise.units.contract import Limits as Limits
 from gatewise.units.contract import PlainForm as PlainForm
@@ -57,12 +56,14 @@ from gatewise.units.contract import is_size as is_size
 from gatewise.units.contract import list_units as list_units
 from gatewise.units.contract import max_magnitude as max_magnitude
 from gatewise.units.contract import mean_without_overflow as mean_without_overflow
+from gatewise.units.contract import patch_norm as patch_norm
 from gatewise.units.contract import per_channel as per_channel
 from gatewise.units.contract import promise as promise
 from gatewise.units.contract import region_gates as region_gates
 from gatewise.units.contract import registered_units as registered_units
 from gatewise.units.contract import replace_infinities as replace_infinities
 from gatewise.units.contract import resolve_dim as resolve_dim
+from gatewise.units.contract import run_plain as run_plain
 from gatewise.units.contract import saturation_bound as saturation_bound
 from gatewise.units.contract import sigmoid as sigmoid
 from gatewise.units.contract import split_branches as split_branches

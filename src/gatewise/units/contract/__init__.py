@@ -18,14 +18,16 @@ from gatewise.units.contract.arithmetic import resolve_dim as resolve_dim
 from gatewise.units.contract.arithmetic import saturation_bound as saturation_bound
 from gatewise.units.contract.arithmetic import self_gated as self_gated
 from gatewise.units.contract.arithmetic import sigmoid as sigmoid
+from gatewise.units.contract.arithmetic import soft_choice as soft_choice
 from gatewise.units.contract.arithmetic import softplus as softplus
+from gatewise.units.contract.arithmetic import stop_infinities as stop_infinities
 from gatewise.units.contract.arithmetic import to_compute_dtype as to_compute_dtype
 from gatewise.units.contract.creation import create_unit as create_unit
 from gatewise.units.contract.factory import allocating as allocating
 from gatewise.units.contract.forms import FORMS as FORMS
-from gatewise.units.contract.forms import KernelConstants as KernelConstants
 from gatewise.units.contract.forms import PlainForm as PlainForm
 from gatewise.units.contract.forms import elementwise as elementwise
+from gatewise.units.contract.forms import run_plain as run_plain
 from gatewise.units.contract.leaf_module import LeafModule as LeafModule
 from gatewise.units.contract.own_units import MARK as MARK
 from gatewise.units.contract.own_units import is_activation_object as is_activation_object
