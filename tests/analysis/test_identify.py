@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 import gatewise as gw
-from gatewise.analysis.identify import recognise
-from gatewise.analysis.identify.functions import PLAIN, points
+from gatewise.analysis.identification import recognise
+from gatewise.analysis.identification.functions import PLAIN, points
 from gatewise.errors import ArgumentError
 from tests.graph import gated_blocks as blocks
 

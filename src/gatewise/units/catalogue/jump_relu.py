@@ -1,6 +1,7 @@
 """JumpReLU: the response above a trainable threshold."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -119,7 +120,7 @@ class JumpReLU(TrainableUnit):
         del self.options["log_threshold"]
         self.options["threshold"] = threshold
 
-    def arguments(self, x: Tensor) -> dict[str, Tensor | float | int]:
+    def arguments(self, x: Tensor) -> dict[str, Any]:
         return super().arguments(x) | {"bandwidth": self.bandwidth}
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """xIELU: the integral of an ELU, with a trainable slope on each side."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -142,7 +143,7 @@ class XIELU(TrainableUnit):
         )
         self.options |= {"alpha_p": alpha_p, "alpha_n": alpha_n}
 
-    def arguments(self, x: Tensor) -> dict[str, Tensor | float | int]:
+    def arguments(self, x: Tensor) -> dict[str, Any]:
         return super().arguments(x) | {"beta": self.beta}
 
     def forward(self, x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ The option ``layout`` says so.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -118,10 +119,10 @@ class TwoBranchUnit(UnitModule):
         **options: further options of the unit.
     """
 
-    def __init__(self, *, dim: int, layout: str, **options: object) -> None:
+    def __init__(self, *, dim: int, layout: str, **options: Any) -> None:
         super().__init__(dim=dim, layout=layout, **options)
         self.dim = dim
         self.layout = check_choice(type(self).__name__, "layout", layout, LAYOUTS)
 
-    def arguments(self, x: Tensor) -> dict[str, object]:
+    def arguments(self, x: Tensor) -> dict[str, Any]:
         return dict(self.options)

@@ -54,7 +54,7 @@ class Recognised:
         name: the name of the function; empty if no candidate fits.
         constants: its constants, such as the limit of a clamp, by name.
         difference: the largest difference from it at the points.
-        runner_up: the name of the next candidate.
+        runner_up: the name of the nearest candidate that does not fit.
         runner_up_difference: its largest difference at the points.
     """
 
@@ -104,7 +104,7 @@ def recognise(values: Tensor) -> Recognised:
         ranked.append((not fits, rank, worst, candidate))
     ranked.sort(key=lambda row: row[:3])
     unfit, _, worst, best = ranked[0]
-    others = [row for row in ranked[1:] if row[3].name != best.name]
+    others = [row for row in ranked[1:] if row[0] and row[3].name != best.name]
     second = others[0]
     if unfit:
         return Recognised("", {}, worst, best.name, worst)

@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.identify.configurations import CONFIG_NAMES, configured_activation
-from gatewise.analysis.identify.copies import compare_copy
-from gatewise.analysis.identify.functions import Recognised, points, recognise
-from gatewise.analysis.identify.regions_of_one_number import function_from, root_of
+from gatewise.analysis.identification.configurations import CONFIG_NAMES, configured_activation
+from gatewise.analysis.identification.copies import compare_copy
+from gatewise.analysis.identification.functions import Recognised, points, recognise
+from gatewise.analysis.identification.regions_of_one_number import function_from, root_of
 from gatewise.analysis.record import AnalysisResult
 from gatewise.graph import GLUS, Example, Found, Graph, Node, find_sites, glu_of
 from gatewise.units import TwoBranchUnit, UnitModule
