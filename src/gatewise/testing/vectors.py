@@ -7,8 +7,8 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError
 from gatewise.testing.case import Case
-from gatewise.testing.ulps import every_16_bit_value
 from gatewise.testing.rounding import Sweep, sweep_backward, sweep_forward
+from gatewise.testing.ulps import every_16_bit_value
 from gatewise.units import get_unit
 
 HALVES = ("bfloat16", "float16")
