@@ -2,8 +2,17 @@
 
 from collections.abc import Sequence
 
-from gatewise.report import Section, Sheet, Text, sheet_page
-from gatewise.report.charts import Cell, Chart, Mark, Series, Table
+from gatewise.report import (
+    Cell,
+    Chart,
+    Mark,
+    Section,
+    Series,
+    Sheet,
+    Table,
+    Text,
+    sheet_page,
+)
 from gatewise.speed.results import Row
 
 COLUMNS = ("line", "target", "measured", "quartiles", "form", "verdict", "reason")
