@@ -63,8 +63,10 @@ errors: $(CORE) ## measure every unit and write docs/errors.md again
 	@mkdir -p docs
 	$(BIN)/gatewise units errors --out docs/errors.md
 
-bench: $(CORE) ## measure against the peers that PEERS has, and append to benchmarks/results (minutes)
-	for each in units orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done
+bench: $(CORE) ## measure units against their targets, then the peers that PEERS has (minutes; exit 1 if a target is missed)
+	OMP_NUM_THREADS=1 $(BIN)/gatewise bench --out benchmarks/results/bench.csv --page benchmarks/results/bench.html; missed=$$?; \
+	for each in units orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done; \
+	exit $$missed
 
 # transformers 4.57 and what it asks for, in a folder of its own: everything else is that of .venv.
 COMPAT := .compat

@@ -18,3 +18,4 @@ from gatewise.testing.table import errors_markdown as errors_markdown
 from gatewise.testing.ulps import every_16_bit_value as every_16_bit_value
 from gatewise.testing.ulps import float32_values as float32_values
 from gatewise.testing.ulps import ulps_apart as ulps_apart
+from gatewise.testing.vectors import reference_vectors as reference_vectors

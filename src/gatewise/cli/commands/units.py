@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewise.cli.commands import units_errors, units_gallery, units_show
+from gatewise.cli.commands import units_errors, units_gallery, units_show, units_vectors
 from gatewise.cli.error_group import Group
 from gatewise.cli.options import Json
 from gatewise.cli.output import console, print_json, print_rich, table
@@ -118,3 +118,4 @@ def _cells(unit: "Unit") -> dict[str, str]:
 group.command("show")(units_show.show)
 group.command("gallery")(units_gallery.gallery)
 group.command("errors")(units_errors.errors)
+group.command("vectors")(units_vectors.vectors)

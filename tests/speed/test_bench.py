@@ -1,0 +1,104 @@
+"""gatewise bench: verdicts, files and comparisons. Times themselves are not tested."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from gatewise.cli import app
+from gatewise.errors import ArgumentError
+from gatewise.speed import (
+    LINES,
+    Line,
+    Row,
+    Timing,
+    changes,
+    compare_times,
+    kept_bytes,
+    machine_facts,
+    measure_lines,
+    read_rows,
+    rows_as_csv,
+    speed_page,
+)
+
+
+def line(target: float, relation: str, measured: float) -> Line:
+    timing = Timing(measured, measured - 0.1, measured + 0.1, 9)
+    return Line("relu/made", "x over y", target, relation, lambda _: (timing, "fused"), "why")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("relation", "measured", "verdict"),
+    [("at most", 1.1, "met"), ("at most", 1.3, "missed"), ("at least", 1.3, "met")],
+)
+def test_a_line_is_met_or_missed_with_its_reason(relation: str, measured: float, verdict: str):
+    (row,) = measure_lines([line(1.2, relation, measured)], seconds=0)
+    assert row.verdict == verdict and row.form == "fused"
+    assert row.reason == ("why" if verdict == "missed" else "")
+
+
+def test_rows_are_read_as_they_were_written(tmp_path: Path):
+    rows = measure_lines([line(1.2, "at most", 1.3)], seconds=0)
+    path = tmp_path / "bench.csv"
+    path.write_text(rows_as_csv(rows, machine_facts()))
+    assert read_rows(path) == rows
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ArgumentError, match="not a table"):
+        read_rows(path)
+
+
+def test_only_clear_changes_are_named():
+    (old,) = measure_lines([line(1.2, "at most", 1.0)], seconds=0)
+    assert changes([old], [replace(old, measured=1.3, low=1.05, high=1.5)]) == []
+    slower = replace(old, measured=2.0, low=1.9, high=2.1)
+    assert changes([old], [slower]) == ["relu/made rose from 1.00 to 2.00"]
+
+
+def test_twice_the_work_takes_longer_and_rounds_are_counted():
+    x = torch.randn(1 << 16)
+
+    def once() -> Tensor:
+        return x.exp()
+
+    def often() -> None:
+        for _ in range(20):
+            x.exp()
+
+    timing = compare_times(often, once, seconds=0.0)
+    assert timing.rounds >= 5 and timing.low <= timing.ratio <= timing.high and timing.ratio > 2
+
+
+def test_kept_bytes_are_those_of_distinct_storages():
+    x = torch.randn(10, requires_grad=True)
+    assert kept_bytes(lambda: x.exp().sum()) == 40
+    assert kept_bytes(lambda: (x * x).sum()) == 40
+    assert kept_bytes(lambda: (x * x).sum(), x) == 0
+
+
+def test_the_page_shows_every_line():
+    rows = measure_lines([line(1.2, "at most", 1.3)], seconds=0)
+    page = speed_page(rows, machine_facts() | {"memory_floor": "0.9"})
+    assert "relu/made" in page and "memory floor" in page and "0 of 1 targets" in page
+
+
+def test_the_command_lists_and_refuses():
+    shown = CliRunner().invoke(app, ["bench", "--list"])
+    assert shown.exit_code == 0 and shown.output.count("\n") == len(LINES)
+    assert CliRunner().invoke(app, ["bench", "nothing/"]).exit_code == 2
+
+
+def test_the_command_measures_and_prints_json(tmp_path: Path):
+    out = tmp_path / "bench.csv"
+    shown = CliRunner().invoke(
+        app, ["bench", "kept/prelu", "--seconds", "0", "--json", "--out", str(out)]
+    )
+    assert shown.exit_code == 0
+    (row,) = json.loads(shown.stdout)["rows"]
+    assert Row(**row) == read_rows(out)[0] and row["verdict"] == "met"
+
+
+Tensor = torch.Tensor
