@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import ArgumentError, LostProcessError, MissingExtraError, shorten
+from gatewise.errors import ArgumentError, LostProcessError, MissingExtraError, shorten, install_extra
 from gatewise.studies.engine.cell_work import Outcome, Task, run_cell
 from gatewise.studies.engine.executors import Event, OnEvent, Retries
 from gatewise.studies.engine.folder import STUDY
@@ -351,7 +351,7 @@ def _import_ray(settings: Mapping[str, str]) -> Any:
         return importlib.import_module("ray")
     except ImportError as problem:
         raise MissingExtraError(
-            "ray is not installed", fix="pip install 'gatewise[ray]'"
+            "ray is not installed", fix=install_extra("ray")
         ) from problem
 
 
