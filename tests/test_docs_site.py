@@ -31,7 +31,7 @@ def test_every_page_is_in_the_navigation():
 
 def test_links_between_pages_lead_to_files():
     for page in (ROOT / "README.md", *DOCS.glob("*.md")):
-        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+        for target in re.findall(r"\]\(([\w./-]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 

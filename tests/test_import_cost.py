@@ -54,8 +54,8 @@ def test_import_loads_no_part():
 @pytest.mark.parametrize("argument", ("--version", "--help"))
 def test_help_and_version_do_not_import_torch(argument: str):
     script = (
-        "import sys; from gatewise.cli import main; sys.argv = ['gatewise', %r]\n"
-        "try: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules" % argument
+        f"import sys; from gatewise.cli import main; sys.argv = ['gatewise', {argument!r}]\n"
+        "try: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """Write ``docs/reference.md``: one entry for every public name of gatewise.
 
-    python tools/reference_page.py docs/reference.md
+python tools/reference_page.py docs/reference.md
 """
 
 import sys

@@ -283,7 +283,7 @@ def test_nothing_is_drawn_when_nothing_changes(page):
 
 @pytest.mark.browser
 def test_random_addresses_do_not_break_the_page(page):
-    draw = random.Random(0)
+    draw = random.Random(0)  # noqa: S311 - words of a test
     words = ["relu", "nan", "1e999", "-1", "<b>", "a", "own", "x:y:z", "", ";;", "swish,abc"]
     names = ("a", "b", "data", "points", "width", "seed", "rate", "step", "changes")
     for _ in range(20):

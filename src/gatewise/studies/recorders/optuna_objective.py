@@ -183,6 +183,4 @@ def _import_optuna() -> Any:
     try:
         return importlib.import_module("optuna")
     except ImportError as problem:
-        raise MissingExtraError(
-            "optuna is not installed", fix=install_extra("optuna")
-        ) from problem
+        raise MissingExtraError("optuna is not installed", fix=install_extra("optuna")) from problem

@@ -9,9 +9,7 @@ from gatewise.studies.recorders.recorder import Recorder
 try:
     from transformers import TrainerCallback
 except ImportError as problem:
-    raise MissingExtraError(
-        "transformers is not installed", fix=install_extra("hf")
-    ) from problem
+    raise MissingExtraError("transformers is not installed", fix=install_extra("hf")) from problem
 
 LOGGED = {"test_loss": "eval_loss", "test_accuracy": "eval_accuracy"}
 

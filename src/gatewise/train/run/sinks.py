@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import MissingExtraError, unknown_name, install_extra
+from gatewise.errors import MissingExtraError, install_extra, unknown_name
 from gatewise.train.loop import Result, Start, Watcher
 
 SINKS = ("tensorboard", "mlflow")
