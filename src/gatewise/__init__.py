@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
+    from gatewise.analysis import identify as identify
     from gatewise.analysis import invariance as invariance
     from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
@@ -48,6 +49,7 @@ if _TYPE_CHECKING:
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
     from gatewise.analysis import term_s_range as term_s_range
+    from gatewise.fused import fuse as fuse
     from gatewise.graph import find_sites as find_sites
     from gatewise.models import create_model as create_model
     from gatewise.models import get_model as get_model
@@ -110,6 +112,7 @@ _NAMES = {
         "gate_overlap",
         "gates",
         "ideal_spectrum",
+        "identify",
         "invariance",
         "neutralisation",
         "ntk",
@@ -127,6 +130,7 @@ _NAMES = {
         "subnetworks",
         "term_s_range",
     ),
+    "fused": ("fuse",),
     "graph": ("find_sites",),
     "models": (
         "create_model",

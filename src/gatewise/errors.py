@@ -198,6 +198,15 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
     )
 
 
+def first_line(problem: BaseException) -> str:
+    """Return the first line of the message of an exception of other code.
+
+    Args:
+        problem: The exception.
+    """
+    return (str(problem).strip() or type(problem).__name__).splitlines()[0]
+
+
 def shorten(value: object, limit: int = 200) -> str:
     """Return ``value`` as one printable line, so that a hostile value cannot flood a message.
 

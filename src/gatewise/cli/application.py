@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from gatewise.cli.commands import (
+    bench,
     compare,
     data,
     diagnose,
     doctor,
     explore,
+    identify,
     models,
     plan,
     recipes,
@@ -84,6 +86,7 @@ def _gatewise(
 
 app.command("diagnose", cls=diagnose.DiagnoseCommand, rich_help_panel=MODELS)(diagnose.diagnose)
 app.command("sites", rich_help_panel=MODELS)(sites.sites)
+app.command("identify", rich_help_panel=MODELS)(identify.identify)
 app.command("plan", rich_help_panel=MODELS)(plan.plan)
 app.command("swap", rich_help_panel=MODELS)(swap.swap)
 app.command("train", rich_help_panel=TRAINING)(train.train)
@@ -95,5 +98,6 @@ app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)
 app.command("models", rich_help_panel=REFERENCE)(models.models)
 app.command("recipes", rich_help_panel=REFERENCE)(recipes.recipes)
 app.command("data", rich_help_panel=REFERENCE)(data.data)
+app.command("bench", rich_help_panel=REFERENCE)(bench.bench)
 app.command("explore", rich_help_panel=REFERENCE)(explore.explore)
 app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)
