@@ -24,7 +24,7 @@ export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check compat format errors bench surgery-table data clean
+.PHONY: help demo test test-all test-full check compat format errors bench surgery-table docs dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -79,12 +79,19 @@ compat: $(DEV) ## read, swap, save, load and diagnose models of transformers 4.5
 surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
+docs: $(DEV) ## build the documentation site in site/: strict, without a network (needs the extra docs)
+	$(BIN)/python tools/reference_page.py docs/reference.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+dist: $(DEV) ## build wheel and sdist in dist/, and try both from an empty folder
+	sh tools/make-dist $(BIN)/python dist
+
 data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(GATEWISE_DATA)" || { echo "Say where: make data GATEWISE_DATA=folder"; exit 2; }
 	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
 
 clean: ## remove what the commands above wrote, but not .venv
-	rm -rf demo .compat build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf demo .compat build dist site src/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CORE): pyproject.toml constraints.txt

@@ -4,6 +4,7 @@ The message of an error has up to four parts: what is wrong, what was given, wha
 how to fix it.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import Enum
@@ -156,6 +157,29 @@ class InexactCountWarning(UserWarning):
 
 class UncachedDataWarning(UserWarning):
     """A data set could not be stored in decoded form; the next run has to decode it again."""
+
+
+def install_extra(extra: str) -> str:
+    """Return the command that installs the packages of an extra.
+
+    The packages are named, because gatewise is on no package index: the command works from a clone
+    and from an installed wheel. It keeps the installed torch, which some of them pin.
+
+    Args:
+        extra: The name of an extra in the metadata of gatewise.
+    """
+    from importlib import metadata
+
+    packages = []
+    try:
+        lines = metadata.requires("gatewise") or []
+    except metadata.PackageNotFoundError:
+        lines = []
+    for line in lines:
+        requirement, _, marker = line.partition(";")
+        if re.search(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""", marker):
+            packages.append(f"'{requirement.strip()}'")
+    return f"pip install {' '.join(packages or [extra])}"
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:

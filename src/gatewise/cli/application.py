@@ -40,14 +40,14 @@ First steps:
 
 - `gatewise stats results.csv` compares methods by runs that you already have.
 
-- `gatewise explore` writes a page on which two small networks train while you drag their activation functions.
+- `gatewise explore` writes a page on which you drag activation functions of small networks.
 
 - `gatewise doctor` checks the installation.
 
 MODEL is, for example, `torchvision:resnet18` or `file.py:function`.
 
-Exit codes: 0 success, 1 a check failed, 2 invalid input, 130 interrupted (Ctrl+C). After 130, run the same
-command again: `train`, `compare` and `reproduce` resume.
+Exit codes: 0 success, 1 a check failed, 2 invalid input, 130 interrupted (Ctrl+C).
+After 130, run the same command again: `train`, `compare` and `reproduce` resume.
 """
 
 MODELS = "Models"

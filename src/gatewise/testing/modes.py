@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import MissingExtraError
+from gatewise.errors import MissingExtraError, install_extra
 from gatewise.testing.case import SHAPE, Case, Subject, require
 
 
@@ -105,7 +105,7 @@ def exports_to_onnx(case: Subject) -> None:
     if any(importlib.util.find_spec(package) is None for package in packages):
         raise MissingExtraError(
             "the ONNX check needs onnx, onnxscript and onnxruntime",
-            fix="pip install 'gatewise[onnx]'",
+            fix=install_extra("onnx"),
         )
     import onnxruntime  # optional, and slow to import
 

@@ -14,6 +14,7 @@ import typer
 from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import Json
 from gatewise.cli.output import print_error, print_json, print_rich, table
+from gatewise.errors import install_extra
 from gatewise.native import library
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?")
@@ -235,12 +236,8 @@ def _extra_record(name: str, packages: list[Package]) -> dict[str, Any]:
         "present": not missing,
         "missing": missing,
         "packages": [asdict(p) for p in packages],
-        "add": _add(name) if missing else None,
+        "add": install_extra(name) if missing else None,
     }
-
-
-def _add(extra: str) -> str:
-    return f"pip install 'gatewise[{extra}]'"
 
 
 def _page(findings: Findings) -> list[Any]:
@@ -271,7 +268,7 @@ def _extras_table(extras: dict[str, list[Package]]) -> Any:
     for name, packages in extras.items():
         missing = ", ".join(package.name for package in packages if not package.ok)
         if missing:
-            rows.add_row(name, f"missing {missing}", _add(name))
+            rows.add_row(name, f"missing {missing}", install_extra(name))
         else:
             rows.add_row(name, "installed", "")
     return rows

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gatewise.errors import ArgumentError, FileError, MissingExtraError
+from gatewise.errors import ArgumentError, FileError, MissingExtraError, install_extra
 
 if TYPE_CHECKING:
     from torch import nn
@@ -191,7 +191,7 @@ def _library(name: str, extra: str | None) -> Any:
                 allowed=FORMS,
                 fix=f"did you mean {file}:...?" if file.is_file() else None,
             ) from problem
-        fix = f'pip install "gatewise[{extra}]"'
+        fix = install_extra(extra)
         raise MissingExtraError(
             f"model: {name} is not installed",
             got=_reason(problem),

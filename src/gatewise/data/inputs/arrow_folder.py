@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gatewise.data.inputs.image_files import HELD_OUT, decode_image, sample_places
-from gatewise.errors import ArgumentError, FileError, MissingExtraError
+from gatewise.errors import ArgumentError, FileError, MissingExtraError, install_extra
 from gatewise.files import show
 
 MARKS = ("dataset_dict.json", "dataset_info.json", "state.json")
@@ -48,7 +48,7 @@ def read_arrow_folder(folder: Path, examples: int) -> tuple[str, Any, Tensor | N
     except ImportError as problem:
         raise MissingExtraError(
             "reading a Hugging Face data set needs pyarrow, which is not installed",
-            fix='pip install "gatewise[tables]"',
+            fix=install_extra("tables"),
         ) from problem
     home = _split(folder)
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from gatewise.errors import DamagedFileError, FileError, MissingExtraError
+from gatewise.errors import DamagedFileError, FileError, MissingExtraError, install_extra
 from gatewise.files import explained, show
 
 # Formats by the end of the file name.
@@ -119,7 +119,7 @@ def decode_image(source: Path | bytes, name: str = "") -> Any:
     except ImportError as problem:
         raise MissingExtraError(
             "reading images needs pillow, which is not installed",
-            fix='pip install "gatewise[images]"',
+            fix=install_extra("images"),
         ) from problem
     try:
         data = source if isinstance(source, bytes) else source.read_bytes()

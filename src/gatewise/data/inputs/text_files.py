@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gatewise.errors import ArgumentError, FileError, MissingExtraError
+from gatewise.errors import ArgumentError, FileError, MissingExtraError, install_extra
 from gatewise.files import show
 
 TOKENIZER = "tokenizer.json"
@@ -42,7 +42,7 @@ def read_text_tokens(
     except ImportError as problem:
         raise MissingExtraError(
             "reading text needs tokenizers, which is not installed",
-            fix='pip install "gatewise[hf]"',
+            fix=install_extra("hf"),
         ) from problem
     try:
         encode = Tokenizer.from_file(str(tokenizer)).encode

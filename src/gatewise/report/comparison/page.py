@@ -131,13 +131,13 @@ def _about(findings: Findings) -> str:
 
 
 def _pairs(findings: Findings) -> Iterator[Any]:
-    """Yield one forest plot per block, after a paragraph on how to read them."""
+    """Yield one forest plot per block, then a paragraph on how to read them."""
     forests = list(figures.forests(findings))
+    yield from forests
     if forests:
         yield Text([figures.how_to_read(findings)])
     else:
         yield Text(["No unit has finished a seed that the baseline has finished too."])
-    yield from forests
     pooled = list(figures.pooled_forests(findings))
     if pooled:
         yield Text(["Means over blocks hide what holds on one of them only."])

@@ -28,7 +28,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import ArgumentError, LostProcessError, MissingExtraError, shorten
+from gatewise.errors import (
+    ArgumentError,
+    LostProcessError,
+    MissingExtraError,
+    install_extra,
+    shorten,
+)
 from gatewise.studies.engine.cell_work import Outcome, Task, run_cell
 from gatewise.studies.engine.executors import Event, OnEvent, Retries
 from gatewise.studies.engine.folder import STUDY
@@ -357,9 +363,7 @@ def _import_ray(settings: Mapping[str, str]) -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as problem:
-        raise MissingExtraError(
-            "ray is not installed", fix="pip install 'gatewise[ray]'"
-        ) from problem
+        raise MissingExtraError("ray is not installed", fix=install_extra("ray")) from problem
 
 
 def _check_alone(ray: Any) -> None:

@@ -5,14 +5,14 @@ from typing import Any
 
 from torch import Tensor
 
-from gatewise.errors import MissingExtraError
+from gatewise.errors import MissingExtraError, install_extra
 from gatewise.studies.recorders.recorder import Recorder
 
 try:
     import lightning.pytorch as lightning
 except ImportError as problem:
     raise MissingExtraError(
-        "lightning is not installed", fix="pip install 'gatewise[lightning]'"
+        "lightning is not installed", fix=install_extra("lightning")
     ) from problem
 
 LOGGED = {"train_loss": "train_loss", "test_loss": "val_loss", "test_accuracy": "val_acc"}

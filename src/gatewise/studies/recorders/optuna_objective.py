@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import ArgumentError, HeldError, MissingExtraError
+from gatewise.errors import ArgumentError, HeldError, MissingExtraError, install_extra
 from gatewise.files import make_folder
 from gatewise.train import (
     Pace,
@@ -183,6 +183,4 @@ def _import_optuna() -> Any:
     try:
         return importlib.import_module("optuna")
     except ImportError as problem:
-        raise MissingExtraError(
-            "optuna is not installed", fix="pip install 'gatewise[optuna]'"
-        ) from problem
+        raise MissingExtraError("optuna is not installed", fix=install_extra("optuna")) from problem

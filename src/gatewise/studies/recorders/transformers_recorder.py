@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gatewise.errors import MissingExtraError
+from gatewise.errors import MissingExtraError, install_extra
 from gatewise.studies.recorders.recorder import Recorder
 
 try:
     from transformers import TrainerCallback
 except ImportError as problem:
-    raise MissingExtraError(
-        "transformers is not installed", fix="pip install 'gatewise[hf]'"
-    ) from problem
+    raise MissingExtraError("transformers is not installed", fix=install_extra("hf")) from problem
 
 LOGGED = {"test_loss": "eval_loss", "test_accuracy": "eval_accuracy"}
 

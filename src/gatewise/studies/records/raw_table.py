@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import ArgumentError, FileError, MissingExtraError
+from gatewise.errors import ArgumentError, FileError, MissingExtraError, install_extra
 from gatewise.studies.records.event_files import read_event_folder
 from gatewise.studies.records.mlflow_folder import (
     is_mlflow_folder,
@@ -231,7 +231,7 @@ def _parquet(path: Path) -> Mapping[str, Sequence[Any]]:
         from pyarrow import ArrowException, parquet
     except ImportError as problem:
         raise MissingExtraError(
-            "stats: Parquet files need pyarrow", fix='pip install "gatewise[tables]"'
+            "stats: Parquet files need pyarrow", fix=install_extra("tables")
         ) from problem
     try:
         return parquet.read_table(path).to_pydict()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import MissingExtraError, unknown_name
+from gatewise.errors import MissingExtraError, install_extra, unknown_name
 from gatewise.train.loop import Result, Start, Watcher
 
 SINKS = ("tensorboard", "mlflow")
@@ -94,4 +94,4 @@ def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
 
 def _missing(extra: str) -> MissingExtraError:
     """Return the error of a library that is not installed."""
-    return MissingExtraError(f"{extra} is not installed", fix=f"pip install 'gatewise[{extra}]'")
+    return MissingExtraError(f"{extra} is not installed", fix=install_extra(extra))

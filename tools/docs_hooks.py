@@ -1,0 +1,24 @@
+"""Hooks of the documentation site.
+
+Links from ``docs/`` to files of the repository are written as text: the site has no such page. The
+explorer is copied next to the pages.
+"""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+EXPLORER = ROOT / "src/gatewise/report/explorer/explorer.html"
+_OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\(\.\./[^)]+\)")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Return the page with links to files outside of the site as text."""
+    return _OUTSIDE.sub(r"\1", markdown)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Copy the explorer into the site."""
+    shutil.copyfile(EXPLORER, Path(config["site_dir"]) / "explorer_of_gates.html")
