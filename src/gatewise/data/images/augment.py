@@ -7,7 +7,7 @@ sines, cosines and exponentials come from tables of 4,096 entries. Torch compute
 vectors for most of a batch and one by one for the rest, and both need not agree in the last bit.
 
 Note [Order of the steps]. Mirror, crop, shift, scale uint8 to [0, 1], rotate, normalise. What comes
-in from outside the image is 0, which is black before normalising.
+in from outside the image is 0, which is black before normalising, unless ``border`` says otherwise.
 """
 
 import math
@@ -23,6 +23,7 @@ from gatewise.data.images import warp
 from gatewise.data.images.crops import centre_crop, check_images, check_size
 from gatewise.errors import ArgumentError
 
+ALTERNATE = "alternate"
 SMALLEST = math.ulp(0.0)  # the smallest number above 0
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Random crops until one fits, as is usual; then the largest allowed one in the centre is taken.
@@ -70,25 +71,34 @@ class Augment:
     [Order of the steps].
 
     Attributes:
-        flip: whether half of the images are mirrored left to right.
+        flip: whether half of the images are mirrored left to right; with ``"alternate"`` a random
+            half in the even epochs and the other half in the odd ones.
         shift: moves an image by up to so many pixels in each direction.
         crop: ``(size, padding)``: a square of that size from anywhere in the image with that many
             black pixels around it.
         rotation: turns an image about its centre by up to so many degrees in each direction.
         random_resized_crop: a :class:`ResizedCrop`, or its fields as a mapping.
+        border: what ``shift`` and ``crop`` bring in from outside the image: ``"black"`` pixels, or
+            the image mirrored at its edge (``"reflect"``).
         normalise: ``(mean, std)``, each with one number per channel, as in :class:`DataSet`.
     """
 
-    flip: bool = False
+    flip: bool | str = False
     shift: int = 0
     crop: tuple[int, int] | None = None
     rotation: float = 0.0
     random_resized_crop: ResizedCrop | None = None
+    border: str = "black"
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def __post_init__(self) -> None:
-        if type(self.flip) is not bool:
-            raise ArgumentError("flip must be a bool", got=self.flip, allowed="True or False")
+        if type(self.flip) is not bool and self.flip != ALTERNATE:
+            allowed = f"True, False or {ALTERNATE!r}"
+            raise ArgumentError("flip is not allowed", got=self.flip, allowed=allowed)
+        if self.border not in warp.BORDERS:
+            raise ArgumentError(
+                "border is not allowed", got=self.border, allowed=" or ".join(warp.BORDERS)
+            )
         _count("shift", self.shift, least=0)
         _number("rotation", self.rotation, least=0.0, most=180.0)
         # The dataclass is frozen; lists become tuples here.
@@ -118,7 +128,7 @@ class Augment:
         random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS)
         random = random.to(images.device)
         if self.flip:
-            flipped = (random[FLIP] < 0).view(-1, 1, 1, 1)
+            flipped = self._flipped(random, seed, epoch, index).view(-1, 1, 1, 1)
             images = torch.where(flipped, images.flip(-1), images)
         images = self._moved(images, random)
         images = _as_float(images)
@@ -131,7 +141,9 @@ class Augment:
         images = check_images(images)
         if self.crop:
             size, padding = self.crop
-            images = centre_crop(warp.pad(images, padding), size)  # size may exceed the image
+            images = centre_crop(
+                warp.pad(images, padding, self.border), size
+            )  # size may exceed the image
         elif self.random_resized_crop:
             images = centre_crop(images, self.random_resized_crop.size)
         return self._normalised(_as_float(images))
@@ -140,11 +152,18 @@ class Augment:
         """Return the same augmentation with these numbers to normalise by."""
         return replace(self, normalise=(tuple(mean), tuple(std)))
 
+    def _flipped(self, random: Tensor, seed: int, epoch: int, index: Tensor) -> Tensor:
+        """Return which images are mirrored."""
+        if self.flip != ALTERNATE:
+            return random[FLIP] < 0
+        first = bits(index, seed=seed, stream="augment", draws=FLIP + 1)[FLIP].to(random.device)
+        return (first < 0) ^ bool(epoch % 2)
+
     def _moved(self, images: Tensor, random: Tensor) -> Tensor:
         """Return the images after crop and shift, in the same dtype if pixels are only moved."""
         if self.crop:
             size, padding = self.crop
-            images = warp.pad(images, padding)
+            images = warp.pad(images, padding, self.border)
             height, width = check_size(images, size)
             top = below(random[CROP_TOP], height - size + 1)
             left = below(random[CROP_LEFT], width - size + 1)
@@ -155,7 +174,9 @@ class Augment:
             height, width = images.shape[-2:]
             top = below(random[SHIFT_TOP], 2 * self.shift + 1)
             left = below(random[SHIFT_LEFT], 2 * self.shift + 1)
-            images = warp.window(warp.pad(images, self.shift), top, left, height, width)
+            images = warp.window(
+                warp.pad(images, self.shift, self.border), top, left, height, width
+            )
         return images
 
     def _normalised(self, images: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    all_lower,
     column,
     line,
     row,
@@ -118,20 +119,15 @@ def _distance(curve: list[float], ideal: list[float]) -> float:
 
 
 def _claims(settings: GatedFigure1Settings, spectra: Spectra, ideal: IdealCurves) -> list[Claim]:
-    """Decide whether the wide network is nearer to the ideal curve at every depth."""
+    """Judge that the wide network is nearer to the ideal curve at every depth."""
     distance = {}
     for (width, depth), seeds in spectra.items():
-        values = [_distance(seed["curve"], ideal[depth]) for seed in seeds]
-        distance[width, depth] = mean(values)
+        distance[width, depth] = [_distance(seed["curve"], ideal[depth]) for seed in seeds]
     wide, narrow = settings.widths
-    nearer = [distance[wide, depth] < distance[narrow, depth] for depth in settings.depths]
-    deepest = max(settings.depths)
-    evidence = (
-        f"nearer at {sum(nearer)} of {len(nearer)} depths; "
-        f"d={deepest}: {distance[wide, deepest]:.3f} n at w={wide}, "
-        f"{distance[narrow, deepest]:.3f} n at w={narrow}"
-    )
-    return [Claim(published.WIDER_IS_NEARER_IDEAL, all(nearer), evidence)]
+    pairs = {}
+    for depth in settings.depths:
+        pairs[f"d={depth}, distance over n"] = (distance[wide, depth], distance[narrow, depth])
+    return [all_lower(published.WIDER_IS_NEARER_IDEAL, pairs)]
 
 
 EXPERIMENT = Experiment(
@@ -141,7 +137,7 @@ EXPERIMENT = Experiment(
         "tiny": GatedFigure1Settings(
             "n=20, w=40 and 5, d=2, 4", n=20, widths=(40, 5), depths=(2, 4)
         ),
-        "cpu": GatedFigure1Settings(),
+        "desk": GatedFigure1Settings(),
         "full": GatedFigure1Settings(),
     },
     measure=measure,

@@ -12,6 +12,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     column,
+    counted,
     line,
     row,
 )
@@ -107,7 +108,7 @@ def _claim(rows: list[Row]) -> Claim:
     evidence = (
         f"{inside} of {len(rows)} means have equation 5 in their interval (99.9 % for all together)"
     )
-    return Claim(published.ENTRIES_FOLLOW_IDEAL, inside == len(rows), evidence)
+    return counted(published.ENTRIES_FOLLOW_IDEAL, inside == len(rows), evidence)
 
 
 EXPERIMENT = Experiment(
@@ -115,7 +116,7 @@ EXPERIMENT = Experiment(
     title="entries of the kernel under random gates",
     scales={
         "tiny": GatedFigure2Settings("w=60, d=2, 4, 6", width=60, depths=(2, 4, 6)),
-        "cpu": GatedFigure2Settings(),
+        "desk": GatedFigure2Settings(),
         "full": GatedFigure2Settings(),
     },
     seeds=20,

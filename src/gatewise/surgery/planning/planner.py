@@ -65,7 +65,7 @@ def make_plan(
     wanted: set[str] = set()
     for request, chosen in assigned:
         for site in chosen:
-            if site.op in GATES and not request.gates:
+            if site.op in GATES and not (request.gates or request.swap.takes_gates):
                 refused[site.name] = Refusal(Reason.GATE)
                 continue
             wanted.add(site.name)
