@@ -37,8 +37,7 @@ weights, and read from a batch of two. Language models are read as they are ship
   functions, had new weights that matter, and none of 300 refusals was silent.
 - *together*: all at once under `gates`, with the factor of parameters and the largest relative
   differences: of outputs in float64 and float32, and of the old weights' gradients in float64.
-  It is 0 where no site can change, and for GhostNet: its code cuts tensors to a number of channels
-  that it keeps, which no graph shows, so that the proof fails and the model stays as it was.
+  It is 0 where no site can change, or where the changed model fails its proof and stays as it was.
 - *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
 - *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the
   graph run with the unit in place.
