@@ -109,7 +109,10 @@ def _run(arguments: argparse.Namespace, unit: str | None) -> dict[str, dict[str,
         )
         if not report.is_file():
             sys.exit(f"pytest did not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        return json.loads(report.read_text())
+        result = json.loads(report.read_text())
+        if not result["outcomes"]:
+            sys.exit(f"pytest ran no test:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        return result
 
 
 # --- what follows is the pytest plugin ------------------------------------------------------------

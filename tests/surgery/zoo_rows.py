@@ -20,6 +20,7 @@ import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.files import write_text
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
+from gatewise.surgery.proof import SwapFailed
 from gatewise.surgery.propagate import POLICIES, defer, follow
 from gatewise.surgery.reasons import Refusal
 
@@ -36,6 +37,7 @@ weights, and read from a batch of two. Language models are read as they are ship
   functions, had new weights that matter, and none of 300 refusals was silent.
 - *together*: all at once under `gates`, with the factor of parameters and the largest relative
   differences: of outputs in float64 and float32, and of the old weights' gradients in float64.
+  It is 0 where no site can change, or where the changed model fails its proof and stays as it was.
 - *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
 - *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the
   graph run with the unit in place.
@@ -124,7 +126,10 @@ def together(
             raise
         return 0, None, (time.process_time() - start, 0.0)
     planned = time.process_time()
-    changed = plan.apply(model, inplace=False)
+    try:
+        changed = plan.apply(model, inplace=False)
+    except SwapFailed:  # the model is as it was
+        return 0, None, (planned - start, time.process_time() - planned)
     seconds = planned - start, time.process_time() - planned
     changed.load_state_dict(model.state_dict(), strict=True)
     trained_only = {site.name for site in plan.graph if "eval" not in site.modes}
