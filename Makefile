@@ -74,7 +74,7 @@ compat: $(DEV) ## read, swap, save, load and diagnose models of transformers 4.5
 	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(COMPAT) $(OLD_TRANSFORMERS)
 	OMP_NUM_THREADS=1 GATEWISE_THOROUGH=1 PYTHONPATH=$(COMPAT) $(BIN)/python -m pytest -q tests/surgery/test_transformers_versions.py
 
-surgery-table: $(DEV) ## try surgery on 34 networks and write docs/surgery_models.md again (minutes)
+surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
 data: $(DATA) ## lay the real data sets out under GATEWISE_DATA

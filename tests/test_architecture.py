@@ -29,7 +29,7 @@ ROWS = (
     {"train"},
     {"studies"},
     {"report"},
-    {"papers"},
+    {"papers", "speed"},
     {
         "__init__",
         "nn",

@@ -48,7 +48,9 @@ def find_device(name: str | torch.device | None = None) -> torch.device:
     except NO_DEVICE as problem:
         message = str(problem).split("\n")[0].split(". ")[0]
         raise ArgumentError(
-            "device: it cannot be used here", got=f"{device} ({message})", allowed=ALLOWED
+            "device: it cannot be used here",
+            got=f"{device} ({message})",
+            allowed=ALLOWED,
         ) from problem
     return device
 

@@ -252,6 +252,21 @@ def test_maxout_is_left_out_by_name() -> None:
     assert [site.name for site in found.sites] == ["1"] and "maxout" in found.left_out[0]
 
 
+def test_only_arithmetic_outside_the_units_is_left_out() -> None:
+    """SiLU of the catalogue is arithmetic too, and its gates are known."""
+
+    class Written(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.where(x > 0, x, 0.0)
+
+    model = nn.Sequential(nn.Linear(3, 6), gw.create_unit("silu"), nn.Linear(6, 4), Written())
+    inputs = torch.randn(3, 3)
+    assert len(gw.find_sites(model, inputs).notes) == 2
+    record = gw.gates(model, [inputs])
+    assert [site.name for site in record.sites] == ["1"]
+    assert [note.partition(",")[0] for note in record.left_out] == ["not a site: ReLU"]
+
+
 POSITIVE = ("SELU", "ELU", "CELU", "GELU", "SiLU", "Mish", "Hardswish", "Tanh", "Softplus")
 POSITIVE += ("LogSigmoid", "Sigmoid", "Hardsigmoid", "Tanhshrink", "ReLU", "LeakyReLU")
 

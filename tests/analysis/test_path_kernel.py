@@ -178,7 +178,8 @@ def test_counts_of_real_gates_are_not_called_inexact():
     model = gw.nn.DeepGatedNetwork(3, 200, 12, gate="soft_galu")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        gw.path_kernel(model, torch.randn(2, 3))
+        kernel = gw.path_kernel(model, torch.randn(2, 3))
+    assert kernel.isfinite().all() and kernel.diagonal().min() > 0
 
 
 def test_random_gates_have_the_kernel_that_lemma_2_4_says_on_average():

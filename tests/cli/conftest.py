@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gatewise.testing
-from gatewise.cli.application import app
+from gatewise.cli import app
 from gatewise.units.contract import Unit
 
 

@@ -370,7 +370,13 @@ def test_ctrl_c_in_a_real_process_writes_a_page(home) -> None:
     np.save("x.npy", x)
     command = [sys.executable, "-m", "gatewise", "diagnose", "mine.py:network", "--data", "x.npy"]
     command += ["--out", "out", "--seconds", "60"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    # A shell that runs the tests in the background has told its children to ignore SIGINT.
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "share" in line:  # the third question has begun

@@ -17,7 +17,7 @@ def test_the_table_names_every_unit_and_fits_in_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     from typer.testing import CliRunner
 
-    from gatewise.cli.application import app
+    from gatewise.cli import app
 
     result = CliRunner().invoke(app, ["units"], env={"COLUMNS": "80"})
     assert result.exit_code == 0

@@ -161,6 +161,7 @@ def problem_of(data: bytes) -> ValueError | None:
     return None
 
 
+@pytest.mark.thorough
 def test_marks_and_steps_without_end_take_neither_long_nor_much(monkeypatch: pytest.MonkeyPatch):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Nine calls an instruction at most, and no more than the limit of instructions.

@@ -224,7 +224,8 @@ def test_rounding_is_no_difference(dtype: torch.dtype):
     with torch.no_grad():
         for layer in parts[::2]:
             layer.weight.mul_(3)
-    path_steps(model.to(dtype), torch.randn(20, 16, dtype=dtype))
+    steps = path_steps(model.to(dtype), torch.randn(20, 16, dtype=dtype))
+    assert sum(isinstance(step, Dense) for step in steps) == 31
 
 
 def test_reading_a_network_that_works_in_place_leaves_the_input_alone():

@@ -19,7 +19,7 @@ import gatewise as gw
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.phase import PSConv1d, PSConv2d, PSLinear
 from gatewise.testing import check_layer
-from gatewise.units.catalogue.crelu import CReLU
+from gatewise.units.catalogue import CReLU
 
 MODES = ("zeros", "reflect", "replicate", "circular")
 

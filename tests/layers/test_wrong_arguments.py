@@ -203,9 +203,10 @@ def test_every_public_name_is_called_here():
 
 def test_what_the_sweep_starts_from_is_right():
     for call, right, x in CALLS.values():
-        made = call(**right)
-        if isinstance(made, nn.Module) and x is not None:
-            made(x)
+        result = call(**right)
+        if isinstance(result, nn.Module) and x is not None:
+            result = result(x)
+        assert result is not None, call
 
 
 @pytest.mark.parametrize(("name", "parameter"), parameters())

@@ -84,8 +84,11 @@ def test_a_compiled_library_is_used_when_the_compiler_is_gone(
     assert library("split").handle is not None and library("split").reason == "compiled before"
 
 
+THOROUGH = [pytest.param(share, marks=pytest.mark.thorough) for share in (0.0, 0.9)]
+
+
 @needs_compiler
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("share", [0.3, *THOROUGH])
 def test_a_library_that_was_cut_short_is_compiled_again(fresh: Path, share: float):
     # In processes of their own: a library that is loaded twice is the same mapping.
     code = "from gatewise.native import library; assert library('split').handle; print('loaded')"

@@ -16,7 +16,7 @@ from gatewise.papers.iieu import (
     table4,
     table5,
 )
-from gatewise.units.catalogue.iieu_b import IIEUB
+from gatewise.units.catalogue import IIEUB
 
 # Counted by hand from the layer shapes of the authors' code.
 PARAMETERS = {

@@ -183,6 +183,33 @@ def test_runs_made_elsewhere_are_not_called_tuned_or_untuned():
     assert said.startswith("Not known whether the learning rates were tuned")
 
 
+def answers(plain: dict) -> set[str]:
+    """The whole answer on the terminal, in JSON and on the page."""
+    result = result_of(plain)
+    page = parse(comparison_page(plain)).one("div", "answer")
+    return {str(result), "\n".join(result.to_dict()["answer"]), page.text}
+
+
+def test_a_rate_at_the_end_of_the_grid_is_said_everywhere():
+    plain = made_tuned_study(4)
+    assert not any("At the end of the rates" in text for text in answers(plain))
+    plain["tuning"]["groups"][1]["at_the_edge"] = True
+    unit, lr = (plain["tuning"]["groups"][1][name] for name in ("unit", "lr"))
+    for text in answers(plain):
+        assert f"At the end of the rates: {unit} ({rate(lr)}). The chosen rate is the" in text
+
+
+def test_batches_that_are_not_paired_are_said_and_not_called_equal():
+    plain = made_study(3, units=UNITS[:2])
+    equal = "batches and their order"
+    assert equal in parse(comparison_page(plain)).text
+    plain["batches"] = {"paired": False, "why": "the sampler cannot be seeded"}
+    for text in answers(plain):
+        assert "Batches are not paired: the sampler cannot be seeded." in text
+    page = parse(comparison_page(plain)).text
+    assert equal not in page and "Not equal, batches: the sampler cannot be seeded." in page
+
+
 def test_a_rate_reads_as_people_type_it():
     assert [rate(value) for value in (3e-3, 0.01, 0.1, 1.0, 10**-2.5)] == [
         "3e-3",

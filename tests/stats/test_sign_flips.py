@@ -89,6 +89,22 @@ def test_forty_pairs_are_exact_and_a_thousand_take_little_memory() -> None:
     assert whole == pytest.approx(t_test, abs=0.006)
 
 
+@pytest.mark.parametrize("n", [30, 60, 200])
+def test_memory_is_bounded_for_steps_of_a_large_test_set(n: int) -> None:
+    """Whole multiples of a millionth: the distribution of their sum would take 400 MB."""
+    steps = RANDOM.integers(-900_000, 900_000, n).astype(float)
+    steps[0] = 50
+    tracemalloc.start()
+    try:
+        p = permutation_p(steps / 1e6)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 40e6
+    normal = 2 * stats.norm.sf(abs(steps.sum()) / math.sqrt((steps**2).sum()))
+    assert p == pytest.approx(normal, abs=0.02)
+
+
 def test_all_differences_of_one_sign_give_the_smallest_p() -> None:
     for n in range(2, 41, 3):
         assert permutation_p(RANDOM.uniform(1, 2, n)) == 2.0 ** (1 - n)

@@ -393,7 +393,7 @@ def run(monkeypatch):
     """Call the command in this process."""
     from typer.testing import CliRunner
 
-    from gatewise.cli.application import app
+    from gatewise.cli import app
 
     monkeypatch.setenv("COLUMNS", "120")
     return lambda *arguments: CliRunner().invoke(app, ["stats", *map(str, arguments)])

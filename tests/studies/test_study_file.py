@@ -11,7 +11,7 @@ from mutated_tables import mutate, written
 from small_studies import small_table
 from typer.testing import CliRunner
 
-from gatewise.cli.application import app
+from gatewise.cli import app
 from gatewise.errors import ArgumentError
 from gatewise.studies.engine import Study, presets
 

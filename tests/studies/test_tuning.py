@@ -21,12 +21,12 @@ from gatewise.studies.engine import (
     RateSearch,
     RunOptions,
     Study,
+    Tune,
     make_groups,
     read_study,
     run_study,
     status,
 )
-from gatewise.studies.engine.config import Tune
 from gatewise.train import StopSignal, run_config
 from gatewise.train.loop import assemble, build_model
 
@@ -347,6 +347,7 @@ def test_a_study_stopped_in_any_stage_ends_in_the_same_records(tmp_path, monkeyp
     assert status(tmp_path / "parts").finished == 8
 
 
+@pytest.mark.thorough
 def test_worker_processes_are_kept_from_stage_to_stage(tmp_path):
     workers = set()
     study = small_study(**FEWER | {"seeds": 1, "tune": {"lr": [1e-3, 1e-2], "seeds": 1}})
@@ -371,7 +372,8 @@ def test_the_runs_are_counted_first_and_their_time_is_estimated(tuned):
     each = estimate.untuned / 4
     assert estimate.left == pytest.approx(each * (26 + 4 - 2))  # both units have as many runs left
     assert estimate.with_fewer_seeds == pytest.approx(each * (26 + 2))
-    assert estimate.confirmation <= estimate.untuned and estimate.fewer_seeds == 1
+    # Four runs of one unit, whichever takes longer; four runs without tuning are of both.
+    assert 0 < estimate.confirmation < 2 * estimate.untuned and estimate.fewer_seeds == 1
     assert seen[-1][1].left == 0
 
 

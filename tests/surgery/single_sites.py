@@ -120,8 +120,7 @@ def plan_alone(bench: Bench, site: Site, policy: str) -> Plan:
     """As ``gw.plan(where=site.name, preserve=True)`` makes it, from the graph that is there."""
     unit = "crelu" if site.op == "relu" else "concat_act"
     request = Request(unit, width="same", preserve=True, policy=policy)
-    context = PlanningContext(bench.model, None, bench.graph, True, policy)
-    vars(context)["calls"] = bench.calls
+    context = PlanningContext(bench.model, (), bench.graph, bench.calls, True, policy)
     families = [(request.swap, [(request, [site])])]
     draft = draft_sites(context, families, bench.graph.sites, {})
     entries = tuple(entry_of(each, each is site, draft) for each in bench.graph.sites)

@@ -133,7 +133,7 @@ def test_a_plan_can_be_kept_undone_and_brought_back_to_hard_units_by_deploy():
     hard = gw.deploy(soft, x)
     assert torch.allclose(hard(x), wanted, rtol=1e-12, atol=1e-12)
     assert len(gw.receipt(hard).hardened) == 6
-    assert torch.equal(gw.undo(soft)(x), wanted)
+    assert torch.equal(gw.undo(soft, weights="original")(x), wanted)
 
 
 def test_sites_are_chosen_by_name():

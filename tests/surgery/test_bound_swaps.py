@@ -20,14 +20,12 @@ from surgery.residual_blocks import (
 from torch import nn
 
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import plan, swap
+from gatewise.surgery import Reason, plan, swap, undo
 from gatewise.surgery.applying import execute_plan, receipt
 from gatewise.surgery.planning import Plan
 from gatewise.surgery.proof import SwapFailed
-from gatewise.surgery.reasons import Reason
 from gatewise.surgery.rewrite import Transaction
 from gatewise.surgery.swaps import iieu
-from gatewise.surgery.undoing import undo
 
 BLOCK = pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
 SUMS = pytest.mark.parametrize("kind", WITH_SUMS, ids=lambda kind: kind.__name__)

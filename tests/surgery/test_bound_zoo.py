@@ -10,8 +10,7 @@ import pytest
 from torch import nn
 from zoo import ZOO, build
 
-from gatewise.surgery import plan
-from gatewise.surgery.applying import receipt
+from gatewise.surgery import plan, receipt
 
 # bound at convolutions and at linear layers; moved before additions; couplers, of additions;
 # refused

@@ -13,13 +13,11 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import plan
-from gatewise.surgery.applying import receipt
-from gatewise.surgery.planning import Plan, planner
+from gatewise.surgery import plan, receipt, undo
+from gatewise.surgery.planning import Plan, examples
 from gatewise.surgery.propagate import cost
 from gatewise.surgery.tools import match
 from gatewise.surgery.tools.width_scaling import _follow_each, _scalable, scaled
-from gatewise.surgery.undoing import undo
 
 
 def count(model):
@@ -288,9 +286,9 @@ def test_operations_of_bound_units_are_counted_on_the_changed_model():
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     """The models that are read while plans are made."""
-    read, made = planner.find_sites, []
+    read, made = examples.find_sites, []
     monkeypatch.setattr(
-        planner,
+        examples,
         "find_sites",
         lambda model, example, **more: made.append(model) or read(model, example, **more),
     )

@@ -14,9 +14,9 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
+from gatewise.surgery import Reason
 from gatewise.surgery.planning import Plan
 from gatewise.surgery.propagate import from_runs, to_runs
-from gatewise.surgery.reasons import Reason
 
 
 def network(make=Residual) -> nn.Module:

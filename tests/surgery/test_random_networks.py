@@ -109,6 +109,7 @@ def test_two_thousand_random_networks_keep_their_function():
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # they are rectified
 def test_random_networks_keep_their_function_with_activations_put_back():
     assert try_many(range(QUICK // 2), ("psc", {"put_back": True}))["put back"] > QUICK // 10
 

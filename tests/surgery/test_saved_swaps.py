@@ -126,6 +126,7 @@ def load_without_gatewise(kind, folder, example):
 
 
 @pytest.mark.networks
+@pytest.mark.thorough
 def test_transformers_alone_loads_what_a_field_of_the_configuration_says(tmp_path):
     original, example = build("llama")
     model = moved(gw.swap(original, "relu", example))
@@ -139,6 +140,7 @@ def test_transformers_alone_loads_what_a_field_of_the_configuration_says(tmp_pat
 
 
 @pytest.mark.networks
+@pytest.mark.thorough
 def test_transformers_alone_refuses_what_it_would_load_wrongly(tmp_path):
     original, example = build("opt")
     model = moved(gw.swap(original, "psc", example, preserve=True))

@@ -6,13 +6,13 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, ContractError, UnknownNameError
 from gatewise.testing import LAYER_CHECKS, check_layer
-from gatewise.units.catalogue.prelu import PReLU
-from gatewise.units.contract import check_input
+from gatewise.units.catalogue import PReLU
+from gatewise.units.contract import LeafModule, check_input
 
 SHAPE = (3, 4)
 
 
-class Dense(nn.Linear):
+class Dense(LeafModule, nn.Linear):
     """A linear layer with our manners: the input's dtype, our errors."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ class Dense(nn.Linear):
         return super().forward(input).to(input.dtype)
 
 
-class Filter(nn.Conv2d):
+class Filter(LeafModule, nn.Conv2d):
     """A convolution with our manners."""
 
     def forward(self, input: Tensor) -> Tensor:

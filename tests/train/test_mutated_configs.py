@@ -13,7 +13,7 @@ from effort import count_calls
 from mutated_tables import HOSTILE, mutate, written
 from typer.testing import CliRunner
 
-from gatewise.cli.application import app
+from gatewise.cli import app
 from gatewise.train.config import find_recipe, recipes
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"

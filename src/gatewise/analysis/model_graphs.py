@@ -93,7 +93,9 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or not x.numel():
         got = f"{tuple(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
         raise ArgumentError(
-            f"{what}: {name} must be a batch of numbers", got=got, allowed="a float tensor (n, ...)"
+            f"{what}: {name} must be a batch of numbers",
+            got=got,
+            allowed="a float tensor (n, ...)",
         )
     if not x.isfinite().all():
         raise ArgumentError(

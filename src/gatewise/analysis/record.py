@@ -95,4 +95,6 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
         return [plain_values(item, finite=finite) for item in value]
     if isinstance(value, float):
         return None if finite and not math.isfinite(value) else value
-    return value if isinstance(value, str | int) or value is None else str(value)
+    if isinstance(value, str | int) or value is None:
+        return value
+    return str(value)

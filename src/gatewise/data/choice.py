@@ -77,7 +77,9 @@ def shifted(split: Split, most: int) -> Split:
     height, width = split.images.shape[-2:]
     if type(most) is not int or not 0 <= most <= min(height, width):
         raise ArgumentError(
-            "shift_test must be a number of pixels", got=most, allowed=f"0 .. {min(height, width)}"
+            "shift_test must be a number of pixels",
+            got=most,
+            allowed=f"0 .. {min(height, width)}",
         )
     if not most:
         return split
@@ -90,7 +92,9 @@ def check_count(name: str, value: object, *, most: int) -> int:
     """Return ``value``; raise an error unless it is an integer from 1 to ``most``."""
     if type(value) is not int or not 1 <= value <= most:
         raise ArgumentError(
-            f"{name} must be a number of examples", got=value, allowed=f"1 .. {most}"
+            f"{name} must be a number of examples",
+            got=value,
+            allowed=f"1 .. {most}",
         )
     return value
 

@@ -72,7 +72,9 @@ def check_key(name: str, value: object) -> int:
     """Return ``value``; raise an error unless it is an integer that can be part of a key."""
     if type(value) is not int or not 0 <= value <= LARGEST:
         raise ArgumentError(
-            f"{name} is part of the key of every random number", got=value, allowed="0 .. 2^63 - 1"
+            f"{name} is part of the key of every random number",
+            got=value,
+            allowed="0 .. 2^63 - 1",
         )
     return value
 

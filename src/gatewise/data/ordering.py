@@ -19,7 +19,9 @@ def order(count: int, *, seed: int, epoch: int) -> Tensor:
     """
     if type(count) is not int or count < 0:
         raise ArgumentError(
-            "count must be the number of examples", got=count, allowed="an integer from 0"
+            "count must be the number of examples",
+            got=count,
+            allowed="an integer from 0",
         )
     return shuffled(count, stream="order", seed=seed, epoch=epoch)
 

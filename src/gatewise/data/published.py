@@ -95,7 +95,10 @@ def is_there(path: Path) -> bool:
 
 
 def read_published(
-    home: Path, file: Published, *, fetch: str = "fetch the file from its publisher"
+    home: Path,
+    file: Published,
+    *,
+    fetch: str = "fetch the file from its publisher",
 ) -> bytes:
     """Return the unpacked bytes of a published file.
 
@@ -112,7 +115,9 @@ def read_published(
     if name is None:
         raise missing(home / file.name, fetch)
     data = _read_checked(home / name, file.forms[name])
-    return gzip.decompress(data) if name.endswith(".gz") else data
+    if name.endswith(".gz"):
+        return gzip.decompress(data)
+    return data
 
 
 def missing(path: Path, fetch: str) -> FileError:
@@ -140,7 +145,9 @@ def read_other(home: Path, file: Published, *, fetch: str) -> bytes:
     if len(data) <= LARGEST:
         return data
     raise DamagedFileError(
-        f"{show(path)} is too large", got=f"more than {LARGEST} bytes", allowed=f"{LARGEST} bytes"
+        f"{show(path)} is too large",
+        got=f"more than {LARGEST} bytes",
+        allowed=f"{LARGEST} bytes",
     )
 
 

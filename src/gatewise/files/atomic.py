@@ -39,7 +39,9 @@ def write_bytes(path: StrPath, data: Buffer) -> None:
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ArgumentError(
-            "write_bytes takes bytes", got=type(data).__name__, fix="write_text for text"
+            "write_bytes takes bytes",
+            got=type(data).__name__,
+            fix="write_text for text",
         )
     replace_file(path, [data], digest(data))
 
@@ -53,13 +55,17 @@ def write_text(path: StrPath, text: str) -> None:
     """
     if not isinstance(text, str):
         raise ArgumentError(
-            "write_text takes a string", got=type(text).__name__, fix="write_bytes for bytes"
+            "write_text takes a string",
+            got=type(text).__name__,
+            fix="write_bytes for bytes",
         )
     try:
         data = text.encode()
     except UnicodeEncodeError as problem:
         raise ArgumentError(
-            "the text has no UTF-8 form", got=str(problem), fix="remove lone surrogates"
+            "the text has no UTF-8 form",
+            got=str(problem),
+            fix="remove lone surrogates",
         ) from problem
     write_bytes(path, data)
 

@@ -175,7 +175,9 @@ class Claims:
             record = find_record(path)
         except DamagedFileError:
             return ""  # nobody's: the next number is free
-        return None if record is None else str(record.get("owner", ""))
+        if record is None:
+            return None
+        return str(record.get("owner", ""))
 
     def _path(self, name: str, number: int) -> Path:
         return self.folder / f"{name}.{number}{ENDING}"

@@ -179,7 +179,9 @@ class Journal:
         torn = disk.current.size(handle) - end
         if torn:
             log.warning(
-                "dropped an unfinished record of %d bytes at the end of %s", torn, show(self.path)
+                "dropped an unfinished record of %d bytes at the end of %s",
+                torn,
+                show(self.path),
             )
             disk.current.cut(handle, end)
             # Now, or a power cut could leave old torn bytes among new ones.

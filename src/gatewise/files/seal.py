@@ -97,7 +97,9 @@ def _read_like(path: StrPath, start: int, head: bytes, limit: int) -> bytes:
             raise damaged(path, "it does not start like a file of this kind")
         if size > limit:
             raise damaged(path, f"{size} bytes, more than the {limit} that are allowed")
-        return first if size <= BLOCK else disk.current.read(handle, 0)
+        if size <= BLOCK:
+            return first
+        return disk.current.read(handle, 0)
     finally:
         disk.current.close(handle)
 

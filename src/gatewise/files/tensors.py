@@ -57,7 +57,10 @@ ANY_SIZE = 1 << 63
 
 
 def write_tensors(
-    path: StrPath, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None
+    path: StrPath,
+    tensors: Mapping[str, Tensor],
+    *,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Replace the file by the tensors, durably, after reading them back from the disk.
 
@@ -168,7 +171,9 @@ def _rest_of_object(value: Mapping[str, Any]) -> bytes:
 def _bytes(tensor: Tensor) -> Buffer:
     import torch
 
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b""
+    if tensor.numel():
+        return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
+    return b""
 
 
 def _dtype(tensor: Tensor) -> str:

@@ -1,12 +1,14 @@
-"""Fast forms of smooth units: one compiled pass forward and one backward, where that is safe.
+"""Generated forms of elementwise functions: one compiled pass forward and one backward.
 
-Importing this package registers them.
+A function is traced once into an expression. Its derivatives are derived from that, and both
+become loops in C. Importing this package lets all elementwise units use them where that is safe.
 """
 
-from functools import partial
-
 from gatewise.fused.dispatch import elementwise
-from gatewise.fused.kernels import KERNELS
+from gatewise.fused.dispatch import start_recording as start_recording
+from gatewise.fused.dispatch import stop_recording as stop_recording
+from gatewise.fused.own_functions import FusedFunction as FusedFunction
+from gatewise.fused.own_functions import fuse as fuse
 from gatewise.units import FORMS
 
-FORMS.update({kernel: partial(elementwise, number) for number, kernel in enumerate(KERNELS)})
+FORMS[:] = [elementwise]

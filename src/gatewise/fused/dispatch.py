@@ -1,83 +1,123 @@
-"""Run a smooth unit in one compiled pass forward and one backward, where that is safe."""
+"""Run an elementwise function in one compiled pass forward and one backward, where it is safe."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gatewise.fused.kernels import Kernel, compiled
+from gatewise.fused.kernels import Kernel, Number, fits, kernel_of
 from gatewise.fused.safe_calls import is_readable, is_watched
-from gatewise.units import KernelConstants, PlainForm
+from gatewise.units import PlainForm, run_plain
+
+_records: list[set[str]] = []
 
 
-def elementwise(
-    number: int, plain: PlainForm, x: Tensor, k: float | Tensor, constants: KernelConstants
-) -> Tensor:
-    """Return ``plain(x, k)``, by a compiled kernel where that is safe.
+def start_recording() -> set[str]:
+    """Record which forms of elementwise units run from now on."""
+    forms: set[str] = set()
+    _records.append(forms)
+    return forms
+
+
+def stop_recording(forms: set[str]) -> str:
+    """Return which forms ran since the recording was started.
+
+    It is ``"fused"`` or ``"plain"``, both joined by ``and``, or ``"native"`` if no elementwise unit
+    ran but functions of torch.
 
     Args:
-        number: of the kernel in ``KERNELS``.
-        plain: the unit as torch operations. It runs where the kernel may not.
-        x: the input.
-        k: the unit's number, or one for each channel, of the rank of ``x``.
-        constants: further numbers of the unit, for the kernel.
+        forms: the result of :func:`start_recording`.
     """
-    if is_watched() or not _are_readable(x, k) or compiled() is None:
-        return plain(x, k)
-    kernel = Kernel(number, constants)
-    if torch.is_grad_enabled() and (x.requires_grad or (isinstance(k, Tensor) and k.requires_grad)):
-        return _Elementwise.apply(x, k, kernel, plain)  # pyright: ignore[reportReturnType] (untyped)
-    return kernel.values(x, k)
+    # By identity: two recordings may hold the same.
+    for place, record in enumerate(_records):
+        if record is forms:
+            del _records[place]
+            break
+    return " and ".join(sorted(forms)) or "native"
 
 
-def _are_readable(x: Tensor, k: float | Tensor) -> bool:
-    return is_readable(x) and (not isinstance(k, Tensor) or is_readable(k))
+def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tensor:
+    """Return the function ``plain`` of ``x`` and numbers, by compiled code where that is safe.
+
+    Args:
+        plain: the function as torch operations. It runs where compiled code may not.
+        x: the input.
+        numbers: floats, or tensors that broadcast with ``x`` and have its rank or one value.
+    """
+    kernel = None
+    if not is_watched() and _are_readable(x, numbers) and fits(x, numbers):
+        kernel = kernel_of(plain, len(numbers))
+    for record in _records:
+        record.add("plain" if kernel is None else "fused")
+    if kernel is None:
+        return run_plain(plain, x, numbers)
+    if torch.is_grad_enabled():
+        for each in (x, *numbers):
+            if isinstance(each, Tensor) and each.requires_grad:
+                return _Elementwise.apply(kernel, plain, x, *numbers)  # pyright: ignore[reportReturnType] (untyped)
+    return kernel.values(x, numbers)
+
+
+def _are_readable(x: Tensor, numbers: Sequence[Number]) -> bool:
+    if not is_readable(x):
+        return False
+    for number in numbers:
+        if isinstance(number, Tensor):
+            if number.dtype is not torch.float32 or not is_readable(number):
+                return False
+    return True
 
 
 class _Elementwise(torch.autograd.Function):
     """A kernel and its derivative. Second derivatives are taken of the plain form."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, k: float | Tensor, kernel: Kernel, plain: PlainForm) -> Tensor:
+    def forward(ctx: Any, kernel: Kernel, plain: PlainForm, x: Tensor, *numbers: Number) -> Tensor:
         ctx.kernel = kernel
         ctx.plain = plain
-        ctx.k = None if isinstance(k, Tensor) else k
-        ctx.save_for_backward(*((x, k) if isinstance(k, Tensor) else (x,)))
-        return kernel.values(x, k)
+        ctx.fixed = [None if isinstance(number, Tensor) else number for number in numbers]
+        ctx.save_for_backward(x, *(number for number in numbers if isinstance(number, Tensor)))
+        return kernel.values(x, numbers)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         x, *saved = ctx.saved_tensors
-        k = saved[0] if saved else ctx.k
-        to_x, to_k = ctx.needs_input_grad[:2]
-        readable = is_readable(gradient) and _are_readable(x, k)
+        saved = iter(saved)
+        numbers = [next(saved) if number is None else number for number in ctx.fixed]
+        to_x, *to_numbers = ctx.needs_input_grad[2:]
+        readable = is_readable(gradient) and _are_readable(x, numbers)
         if torch.is_grad_enabled() or is_watched() or not readable:
-            return *_plain_gradients(ctx.plain, x, k, gradient, to_x, to_k), None, None
-        x_gradient, k_gradient = ctx.kernel.slopes(x, k, gradient, to_k=to_k)
-        return x_gradient if to_x else None, k_gradient, None, None
+            wanted = [to_x, *to_numbers]
+            return None, None, *_plain_gradients(ctx.plain, (x, *numbers), gradient, wanted)
+        x_gradient, others = ctx.kernel.slopes(x, numbers, gradient, to_numbers)
+        return None, None, x_gradient if to_x else None, *others
 
 
 def _plain_gradients(
-    plain: PlainForm, x: Tensor, k: float | Tensor, gradient: Tensor, to_x: bool, to_k: bool
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients to ``x`` and ``k`` of the plain form; ``None`` if not wanted.
+    plain: PlainForm, inputs: Sequence[Number], gradient: Tensor, wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """Return the gradients to the inputs of the plain form; ``None`` if not wanted.
 
     They can be differentiated again if gradients are being recorded.
     """
     again = torch.is_grad_enabled()
-    wanted: list[Tensor] = []
+    leaves: list[Tensor] = []
+    given: list[Number] = []
     with torch.enable_grad():
-        if to_x:
-            x = _alias(x, again)
-            wanted.append(x)
-        if to_k and isinstance(k, Tensor):
-            k = _alias(k, again)
-            wanted.append(k)
-        results = list(torch.autograd.grad(plain(x, k), wanted, gradient, create_graph=again))
-    x_gradient = results.pop(0) if to_x else None
-    k_gradient = results.pop(0) if to_k else None
-    return x_gradient, k_gradient
+        for each, is_wanted in zip(inputs, wanted, strict=True):
+            if is_wanted and isinstance(each, Tensor):
+                each = _alias(each, again)
+                leaves.append(each)
+            given.append(each)
+        x, *numbers = given
+        assert isinstance(x, Tensor)  # noqa: S101  the first input is the element
+        y = run_plain(plain, x, numbers)
+        results = iter(
+            torch.autograd.grad(y, leaves, gradient, create_graph=again, allow_unused=True)
+        )
+    return [next(results) if is_wanted else None for is_wanted in wanted]
 
 
 def _alias(tensor: Tensor, again: bool) -> Tensor:

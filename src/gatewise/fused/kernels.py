@@ -1,6 +1,7 @@
-"""The compiled kernels of ``native/elementwise.c``, called on tensors."""
+"""Generated functions, compiled and called on tensors."""
 
 import ctypes
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -8,116 +9,259 @@ import torch
 from torch import Tensor
 
 from gatewise.fused.safe_calls import dense
-from gatewise.native import compiled_library
-from gatewise.units import KernelConstants
-
-# In the order of the tables in the C source.
-KERNELS = (
-    "two_lines",
-    "softplus",
-    "gelu",
-    "mish",
-    "elu",
+from gatewise.fused.source import source_text
+from gatewise.fused.tracing import trace
+from gatewise.native import (
+    COUNT,
+    POINTER,
+    Library,
+    handle_or_warning,
+    library_of_source,
+    struct_fields,
 )
-_INT = ctypes.c_int64
-_POINTER = ctypes.c_void_p
+
+MOST_NUMBERS = 12
+MOST_DIMS = 6
+MOST_CHUNKS = 32
+LEAST_PART = 1 << 16  # elements that pay for a thread
+# Neither option changes a value: both sides of a choice may be computed, and no errno is set.
+OPTIONS = ("-fno-trapping-math", "-fno-math-errno")
+VECTORS = {
+    "AVX2": ("-mavx2", "-mfma"),
+    "AVX512": (
+        "-mfma",
+        "-mavx512f",
+        "-mavx512dq",
+        "-mavx512bw",
+        "-mavx512vl",
+        "-mprefer-vector-width=512",
+    ),
+}
+_DTYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+Number = float | Tensor
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
-    """Return the library with the types of its arguments declared; ``None`` if there is none."""
-    handle = compiled_library("elementwise")
-    if handle is not None:
-        handle.gw_elementwise_forward.argtypes = (_INT, *(_POINTER,) * 4, *(_INT,) * 4)
-        handle.gw_elementwise_backward.argtypes = (_INT, *(_POINTER,) * 6, *(_INT,) * 4)
-        handle.gw_elementwise_forward.restype = handle.gw_elementwise_backward.restype = None
-    return handle
+class _Call(ctypes.Structure):
+    _fields_ = [
+        *struct_fields((POINTER, "x above out")),
+        ("numbers", POINTER * MOST_NUMBERS),
+        ("sums", POINTER * MOST_NUMBERS),
+        ("lengths", COUNT * MOST_NUMBERS),
+        ("steps", COUNT * (MOST_NUMBERS * MOST_DIMS)),
+        ("sizes", COUNT * MOST_DIMS),
+        *struct_fields((COUNT, "dims count chunks dtype threads wants_sums")),
+    ]
 
 
-class Kernel(NamedTuple):
-    """One of ``KERNELS`` by its number, with the constants of a unit."""
+class Layout(NamedTuple):
+    """How the elements of a tensor and the numbers of a function lie in memory.
 
-    number: int
-    constants: KernelConstants
+    Attributes:
+        order: the dimensions of the tensor, slowest first.
+        sizes: of the dimensions that differ for the numbers, slowest first.
+        steps: of each number along these dimensions.
+    """
 
-    def values(self, x: Tensor, k: float | Tensor) -> Tensor:
-        """Return the unit at ``x``, with the memory layout of ``x``."""
+    order: tuple[int, ...]
+    sizes: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+
+
+class Kernel:
+    """A compiled elementwise function and its derivatives.
+
+    Args:
+        handle: the compiled library.
+        numbers: how many numbers the function takes besides the element.
+    """
+
+    def __init__(self, handle: ctypes.CDLL, numbers: int) -> None:
+        self.numbers = numbers
+        self._run = handle.gw_run
+        self._run.argtypes = (POINTER, POINTER)
+        self._run.restype = None
+
+    def values(self, x: Tensor, numbers: Sequence[Number]) -> Tensor:
+        """Return the function at ``x``, with dtype and memory layout of ``x``.
+
+        Args:
+            x: the elements.
+            numbers: floats, or float32 tensors that broadcast with ``x``.
+        """
         x = dense(x)
         out = torch.empty_like(x)
-        numbers = _numbers(k, self.constants)
-        row = _row(k)
-        _library().gw_elementwise_forward(
-            self.number,
-            x.data_ptr(),
-            out.data_ptr(),
-            _pointer(row),
-            numbers,
-            *_sizes(x, k),
-            torch.get_num_threads(),
-        )
+        call, _kept = _prepared(x, numbers)
+        call.x = x.data_ptr()
+        call.out = out.data_ptr()
+        self._run(ctypes.byref(call), None)
         return out
 
     def slopes(
-        self, x: Tensor, k: float | Tensor, gradient: Tensor, *, to_k: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return ``gradient`` times the derivatives of the unit, to ``x`` and to ``k``.
+        self, x: Tensor, numbers: Sequence[Number], gradient: Tensor, wanted: Sequence[bool]
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """Return ``gradient`` times the derivatives of the function.
 
         Args:
-            x: the input of the unit.
-            k: the unit's number, or one for each channel.
+            x: the elements.
+            numbers: floats, or float32 tensors that broadcast with ``x``.
             gradient: of the output.
-            to_k: whether the gradient to ``k`` is wanted. It is summed in float64.
+            wanted: for each number, whether its gradient is wanted. It is summed in float64.
+
+        Returns:
+            The gradient to ``x``, and those to the numbers.
         """
         x = dense(x)
-        if gradient.stride() != x.stride():
+        if gradient.stride() != x.stride() or gradient.dtype != x.dtype:
             gradient = torch.empty_like(x).copy_(gradient)
         out = torch.empty_like(x)
-        row = _row(k)
-        sums = torch.zeros(row.numel(), dtype=torch.float64) if to_k and row is not None else None
-        _library().gw_elementwise_backward(
-            self.number,
-            x.data_ptr(),
-            gradient.data_ptr(),
-            out.data_ptr(),
-            _pointer(sums),
-            _pointer(row),
-            _numbers(k, self.constants),
-            *_sizes(x, k),
-            torch.get_num_threads(),
-        )
-        if sums is None or row is None:
-            return out, None
-        return out, sums.to(row.dtype).reshape(row.shape)
+        call, kept = _prepared(x, numbers)
+        call.x = x.data_ptr()
+        call.above = gradient.data_ptr()
+        call.out = out.data_ptr()
+        sums: list[Tensor | None] = []
+        for k, number in enumerate(kept):
+            is_wanted = wanted[k] and isinstance(numbers[k], Tensor)
+            sums.append(torch.zeros(number.shape, dtype=torch.float64) if is_wanted else None)
+            call.lengths[k] = number.numel()
+        found = [each for each in sums if each is not None]
+        call.wants_sums = bool(found)
+        for k, each in enumerate(sums):
+            call.sums[k] = None if each is None else each.data_ptr()
+        call.chunks = _chunks(x.numel(), sum(each.numel() for each in found))
+        more = (call.chunks - 1) * sum(each.numel() for each in found)
+        space = torch.zeros(more, dtype=torch.float64) if more else None
+        self._run(ctypes.byref(call), None if space is None else space.data_ptr())
+        return out, [_gradient(*pair, x) for pair in zip(sums, numbers, strict=True)]
 
 
-def _library() -> ctypes.CDLL:
-    handle = compiled()
-    assert handle is not None  # noqa: S101  callers have checked it
-    return handle
+def _gradient(total: Tensor | None, number: Number, x: Tensor) -> Tensor | None:
+    """Return the gradient to a number in its own order of dimensions and dtype."""
+    if total is None or not isinstance(number, Tensor):
+        return None
+    if number.numel() == 1:
+        return total.to(number.dtype).reshape(number.shape)
+    order = _layout(tuple(x.shape), x.stride(), (tuple(number.shape),)).order
+    back = [order.index(dim) for dim in range(len(order))]
+    return total.to(number.dtype).permute(back)
 
 
-def _numbers(k: float | Tensor, constants: KernelConstants) -> ctypes.Array:
-    """Return ``k`` and the constants as C floats; 1 for a ``k`` that is a tensor."""
-    return _kept_numbers(1.0 if isinstance(k, Tensor) else k, *constants)
+def _prepared(x: Tensor, numbers: Sequence[Number]) -> tuple[_Call, list[Tensor]]:
+    """Return a call with everything but pointers to elements, and tensors to keep alive."""
+    shapes = []
+    for number in numbers:
+        is_one = not isinstance(number, Tensor) or number.numel() == 1
+        shapes.append(() if is_one else tuple(number.shape))
+    layout = _layout(tuple(x.shape), x.stride(), tuple(shapes))
+    call = _Call()
+    kept = []
+    for k, number in enumerate(numbers):
+        if not isinstance(number, Tensor):
+            number = _as_tensor(number)
+        elif shapes[k]:
+            number = number.permute(layout.order).contiguous()
+        else:
+            number = number.reshape(())
+        call.numbers[k] = number.data_ptr()
+        call.steps[k * MOST_DIMS : k * MOST_DIMS + len(layout.sizes)] = layout.steps[k]
+        kept.append(number)
+    call.sizes[: len(layout.sizes)] = layout.sizes
+    call.dims = len(layout.sizes)
+    call.count = x.numel()
+    call.chunks = _chunks(x.numel(), 0)
+    call.dtype = _DTYPES[x.dtype]
+    call.threads = torch.get_num_threads()
+    return call, kept
+
+
+def _chunks(count: int, sums: int) -> int:
+    """Return into how many parts the elements are divided, each with sums of its own.
+
+    It does not depend on the number of threads, so that no bit of a sum does.
+    """
+    chunks = max(1, min(MOST_CHUNKS, count // LEAST_PART))
+    # The sums of all parts together must stay small beside the elements.
+    return max(1, min(chunks, count // (16 * sums))) if sums else chunks
 
 
 @lru_cache(maxsize=256)
-def _kept_numbers(*numbers: float) -> ctypes.Array:
-    return (ctypes.c_float * 4)(*numbers)
+def _as_tensor(number: float) -> Tensor:
+    return torch.tensor(number, dtype=torch.float32)
 
 
-def _row(k: float | Tensor) -> Tensor | None:
-    return k.contiguous() if isinstance(k, Tensor) else None
+@lru_cache(maxsize=1024)
+def _layout(
+    shape: tuple[int, ...], strides: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
+) -> Layout:
+    """Return the fewest dimensions by which all numbers can be found, slowest first."""
+    order = tuple(sorted(range(len(shape)), key=lambda dim: (-strides[dim], shape[dim] == 1)))
+    steps = [_steps_of(number, order) for number in shapes]
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in shapes]
+    for place, dim in enumerate(order):
+        if shape[dim] == 1:
+            continue
+        own = [number[place] for number in steps]
+        outer = [number[-1] for number in merged] if sizes else []
+        if sizes and all(a == b * shape[dim] for a, b in zip(outer, own, strict=True)):
+            sizes[-1] *= shape[dim]
+            for number, step in zip(merged, own, strict=True):
+                number[-1] = step
+        else:
+            sizes.append(shape[dim])
+            for number, step in zip(merged, own, strict=True):
+                number.append(step)
+    if not sizes:
+        sizes = [1]
+        merged = [[0] for _ in shapes]
+    return Layout(order, tuple(sizes), tuple(tuple(number) for number in merged))
 
 
-def _pointer(row: Tensor | None) -> int | None:
-    return None if row is None else row.data_ptr()
+def _steps_of(shape: tuple[int, ...], order: tuple[int, ...]) -> list[int]:
+    """Return the steps of a dense number along the dimensions in ``order``; 0 where it has one."""
+    if not shape:
+        return [0] * len(order)
+    steps = [0] * len(order)
+    step = 1
+    for place in reversed(range(len(order))):
+        size = shape[order[place]]
+        if size != 1:
+            steps[place] = step
+            step *= size
+    return steps
 
 
-def _sizes(x: Tensor, k: float | Tensor) -> tuple[int, int, int]:
-    """Return the number of elements, of values in ``k``, and the step from one to the next."""
-    count = x.numel()
-    if not isinstance(k, Tensor) or k.numel() == 1:
-        return count, 1, max(count, 1)
-    axis = next(i for i, size in enumerate(k.shape) if size != 1)
-    return count, k.numel(), x.stride(axis)
+def fits(x: Tensor, numbers: Sequence[Number]) -> bool:
+    """Return whether the shapes of the numbers are of a kind that a kernel can read."""
+    for number in numbers:
+        if isinstance(number, Tensor) and number.numel() != 1:
+            if number.dim() != x.dim():
+                return False
+            for own, size in zip(number.shape, x.shape, strict=True):
+                if own not in (1, size):
+                    return False
+    return x.dim() <= MOST_DIMS and len(numbers) <= MOST_NUMBERS
+
+
+@cache
+def load(function: Callable[..., Tensor], numbers: int) -> Library:
+    """Trace and compile a function; the library says why if that is not possible.
+
+    Args:
+        function: an elementwise function of ``x`` and numbers.
+        numbers: how many.
+    """
+    name = f"unit-{function.__module__.rpartition('.')[2]}-{function.__qualname__}"
+    name = "".join(letter if letter.isalnum() else "-" for letter in name)
+    vectors = VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
+    text = source_text(trace(function, numbers), numbers)
+    loaded = library_of_source(name, text, (*OPTIONS, *vectors))
+    if loaded.handle is None and vectors:
+        loaded = library_of_source(name, text, OPTIONS)
+    return loaded
+
+
+@cache
+def kernel_of(function: Callable[..., Tensor], numbers: int) -> Kernel | None:
+    """Return the compiled form of a function; ``None``, after a warning, without a compiler."""
+    handle = handle_or_warning(load(function, numbers))
+    return None if handle is None else Kernel(handle, numbers)

@@ -1,4 +1,4 @@
-"""Which calls compiled code may take over: eager ones, on the CPU, in float32.
+"""Which calls compiled code may take over: eager ones, on the CPU, up to float32.
 
 Nothing may observe the torch operations that a compiled call leaves out.
 """
@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.overrides import _get_current_function_mode_stack
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def is_watched() -> bool:
@@ -41,7 +43,7 @@ def is_readable(x: Tensor) -> bool:
     """
     return (
         (type(x) is Tensor or type(x) is nn.Parameter)
-        and x.dtype is torch.float32
+        and x.dtype in DTYPES
         and x.is_cpu
         and x.layout is torch.strided
         and torch._C._has_storage(x)

@@ -75,7 +75,9 @@ def _inherited(node: Node, dims: Dims) -> int | None:
         return None
     dim = dims[source]
     if node.op in SPLITS:
-        return _after_unbinding(node, source.rank, dim) if node.op == "unbind" else dim
+        if node.op == "unbind":
+            return _after_unbinding(node, source.rank, dim)
+        return dim
     if node.op == "getitem" and source.op in SPLITS:
         return dim
     if node.shape is None or source.shape is None:
@@ -85,9 +87,13 @@ def _inherited(node: Node, dims: Dims) -> int | None:
         return order.index(dim) if order and dim in order else None
     if node.op in RESHAPES:
         group = group_of(dim, source.shape, node.shape)
-        return group[1][0] if group and len(group[1]) == 1 else None
+        if group and len(group[1]) == 1:
+            return group[1][0]
+        return None
     if node.op in REDUCTIONS | CUTS:
-        return dim if node.rank == source.rank else _after_reduction(node, source.rank, dim)
+        if node.rank == source.rank:
+            return dim
+        return _after_reduction(node, source.rank, dim)
     if node.op in CHANNELS_KEPT:
         return dim + node.rank - source.rank
     return None
@@ -105,7 +111,9 @@ def _after_reduction(node: Node, rank: int, dim: int) -> int | None:
     if isinstance(removed, int):
         removed = [removed]
     removed = {number % rank for number in removed or range(rank)}
-    return None if dim in removed else dim - sum(number < dim for number in removed)
+    if dim in removed:
+        return None
+    return dim - sum(number < dim for number in removed)
 
 
 def _from_user(node: Node, user: Node, dims: Dims) -> int | None:

@@ -86,7 +86,9 @@ def multiplies_own_ancestor(node: Node) -> bool:
 
 
 def _nearest(
-    start: Node, neighbours: Callable[[Node], Iterable[Node]], stop: frozenset[Node]
+    start: Node,
+    neighbours: Callable[[Node], Iterable[Node]],
+    stop: frozenset[Node],
 ) -> list[Node]:
     """Return the first nodes that are not in ``PASSED`` on every way from ``start``."""
     nearest: list[Node] = []

@@ -61,7 +61,9 @@ def order_of(node: Node) -> tuple[int, ...] | None:
         case "swapaxes":
             return _swapped(rank, arguments["axis0"], arguments["axis1"])
         case "t" | "mT" | "adjoint":
-            return _swapped(rank, -2, -1) if rank >= 2 else tuple(range(rank))
+            if rank >= 2:
+                return _swapped(rank, -2, -1)
+            return tuple(range(rank))
         case "numpy_T":
             return tuple(reversed(range(rank)))
         case "movedim":

@@ -44,23 +44,42 @@ GRID = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64)
 TOLERANCE = 1e-6  # for constants such as sqrt(2) that the code writes in single precision
 
 
-def written_activations(graph: Graph, inside_sites: Collection[Scope]) -> Iterator[str]:
+class WrittenActivation(str):
+    """The note about one activation that is no site.
+
+    Attributes:
+        module: path of the module that computes it.
+    """
+
+    module: str
+
+
+def written_activations(
+    graph: Graph, inside_sites: Collection[Scope], outputs: Collection[Node] = ()
+) -> Iterator[WrittenActivation]:
     """Yield one note for each place that computes an activation without an activation operator.
 
     Args:
         graph: the graph of the model.
         inside_sites: calls of modules that are sites as a whole.
+        outputs: the outputs of the sites.
     """
     roots = _Roots(graph, inside_sites)
     for node in graph:
-        where = node.scope[0] or "the model"
+        module = node.scope[0]
         if node.op in RECURRENT:
-            yield f"not a site: the activations inside {node.op}, one operator, in {where}"
-        elif roots.ends_activation(node):
+            yield _note(f"the activations inside {node.op}, one operator", module)
+        elif node not in outputs and roots.ends_activation(node):
             region = roots.region(node)
             operators = ", ".join(dict.fromkeys(member.op for member in region))
             name = _recognise(region, roots.of[node])
-            yield f"not a site: {name}, written as {operators}, in {where}"
+            yield _note(f"{name}, written as {operators}", module)
+
+
+def _note(activation: str, module: str) -> WrittenActivation:
+    note = WrittenActivation(f"not a site: {activation}, in {module or 'the model'}")
+    note.module = module
+    return note
 
 
 class _Roots:

@@ -253,11 +253,15 @@ class ConvolutionResponse(Response):
         got = f"shape {tuple(x.shape)}"
         if x.dim() not in (self.spatial + 1, self.spatial + 2):
             raise ArgumentError(
-                f"{self.layer}: wrong number of input dimensions", got=got, allowed=allowed
+                f"{self.layer}: wrong number of input dimensions",
+                got=got,
+                allowed=allowed,
             )
         if x.shape[self.channel_dim] != self.in_channels:
             raise ArgumentError(
-                f"{self.layer}: wrong number of input channels", got=got, allowed=allowed
+                f"{self.layer}: wrong number of input channels",
+                got=got,
+                allowed=allowed,
             )
         for size, axis in zip(x.shape[-self.spatial :], axes_of(self), strict=True):
             self._check_size(size, axis)

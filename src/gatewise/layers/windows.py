@@ -78,7 +78,9 @@ class Windows:
             return rest // stride + 1
         count = (rest + stride - 1) // stride + 1
         # As torch: a window must not start in the padding after the input.
-        return count - 1 if (count - 1) * stride >= size + padding else count
+        if (count - 1) * stride >= size + padding:
+            return count - 1
+        return count
 
     def check(self, layer: str, x: Tensor) -> None:
         """Raise an error for an input of another rank, or one that is too small for some window."""

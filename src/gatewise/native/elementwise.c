@@ -1,282 +1,266 @@
-/* Smooth units, element by element: values, and slopes times what arrives from above.
+/* The frame of a generated elementwise function: values, and derivatives times the gradient of the output.
 
-   The same as the plain forms of gatewise/units, in one pass. Every function here is free of branches and of calls, so
-   that a compiler turns a loop over it into vectors; a sum and a product are each rounded, never fused, so that an
-   element has the same bits in a full vector, in what is left over, on any processor and in any number of threads.
+   `gatewise.fused` writes the loops of one function in place of the line that says so below, and compiles the result.
+   Every function here is free of branches and of calls, so that a compiler turns a loop over it into vectors. The
+   compiler fuses no product with a sum by itself; only `fused` says where. So an element has the same bits in a full
+   vector, in what is left over and in any number of threads.
 
-   `k` is the number of a unit that may be trained: one for all, or one per channel. Elements lie as (outer, channels,
-   inner); with one channel, inner is all there are. */
+   Elements lie in memory as `rows` of `inner` elements. A number of the function (a parameter) is constant along a row,
+   or has one value per element of a row. Work is done in blocks that fit into the first cache. Half types are widened to
+   float32 in the block and rounded once at its end. */
 
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math") /* changes no value: lets both sides of a choice be computed */
-#endif
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__) && !defined(GW_PLAIN)
-#define CHOSEN_AT_RUN_TIME __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CHOSEN_AT_RUN_TIME
-#endif
 #define INLINE static inline __attribute__((always_inline))
 
-#define FAR 0x1.fffffep+87f  /* the largest number times 2^-40: Note [Far out] of gatewise/units/contract/arithmetic.py */
-#define BLOCK 512            /* terms of a sum that are kept before they are added */
+#define BLOCK 512            /* elements */
 #define SUMS 16              /* partial sums, so that vectors can add */
+#define MOST_NUMBERS 12
+#define MOST_DIMS 6
 #define MOST_THREADS 64
-#define LEAST_PART (1 << 16) /* elements that pay for a thread */
+#define MOST_CHUNKS 64       /* parts of a sum: as many whatever the number of threads, so that no bit changes */
+#define SHORT_ROW 32         /* rows below this length are taken together */
 
-/* `low`, `high` and `turn` belong to a unit. Below `least` exp is 0: it is the same in all calls, but a compiler that knew
-   it would follow it through all that is computed from it, and lose more by choosing between the outcomes than it
-   gains. */
-typedef struct {
-    float low, high, turn, least;
-} Constants;
+enum { FLOAT32, BFLOAT16, FLOAT16 };
 
-typedef struct {
-    const float *x, *above, *k; /* above: what arrives at the output, on the way back */
-    float *out;
-    double *sums; /* one per channel: the gradient to k, or NULL */
-    int64_t channels, inner;
-    Constants constants;
-} Call;
-
-/* What a unit needs besides x: of `two_lines`, its slopes, how far they are apart, and the steepness of the choice. */
-typedef struct {
-    float k, low, high, apart, least;
-} Numbers;
-
-typedef void (*Work)(const Call *, int64_t first, int64_t last);
-
-INLINE float absolute(float x) { return __builtin_fabsf(x); }
-
+/* ---- bits ---- */
 INLINE float as_float(uint32_t bits) {
-    float found;
-    memcpy(&found, &bits, sizeof found);
-    return found;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 INLINE uint32_t as_bits(float x) {
-    uint32_t found;
-    memcpy(&found, &x, sizeof found);
-    return found;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+INLINE float absolute(float x) { return __builtin_fabsf(x); }
+INLINE float square_root(float x) { return __builtin_sqrtf(x); }
+
+/* ---- half types ---- */
+INLINE float from_bfloat16(uint16_t half) { return as_float((uint32_t)half << 16); }
+INLINE uint16_t to_bfloat16(float x) {
+    uint32_t bits = as_bits(x), rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    uint32_t quiet = bits | 0x400000u; /* NaN stays NaN */
+    return (uint16_t)((x == x ? rounded : quiet) >> 16);
+}
+INLINE float from_float16(uint16_t half) {
+    uint32_t magnitude = (uint32_t)(half & 0x7fffu) << 13, sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t scaled = as_bits(as_float(magnitude) * 0x1p+112f);
+    uint32_t special = magnitude | 0x7f800000u;
+    return as_float((magnitude >= 0x0f800000u ? special : scaled) | sign);
+}
+INLINE uint16_t to_float16(float x) {
+    uint32_t bits = as_bits(x), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+    uint32_t small = as_bits(as_float(size) + 0.5f) - 0x3f000000u; /* below 2^-14: the addition rounds */
+    uint32_t normal = (size + 0xc8000fffu + ((size >> 13) & 1u)) >> 13;
+    uint32_t finite = size < 0x38800000u ? small : normal;
+    uint32_t infinite = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    return (uint16_t)((size >= 0x477ff000u ? infinite : finite) | sign);
 }
 
+/* ---- functions ---- */
+/* a b + c, rounded once where the processor has it: the same bits in vectors and outside of them. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+INLINE float fused(float a, float b, float c) { return a * b + c; }
+#endif
 /* exp(x) = power * 2^-24 * (1 + less_one) for -104 <= x <= 0: with 24 added to its exponent the power is a normal number
    also where exp(x) is not. */
 typedef struct {
     float power, less_one;
 } Exponential;
 
-INLINE Exponential split_exponential(float x) {
-    const float magic = 0x1.8p+23f + 151.0f; /* added to n, it leaves n + 24 + 127, an exponent, in the last bits */
-    float shifted = x * 0x1.715476p+0f + magic, n = shifted - magic;
-    float r = (x - n * 0x1.63p-1f) - n * -0x1.bd0106p-13f; /* x - n log 2; n times the first is exact */
+INLINE float exp_polynomial(float r) {
     float p = 0x1.6d431cp-10f;
-    p = p * r + 0x1.120b6ap-7f;
-    p = p * r + 0x1.5554eap-5f;
-    p = p * r + 0x1.5554dcp-3f;
-    p = p * r + 0.5f;
-    return (Exponential){as_float(as_bits(shifted) << 23), r + (r * r) * p};
+    p = fused(p, r, 0x1.120b6ap-7f);
+    p = fused(p, r, 0x1.5554eap-5f);
+    p = fused(p, r, 0x1.5554dcp-3f);
+    p = fused(p, r, 0.5f);
+    return fused(r * r, p, r);
 }
-INLINE float exponential(float x) {
-    Exponential e = split_exponential(x);
-    return ((1.0f + e.less_one) * e.power) * 0x1p-24f;
+INLINE float exp_rest(float x, float n) {
+    return fused(n, 0x1.bd0106p-13f, fused(n, -0x1.63p-1f, x)); /* x - n log 2; n times the first is exact */
 }
-/* A bound from below that keeps a NaN, and one that does not: for gates, which are then multiplied by x itself. */
-INLINE float bounded(float x, const Numbers *by) { return x < by->least ? by->least : x; }
-INLINE float bounded_number(float x, const Numbers *by) { return x > by->least ? x : by->least; }
-
-/* log(1 + e) for 0 <= e <= 1. */
-INLINE float log_of_one_plus(float e) {
+INLINE Exponential split_negative(float x) {
+    const float magic = 0x1.8p+23f + 151.0f; /* added to n, it leaves n + 24 + 127, an exponent, in the last bits */
+    float shifted = fused(x, 0x1.715476p+0f, magic), n = shifted - magic;
+    return (Exponential){as_float(as_bits(shifted) << 23), exp_polynomial(exp_rest(x, n))};
+}
+/* exp(x) for x <= 0 or NaN. */
+INLINE float exp_of_negative(float x) {
+    Exponential e = split_negative(x < -104.0f ? -104.0f : x);
+    return fused(e.less_one, e.power, e.power) * 0x1p-24f;
+}
+/* exp(x) - 1 for x <= 0 or NaN. */
+INLINE float expm1_of_negative(float x) {
+    Exponential e = split_negative(x < -104.0f ? -104.0f : x);
+    float power = e.power * 0x1p-24f;
+    float value = fused(power, e.less_one, power - 1.0f);
+    return x == 0 ? x : value; /* -0 stays -0 */
+}
+typedef struct {
+    float half_power, other_power, less_one;
+} WideExponential;
+INLINE WideExponential split_any(float x) {
+    const float magic = 0x1.8p+23f;
+    float low = x < -104.0f ? -104.0f : x, z = low > 89.0f ? 89.0f : low;
+    float shifted = fused(z, 0x1.715476p+0f, magic), n = shifted - magic;
+    int32_t whole = (int32_t)(as_bits(shifted) - 0x4b400000u), half = whole >> 1;
+    return (WideExponential){as_float((uint32_t)(half + 127) << 23), as_float((uint32_t)(whole - half + 127) << 23),
+                             exp_polynomial(exp_rest(z, n))};
+}
+INLINE float exp_any(float x) {
+    WideExponential e = split_any(x);
+    return ((1.0f + e.less_one) * e.half_power) * e.other_power;
+}
+INLINE float expm1_any(float x) {
+    WideExponential e = split_any(x);
+    float power = e.half_power * e.other_power;
+    float near = fused(power, e.less_one, power - 1.0f), far = ((1.0f + e.less_one) * e.half_power) * e.other_power;
+    float value = x > 32.0f ? far : near;
+    return x == 0 ? x : value;
+}
+/* log(1 + e) for 0 <= e <= 1 or NaN. */
+INLINE float log1p_of_unit(float e) {
     float s = e / (2.0f + e), z = s * s;
     float p = 0x1.dbefd6p-3f;
-    p = p * z + 0x1.bc7bd2p-3f;
-    p = p * z + 0x1.24c9bep-2f;
-    p = p * z + 0x1.9998d2p-2f;
-    p = p * z + 0x1.555556p-1f;
-    return e - s * (e - z * p);
+    p = fused(p, z, 0x1.bc7bd2p-3f);
+    p = fused(p, z, 0x1.24c9bep-2f);
+    p = fused(p, z, 0x1.9998d2p-2f);
+    p = fused(p, z, 0x1.555556p-1f);
+    return fused(-s, fused(-z, p, e), e);
+}
+/* log(x) plus a small correction. */
+INLINE float log_plus(float x, float correction) {
+    float scaled = x < 0x1p-126f ? x * 0x1p+23f : x, shift = x < 0x1p-126f ? -23.0f : 0.0f;
+    uint32_t bits = as_bits(scaled), offset = bits - 0x3f3504f3u; /* the root of 1/2 */
+    float n = (float)((int32_t)offset >> 23) + shift;
+    float m = as_float((offset & 0x7fffffu) + 0x3f3504f3u);
+    float f = m - 1.0f, s = f / (2.0f + f), z = s * s;
+    float p = 0x1.8bc924p-3f;
+    p = fused(p, z, 0x1.c68806p-3f);
+    p = fused(p, z, 0x1.2492fep-2f);
+    p = fused(p, z, 0x1.99999ap-2f);
+    p = fused(p, z, 0x1.555556p-1f);
+    float series = fused(-s, fused(-z, p, f), f);
+    float value = n * 0x1.62e4p-1f + (series + (n * 0x1.7f7d1cp-20f + correction));
+    float edge = x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
+    float inside = x < __builtin_inff() ? value : x;
+    return x > 0.0f ? inside : edge;
+}
+INLINE float log_any(float x) { return log_plus(x, 0.0f); }
+INLINE float log1p_any(float x) {
+    float u = 1.0f + x, correction = (x - (u - 1.0f)) / u;
+    float value = log_plus(u, x < 0x1p+30f ? correction : 0.0f);
+    return absolute(x) < 0x1p-25f ? x : value;
+}
+/* erfc(a) for a >= 0: exp(-a^2) times a function that is smooth in a / (a + 5/sqrt(8)). */
+INLINE float erfc_of_positive(float a) {
+    float square = a * a, e = exp_of_negative(-square), wide = a * 0x1.6a09e6p+0f;
+    float v = (wide < 20.0f ? wide : 20.0f) / (wide + 2.5f); /* beyond 20 the tail is 0 */
+    float p = 0x1.f2987cp-6f;
+    p = fused(p, v, -0x1.28fb4ap-3f);
+    p = fused(p, v, 0x1.ba344cp-3f);
+    p = fused(p, v, -0x1.a133c8p-4f);
+    p = fused(p, v, 0x1.2ca8e4p-4f);
+    p = fused(p, v, -0x1.b29af4p-4f);
+    p = fused(p, v, -0x1.9d781ep-3f);
+    p = fused(p, v, 0x1.97920cp-4f);
+    p = fused(p, v, 0x1.215ad4p+0f);
+    p = fused(p, v, -0x1.fea568p+0f);
+    p = fused(p, v, 1.0f);
+    return p * e;
+}
+INLINE float erfc_any(float x) {
+    float tail = erfc_of_positive(absolute(x)), rest = 2.0f - tail;
+    return x < 0 ? rest : tail;
+}
+INLINE float erf_any(float x) {
+    float z = x * x;
+    float p = 0x1.4a9dacp-14f;
+    p = fused(p, z, -0x1.a46b4p-11f);
+    p = fused(p, z, 0x1.541636p-8f);
+    p = fused(p, z, -0x1.b7fb38p-6f);
+    p = fused(p, z, 0x1.ce2d18p-4f);
+    p = fused(p, z, -0x1.81273ep-2f);
+    float near = fused(x, fused(z, p, 0x1.06eba0p-3f), x);
+    float far = 1.0f - erfc_of_positive(absolute(x)), signed_far = x < 0 ? -far : far;
+    return absolute(x) < 1.0f ? near : signed_far;
+}
+INLINE float tanh_any(float x) {
+    float m = expm1_of_negative(-2.0f * absolute(x)), size = -m / (2.0f + m);
+    return x < 0 ? -size : x == 0 ? x : size;
 }
 
-/* x times its gate; a closed gate also stops an infinite x, but no NaN. */
-INLINE float let_through(float x, float gate) {
-    float y = x * gate;
-    return gate == 0 && x == x ? 0.0f : y;
+/* ---- the loops of one function ----
+   `numbers` are constants in `one`, rows of the block in `many`; `terms` are the derivatives to the numbers. */
+typedef const float *restrict In;
+typedef float *restrict Out;
+/*@LOOPS@*/
+#ifndef COUNT /* the frame alone: the identity */
+#define COUNT 0
+static void values_one(In x, Out out, In numbers, int64_t count) {
+    (void)numbers;
+    for (int64_t i = 0; i < count; i++) out[i] = x[i];
 }
-/* The slope of x times its gate: far out the gate no longer changes. */
-INLINE float gated_slope(float x, float gate, float gate_slope) {
-    float turned = x * gate_slope;
-    return gate + (absolute(x) > FAR ? 0.0f : turned);
+static void slopes_one(In x, In above, Out out, In numbers, int64_t count) {
+    (void)x;
+    values_one(above, out, numbers, count);
 }
+static void terms_one(In x, In above, Out out, Out terms, In numbers, int64_t count) {
+    (void)terms;
+    slopes_one(x, above, out, numbers, count);
+}
+#define values_many values_one
+#define slopes_many slopes_one
+#define terms_many terms_one
+#endif
 
-INLINE Numbers only_k(float k, const Constants c) {
-    return (Numbers){k, 0, 0, 0, c.least};
-}
-
-/* x (low sigmoid(-t) + high sigmoid(t)), t = turn k x: Swish, and soft choices between two lines through 0. With k = 0
-   it is their mean, at an infinite x too, and a NaN in k is not to be lost. */
-INLINE Numbers two_lines_numbers(float k, const Constants c) {
-    float mean = 0.5f * (c.low + c.high), apart = c.high - c.low;
-    float low = k == 0 ? mean : c.low, high = k == 0 ? mean : c.high;
-    return (Numbers){k * c.turn, k != k ? k : low, k != k ? k : high, k != k ? k : apart, c.least};
-}
+/* ---- the frame ---- */
 typedef struct {
-    float gate, spread; /* spread: sigmoid(t) sigmoid(-t) */
-} Choice;
-INLINE Choice choose_line(float x, const Numbers *by) {
-    float t = by->k * x, e = exponential(bounded_number(-absolute(t), by)), whole = 1.0f + e;
-    float larger = t < 0 ? by->low : by->high, smaller = t < 0 ? by->high : by->low;
-    return (Choice){(larger + smaller * e) / whole, e / (whole * whole)};
-}
-INLINE float two_lines_value(float x, const Numbers *by) { return let_through(x, choose_line(x, by).gate); }
-INLINE float two_lines_slope(float x, const Numbers *by) {
-    Choice chosen = choose_line(x, by);
-    return gated_slope(x, chosen.gate, (chosen.spread * by->apart) * by->k);
-}
-/* The derivative with respect to turn k. */
-INLINE float two_lines_slope_to_k(float x, const Numbers *by) {
-    float turned = ((choose_line(x, by).spread * by->apart) * x) * x;
-    return absolute(x) > FAR ? 0.0f : turned;
-}
+    const void *x, *above;
+    void *out;
+    const float *numbers[MOST_NUMBERS];
+    double *sums[MOST_NUMBERS]; /* gradients to the numbers; NULL if not wanted */
+    int64_t lengths[MOST_NUMBERS];
+    int64_t steps[MOST_NUMBERS][MOST_DIMS];
+    int64_t sizes[MOST_DIMS];
+    int64_t dims, count, chunks, dtype, threads, wants_sums;
+} Call;
 
-/* log(1 + exp(k x)) / k. */
-#define softplus_numbers only_k
-INLINE float softplus_value(float x, const Numbers *by) {
-    float curve = log_of_one_plus(exponential(bounded(-(by->k * absolute(x)), by))) / by->k;
-    return (x < 0 ? 0.0f : x) + curve;
-}
-INLINE float softplus_slope(float x, const Numbers *by) {
-    float e = exponential(bounded(-(by->k * absolute(x)), by));
-    return (x < 0 ? e : 1.0f) / (1.0f + e);
-}
-
-/* x Phi(x). The tail of the normal distribution is exp(-a^2 / 2) times a function that is smooth in a / (a + 5/2). */
-#define gelu_numbers only_k
 typedef struct {
-    float gate, density;
-} Normal;
-INLINE Normal normal(float x, const Numbers *by) {
-    float a = absolute(x), e = exponential(bounded_number(-0.5f * (a * a), by));
-    float v = (a < 20.0f ? a : 20.0f) / (a + 2.5f); /* beyond 20 the tail is 0 */
-    float p = 0x1.f2987cp-7f;
-    p = p * v - 0x1.28fb4ap-4f;
-    p = p * v + 0x1.ba344cp-4f;
-    p = p * v - 0x1.a133c8p-5f;
-    p = p * v + 0x1.2ca8e4p-5f;
-    p = p * v - 0x1.b29af4p-5f;
-    p = p * v - 0x1.9d781ep-4f;
-    p = p * v + 0x1.97920cp-5f;
-    p = p * v + 0x1.215ad4p-1f;
-    p = p * v - 0x1.fea568p-1f;
-    p = p * v + 0.5f;
-    float tail = p * e, rest = 1.0f - tail;
-    return (Normal){x < 0 ? tail : rest, 0x1.988454p-2f * e};
-}
-INLINE float gelu_value(float x, const Numbers *by) { return let_through(x, normal(x, by).gate); }
-INLINE float gelu_slope(float x, const Numbers *by) {
-    Normal found = normal(x, by);
-    return gated_slope(x, found.gate, found.density);
-}
+    float x[BLOCK], above[BLOCK], out[BLOCK];
+    float numbers[COUNT + 1][BLOCK], terms[COUNT + 1][BLOCK];
+    int64_t filled[COUNT + 1]; /* the place of the row in `numbers`, and how many elements; -1 for none */
+    int64_t filled_length;
+} Space;
 
-/* x tanh(softplus(x)) = x up / (up + rest), all in t = exp(-|x|). */
-#define mish_numbers only_k
-typedef struct {
-    float t, up, whole;
-} Mish;
-INLINE Mish mish(float x, const Numbers *by) {
-    float t = exponential(bounded_number(-absolute(x), by)), double_t = 2.0f * t, square = t * t;
-    float below = square + double_t, above = 1.0f + double_t, double_square = 2.0f * square;
-    float up = x < 0 ? below : above, rest = x < 0 ? 2.0f : double_square;
-    return (Mish){t, up, up + rest};
+__attribute__((noinline)) static void widen(const uint16_t *restrict from, float *restrict to, int64_t count,
+                                             int64_t dtype) {
+    if (dtype == BFLOAT16)
+        for (int64_t i = 0; i < count; i++) to[i] = from_bfloat16(from[i]);
+    else
+        for (int64_t i = 0; i < count; i++) to[i] = from_float16(from[i]);
 }
-INLINE float mish_value(float x, const Numbers *by) {
-    Mish found = mish(x, by);
-    return let_through(x, found.up / found.whole);
+__attribute__((noinline)) static void narrow(const float *restrict from, uint16_t *restrict to, int64_t count,
+                                              int64_t dtype) {
+    if (dtype == BFLOAT16)
+        for (int64_t i = 0; i < count; i++) to[i] = to_bfloat16(from[i]);
+    else
+        for (int64_t i = 0; i < count; i++) to[i] = to_float16(from[i]);
 }
-INLINE float mish_slope(float x, const Numbers *by) {
-    Mish found = mish(x, by);
-    float w = 1.0f / found.whole, square = found.t * found.t, first = x < 0 ? found.t : square;
-    return gated_slope(x, found.up * w, ((4.0f * first) * w) * ((1.0f + found.t) * w));
+static const float *block_in(const void *from, int64_t place, float *space, int64_t count, int64_t dtype) {
+    if (dtype == FLOAT32) return (const float *)from + place;
+    widen((const uint16_t *)from + place, space, count, dtype);
+    return space;
 }
 
-/* x above 0, k (exp(x) - 1) elsewhere; at 0 too it is x, for -0 is to stay -0. */
-#define elu_numbers only_k
-INLINE float elu_value(float x, const Numbers *by) {
-    Exponential e = split_exponential(bounded(x > 0 ? 0.0f : x, by));
-    float power = e.power * 0x1p-24f, below = by->k * (power * e.less_one + (power - 1.0f));
-    return x >= 0 ? x : below;
-}
-INLINE float elu_slope(float x, const Numbers *by) {
-    float below = by->k * exponential(bounded(x > 0 ? 0.0f : x, by));
-    return x > 0 ? 1.0f : below;
-}
-
-/* How many elements from `first` on have one k in common, or follow a row of k; none from `last` on. */
-static int64_t stretch(const Call *c, int64_t first, int64_t last) {
-    int64_t length = c->inner > 1 ? c->inner : c->channels, end = (first / length + 1) * length;
-    return (end < last ? end : last) - first;
-}
-static const float *first_k(const Call *c, int64_t first) { return c->k + first / c->inner % c->channels; }
-static int has_one_k(const Call *c) { return c->inner > 1 || c->channels == 1; }
-
-typedef float (*Function)(float x, const Numbers *by);
-typedef Numbers (*Prepare)(float k, const Constants c);
-
-/* `by_channel`: whether k may differ. It is known to the compiler, which leaves out the second loop where it may not. */
-INLINE void each_value(const Call *c, int64_t first, int64_t last, Function value, Prepare prepare, int by_channel) {
-    const Constants constants = c->constants;
-    for (int64_t count; first < last; first += count) {
-        const float *restrict x = c->x + first, *restrict k = first_k(c, first);
-        float *restrict out = c->out + first;
-        count = stretch(c, first, last);
-        const Numbers one = prepare(*k, constants);
-        if (!by_channel || has_one_k(c))
-            for (int64_t i = 0; i < count; i++) out[i] = value(x[i], &one);
-        else
-            for (int64_t i = 0; i < count; i++) {
-                const Numbers own = prepare(k[i], constants);
-                out[i] = value(x[i], &own);
-            }
-    }
-}
-
-INLINE void each_slope(const Call *c, int64_t first, int64_t last, Function slope, Prepare prepare, int by_channel) {
-    const Constants constants = c->constants;
-    for (int64_t count; first < last; first += count) {
-        const float *restrict x = c->x + first, *restrict k = first_k(c, first), *restrict above = c->above + first;
-        float *restrict out = c->out + first;
-        count = stretch(c, first, last);
-        const Numbers one = prepare(*k, constants);
-        if (!by_channel || has_one_k(c))
-            for (int64_t i = 0; i < count; i++) out[i] = above[i] * slope(x[i], &one);
-        else
-            for (int64_t i = 0; i < count; i++) {
-                const Numbers own = prepare(k[i], constants);
-                out[i] = above[i] * slope(x[i], &own);
-            }
-    }
-}
-
-#define UNIT(name, by_channel)                                                                 \
-    CHOSEN_AT_RUN_TIME void gw_##name##_values(const Call *c, int64_t first, int64_t last) {   \
-        each_value(c, first, last, name##_value, name##_numbers, by_channel);                  \
-    }                                                                                          \
-    CHOSEN_AT_RUN_TIME void gw_##name##_slopes(const Call *c, int64_t first, int64_t last) {   \
-        each_slope(c, first, last, name##_slope, name##_numbers, by_channel);                  \
-    }
-
-UNIT(two_lines, 1)
-UNIT(softplus, 0)
-UNIT(gelu, 0)
-UNIT(mish, 0)
-UNIT(elu, 0)
-
-/* In the order of `KERNELS` in gatewise/fused/kernels.py. */
-static const Work VALUES[] = {gw_two_lines_values, gw_softplus_values, gw_gelu_values, gw_mish_values, gw_elu_values};
-static const Work SLOPES[] = {gw_two_lines_slopes, gw_softplus_slopes, gw_gelu_slopes, gw_mish_slopes, gw_elu_slopes};
-
-/* Sums of the products of up to 512 terms, in double and always in the same order. */
-INLINE double sum_of(const float *restrict above, const float *restrict terms, int64_t count) {
+/* The sum of products, in double and always in the same order. */
+static double sum_of(const float *restrict above, const float *restrict terms, int64_t count) {
     double sums[SUMS] = {0}, total = 0;
     int64_t i = 0;
     for (; i + SUMS <= count; i += SUMS)
@@ -285,80 +269,173 @@ INLINE double sum_of(const float *restrict above, const float *restrict terms, i
     for (int j = 0; j < SUMS; j++) total += sums[j];
     return total;
 }
+static void add_products(double *restrict sums, const float *restrict above, const float *restrict terms,
+                         int64_t count) {
+    for (int64_t i = 0; i < count; i++) sums[i] += (double)above[i] * (double)terms[i];
+}
 
-/* Slopes of `two_lines` with the gradient to k, into sums that are 0. For one thread: the order of a sum is then always the
-   same. */
-CHOSEN_AT_RUN_TIME void gw_two_lines_sums(const Call *c, int64_t first, int64_t last) {
-    const Constants constants = c->constants;
-    float terms[BLOCK];
-    for (int64_t count; first < last; first += count) {
-        const float *restrict x = c->x + first, *restrict k = first_k(c, first), *restrict above = c->above + first;
-        double *restrict sums = c->sums + (k - c->k);
-        float *restrict out = c->out + first;
-        count = stretch(c, first, last);
-        count = count < BLOCK ? count : BLOCK;
-        const Numbers one = two_lines_numbers(*k, constants);
-        if (has_one_k(c)) {
-            for (int64_t i = 0; i < count; i++) {
-                const float at = x[i]; /* read once, so that what both need is computed once */
-                out[i] = above[i] * two_lines_slope(at, &one);
-                terms[i] = two_lines_slope_to_k(at, &one);
-            }
-            *sums += sum_of(above, terms, count);
-        } else
-            for (int64_t i = 0; i < count; i++) {
-                const Numbers own = two_lines_numbers(k[i], constants);
-                const float at = x[i], from_above = above[i];
-                out[i] = from_above * two_lines_slope(at, &own);
-                sums[i] += (double)from_above * (double)two_lines_slope_to_k(at, &own);
-            }
+/* Where the row begins in number `k`, without the last `skipped` dimensions. */
+static int64_t place_of(const Call *c, int k, int64_t row, int64_t dims) {
+    int64_t place = 0;
+    for (int64_t d = dims - 1; d >= 0; d--) {
+        place += row % c->sizes[d] * c->steps[k][d];
+        row /= c->sizes[d];
     }
-    for (int64_t i = 0; i < c->channels; i++) c->sums[i] *= (double)constants.turn;
+    return place;
+}
+
+static void loop_one(const Call *c, Space *s, const float *x, const float *above, float *out, const float *one,
+                     int64_t count) {
+    if (!above)
+        values_one(x, out, one, count);
+    else if (c->wants_sums)
+        terms_one(x, above, out, s->terms[0], one, count);
+    else
+        slopes_one(x, above, out, one, count);
+}
+static void loop_many(const Call *c, Space *s, const float *x, const float *above, float *out, int64_t count) {
+    if (!above)
+        values_many(x, out, s->numbers[0], count);
+    else if (c->wants_sums)
+        terms_many(x, above, out, s->terms[0], s->numbers[0], count);
+    else
+        slopes_many(x, above, out, s->numbers[0], count);
+}
+
+/* A block: `rows` rows of `length` elements from element `first` on, in which a number steps by steps[k][dims - 2] from
+   row to row and by steps[k][dims - 1] within a row. `places` says where the first row begins in each number. */
+static void run_block(const Call *c, Space *s, double *const *sums, int64_t first, const int64_t *places, int64_t rows,
+                      int64_t length, int are_constant) {
+    const int64_t count = rows * length, last = c->dims - 1;
+    const float *x = block_in(c->x, first, s->x, count, c->dtype);
+    const float *above = c->above ? block_in(c->above, first, s->above, count, c->dtype) : NULL;
+    float *out = c->dtype == FLOAT32 ? (float *)c->out + first : s->out;
+    if (are_constant) {
+        float one[COUNT + 1];
+        for (int k = 0; k < COUNT; k++) one[k] = c->numbers[k][places[k]];
+        loop_one(c, s, x, above, out, one, count);
+    } else {
+        for (int k = 0; k < COUNT; k++) {
+            const int64_t down = last > 0 ? c->steps[k][last - 1] : 0, along = c->steps[k][last];
+            if (s->filled[k] == places[k] && s->filled_length >= count && (rows == 1 || down == 0)) continue;
+            for (int64_t r = 0; r < rows; r++) {
+                const float *from = c->numbers[k] + places[k] + r * down;
+                float *to = s->numbers[k] + r * length;
+                if (along)
+                    memcpy(to, from, (size_t)length * sizeof *to);
+                else
+                    for (int64_t i = 0; i < length; i++) to[i] = *from;
+            }
+            s->filled[k] = down == 0 ? places[k] : -1;
+        }
+        s->filled_length = count;
+        loop_many(c, s, x, above, out, count);
+    }
+    if (c->dtype != FLOAT32) narrow(out, (uint16_t *)c->out + first, count, c->dtype);
+    if (!above || !c->wants_sums) return;
+    for (int k = 0; k < COUNT; k++) {
+        if (!sums[k]) continue;
+        const int64_t down = last > 0 ? c->steps[k][last - 1] : 0, along = c->steps[k][last];
+        if (!along && !down) {
+            sums[k][places[k]] += sum_of(above, s->terms[k], count);
+            continue;
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            const float *from = above + r * length, *terms = s->terms[k] + r * length;
+            double *to = sums[k] + places[k] + r * down;
+            if (along)
+                add_products(to, from, terms, length);
+            else
+                *to += sum_of(from, terms, length);
+        }
+    }
+}
+
+/* Elements from `first` to `last`. */
+static void run_range(const Call *c, double *const *sums, int64_t first, int64_t last) {
+    Space space;
+    const int64_t inner = c->sizes[c->dims - 1], above_rows = c->dims > 1 ? c->sizes[c->dims - 2] : 1;
+    int are_constant = inner >= SHORT_ROW || c->dims == 1;
+    for (int k = 0; k < COUNT; k++) {
+        space.filled[k] = -1;
+        are_constant = are_constant && !c->steps[k][c->dims - 1];
+    }
+    space.filled_length = 0;
+    const int64_t together = are_constant || inner >= BLOCK ? 1 : BLOCK / inner;
+    while (first < last) {
+        const int64_t row = first / inner, within = first % inner;
+        int64_t rows = 1, length = inner - within, places[COUNT + 1];
+        if (within == 0 && together > 1) { /* whole rows, which differ in the last dimension but one */
+            rows = above_rows - row % above_rows;
+            rows = rows < together ? rows : together;
+            rows = rows * inner <= last - first ? rows : (last - first) / inner;
+            rows = rows < 1 ? 1 : rows;
+        }
+        length = rows > 1 ? inner : length;
+        length = length < BLOCK ? length : BLOCK;
+        length = rows == 1 && length > last - first ? last - first : length;
+        for (int k = 0; k < COUNT; k++)
+            places[k] = place_of(c, k, row, c->dims - 1) + within * c->steps[k][c->dims - 1];
+        if (are_constant) {
+            /* As many blocks as the row has: the places stay the same. */
+            int64_t end = first - within + inner;
+            end = end < last ? end : last;
+            for (; first < end; first += length) {
+                length = end - first < BLOCK ? end - first : BLOCK;
+                run_block(c, &space, sums, first, places, 1, length, 1);
+            }
+        } else {
+            run_block(c, &space, sums, first, places, rows, length, 0);
+            first += rows * length;
+        }
+    }
 }
 
 typedef struct {
-    Work work;
     const Call *call;
-    int64_t first, last;
+    double **sums;         /* of all chunks */
+    int64_t chunks, first, last; /* chunks of this part */
 } Part;
 
+static int64_t chunk_start(const Call *c, int64_t chunks, int64_t chunk) {
+    const int64_t inner = c->sizes[c->dims - 1], rows = c->count / (inner ? inner : 1);
+    if (chunk >= chunks) return c->count;
+    return rows >= chunks ? rows / chunks * chunk * inner : c->count / chunks * chunk;
+}
 static void *run_part(void *given) {
     const Part *part = given;
-    part->work(part->call, part->first, part->last);
+    for (int64_t chunk = part->first; chunk < part->last; chunk++)
+        run_range(part->call, part->sums + chunk * MOST_NUMBERS, chunk_start(part->call, part->chunks, chunk),
+                  chunk_start(part->call, part->chunks, chunk + 1));
     return NULL;
 }
 
-/* All `count` elements, in as many threads as are allowed and pay. A thread that cannot be had is done without. */
-static void run(Work work, const Call *call, int64_t count, int64_t threads) {
+/* All elements, in as many threads as are allowed and pay. A thread that cannot be had is done without. `space` holds
+   the sums of each chunk after the first, all 0; the sums of the first are those of the call. */
+void gw_run(const Call *c, double *space) {
     pthread_t started[MOST_THREADS];
     Part parts[MOST_THREADS];
     int is_running[MOST_THREADS] = {0};
-    threads = threads < count / LEAST_PART ? threads : count / LEAST_PART;
+    double *sums[MOST_CHUNKS * MOST_NUMBERS];
+    const int64_t chunks = c->chunks < MOST_CHUNKS ? c->chunks : MOST_CHUNKS;
+    int64_t threads = c->threads < chunks ? c->threads : chunks;
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    if (c->count == 0) return;
+    double *next = space;
+    for (int64_t chunk = 0; chunk < chunks; chunk++)
+        for (int k = 0; k < COUNT; k++) {
+            sums[chunk * MOST_NUMBERS + k] = chunk == 0 || !c->sums[k] ? c->sums[k] : next;
+            if (chunk > 0 && c->sums[k]) next += c->lengths[k];
+        }
     for (int64_t i = threads - 1; i >= 0; i--) {
-        parts[i] = (Part){work, call, count / threads * i, i + 1 < threads ? count / threads * (i + 1) : count};
+        parts[i] = (Part){c, sums, chunks, chunks * i / threads, chunks * (i + 1) / threads};
         is_running[i] = i > 0 && pthread_create(&started[i], NULL, run_part, &parts[i]) == 0;
         if (!is_running[i]) run_part(&parts[i]);
     }
     for (int64_t i = 1; i < threads; i++)
         if (is_running[i]) pthread_join(started[i], NULL);
-}
-
-/* `numbers`: k and the constants; `k`, where it is not NULL, is used in place of the first. */
-void gw_elementwise_forward(int64_t unit, const float *x, float *out, const float *k, const float *numbers,
-                            int64_t count, int64_t channels, int64_t inner, int64_t threads) {
-    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f};
-    Call call = {x, NULL, k ? k : numbers, out, NULL, channels, inner, constants};
-    run(VALUES[unit], &call, count, threads);
-}
-
-/* `sums`, where it is not NULL, belongs to `two_lines`. */
-void gw_elementwise_backward(int64_t unit, const float *x, const float *above, float *out, double *sums, const float *k,
-                             const float *numbers, int64_t count, int64_t channels, int64_t inner, int64_t threads) {
-    Constants constants = {numbers[1], numbers[2], numbers[3], -104.0f};
-    Call call = {x, above, k ? k : numbers, out, sums, channels, inner, constants};
-    if (sums)
-        gw_two_lines_sums(&call, 0, count);
-    else
-        run(SLOPES[unit], &call, count, threads);
+    for (int64_t chunk = 1; chunk < chunks; chunk++)
+        for (int k = 0; k < COUNT; k++)
+            if (c->sums[k])
+                for (int64_t i = 0; i < c->lengths[k]; i++) c->sums[k][i] += sums[chunk * MOST_NUMBERS + k][i];
 }

@@ -51,13 +51,24 @@ def library(name: str) -> Library:
 
     This raises no error: ``reason`` of the result says what went wrong.
     """
+    return library_of_source(name, (HERE / f"{name}.c").read_text())
+
+
+def library_of_source(name: str, source: str, options: tuple[str, ...] = ()) -> Library:
+    """Compile and load C source that is not in a file of this package.
+
+    Args:
+        name: of the compiled file.
+        source: the text.
+        options: further options of the compiler.
+    """
     if os.environ.get(SWITCH, "1") == "0":
         return Library(name, None, f"switched off by {SWITCH}=0")
     if sys.platform == "win32":
         return Library(name, None, "not available on Windows")
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     try:
-        handle, compiled = _load(name, compiler)
+        handle, compiled = _load(name, source, options, compiler)
     except (OSError, subprocess.SubprocessError) as problem:
         by = f"{compiler} did not compile it" if compiler else "it cannot be loaded"
         return Library(name, None, f"{by}: {problem}")
@@ -72,9 +83,13 @@ def compiled_library(name: str) -> ctypes.CDLL | None:
 
     The first time that there is none, a warning says so and why.
     """
-    loaded = library(name)
+    return handle_or_warning(library(name))
+
+
+def handle_or_warning(loaded: Library) -> ctypes.CDLL | None:
+    """Return the handle of a library. The first time that there is none, a warning says why."""
     if loaded.handle is None and not _said and os.environ.get(SWITCH, "1") != "0":
-        _said.append(name)
+        _said.append(loaded.name)
         warnings.warn(
             f"gatewise uses its slower Python code: {loaded.reason}. Install a C compiler, or set "
             f"{SWITCH}=0 to hide this message.",
@@ -84,15 +99,16 @@ def compiled_library(name: str) -> ctypes.CDLL | None:
     return loaded.handle
 
 
-def _load(name: str, compiler: str | None) -> tuple[ctypes.CDLL | None, bool]:
+def _load(
+    name: str, source: str, options: tuple[str, ...], compiler: str | None
+) -> tuple[ctypes.CDLL | None, bool]:
     """Return the library of a source, and whether it was compiled now.
 
     The name of a compiled file ends with a digest of its bytes. A file that was cut short would end
     the process when it is used, so it is removed and compiled again.
     """
-    source = HERE / f"{name}.c"
-    settings = "\n".join((*FLAGS, platform.machine(), sys.platform)).encode()
-    key = hashlib.sha256(source.read_bytes() + b"\0" + settings).hexdigest()[:20]
+    settings = "\n".join((*FLAGS, *options, platform.machine(), sys.platform))
+    key = hashlib.sha256(f"{source}\0{settings}".encode()).hexdigest()[:20]
     folder = _cache_folder()
     for path in sorted(folder.glob(f"{name}-{key}-*.so")):
         if not _is_safe(path):
@@ -102,20 +118,23 @@ def _load(name: str, compiler: str | None) -> tuple[ctypes.CDLL | None, bool]:
         path.unlink(missing_ok=True)
     if compiler is None:
         return None, False
-    return ctypes.CDLL(str(_compile(compiler, source, folder, f"{name}-{key}"))), True
+    compiled = _compile(compiler, source, options, folder, f"{name}-{key}")
+    return ctypes.CDLL(str(compiled)), True
 
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
-def _compile(compiler: str, source: Path, folder: Path, name: str) -> Path:
+def _compile(compiler: str, source: str, options: tuple[str, ...], folder: Path, name: str) -> Path:
     """Compile into a new folder first, so that no other process loads half a library."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        output = Path(temporary) / source.with_suffix(".so").name
+        text = Path(temporary) / "source.c"
+        text.write_text(source)
+        output = text.with_suffix(".so")
         # The second attempt is for compilers that cannot choose code at run time.
         for extra in ((), ("-DGW_PLAIN",)):
-            command = [compiler, *FLAGS, *extra, "-o", str(output), str(source), "-lm"]
+            command = [compiler, *FLAGS, *options, *extra, "-o", str(output), str(text), "-lm"]
             result = subprocess.run(command, capture_output=True, timeout=TIMEOUT, text=True)  # noqa: S603  the command has no input of the user
             if result.returncode == 0:
                 target = folder / f"{name}-{_digest(output)}.so"

@@ -71,7 +71,11 @@ class Sheet:
 
 
 def sheet_page(
-    sheet: Sheet, *, template: str = "sheet.html", style: str = "", **records: Any
+    sheet: Sheet,
+    *,
+    template: str = "sheet.html",
+    style: str = "",
+    **records: Any,
 ) -> str:
     """Return the page as one HTML text that needs no other file and no network.
 

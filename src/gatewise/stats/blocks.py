@@ -158,7 +158,11 @@ def compare_pairs(
             comparison = compare_runs(two, second, **options)
         else:
             comparison = compare_tuned_runs(
-                two, _chosen_in(chosen, block), second, grid=grid, **options
+                two,
+                _chosen_in(chosen, block),
+                second,
+                grid=grid,
+                **options,
             )
         pairs.append(PairDifference(block, first, second, comparison[first]))
     return PairComparison(level, max(1, len(todo)), tuple(pairs))
@@ -234,7 +238,11 @@ def _pooled(name: str, parts: Sequence[RequiredEstimates], rules: Rules) -> Pool
         good = decision.verdict == BETTER
         if not all(part.confirmed_better if good else part.confirmed_worse for part in parts):
             decision = Decision(
-                (math.nan, math.nan), (math.nan, math.nan), math.nan, 1.0, UNDECIDED
+                (math.nan, math.nan),
+                (math.nan, math.nan),
+                math.nan,
+                1.0,
+                UNDECIDED,
             )
             reason = NOT_CONFIRMED
     new_blocks = None

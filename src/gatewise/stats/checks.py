@@ -45,7 +45,11 @@ def is_finite(value: Any) -> bool:
 
 
 def check_number(
-    value: Any, name: str, *, least: float = -math.inf, above: float = -math.inf
+    value: Any,
+    name: str,
+    *,
+    least: float = -math.inf,
+    above: float = -math.inf,
 ) -> None:
     """Raise unless ``value`` is a finite number in its range.
 
@@ -76,5 +80,7 @@ def check_whole(value: Any, name: str, *, least: int) -> None:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or not least <= int(value) < 2**63:
         raise ArgumentError(
-            f"{name} is out of range", got=value, allowed=f"a whole number >= {least}"
+            f"{name} is out of range",
+            got=value,
+            allowed=f"a whole number >= {least}",
         )

@@ -296,10 +296,16 @@ class _Gap:
         return self._end(alpha, 1, max, math.inf)
 
     def _end(
-        self, alpha: float, end: int, over: Callable[[list[float]], float], unknown: float
+        self,
+        alpha: float,
+        end: int,
+        over: Callable[[list[float]], float],
+        unknown: float,
     ) -> float:
         bounds = [one.bounds(alpha)[end] for one in self.estimates]
-        return unknown if any(map(math.isnan, bounds)) else over(bounds)
+        if any(map(math.isnan, bounds)):
+            return unknown
+        return over(bounds)
 
 
 def _result(judgement: Judgement, gaps: Sequence[_Gap], alpha: float) -> ClaimResult:

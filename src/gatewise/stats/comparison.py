@@ -209,7 +209,13 @@ def compare_runs(
     """
     values = check_results(results, baseline, "compare_runs")
     rules = make_rules(
-        len(values) - 1, level, higher_is_better, margin, comparisons, resolution, paired
+        len(values) - 1,
+        level,
+        higher_is_better,
+        margin,
+        comparisons,
+        resolution,
+        paired,
     )
     worst = _worst(values.values(), rules)
     base = values[baseline]
@@ -335,7 +341,9 @@ def estimates_of(ours: Seeds, theirs: Seeds, rules: Rules, worst: float) -> list
 
 
 def decide(
-    against_baseline: Sequence[Estimate], against_method: Sequence[Estimate], rules: Rules
+    against_baseline: Sequence[Estimate],
+    against_method: Sequence[Estimate],
+    rules: Rules,
 ) -> Decision:
     """Return the interval that spans the estimates, and what follows from it.
 
@@ -430,7 +438,10 @@ def describe(
 
 
 def summarise(
-    baseline: str, base: Seeds, rules: Rules, differences: Sequence[Difference]
+    baseline: str,
+    base: Seeds,
+    rules: Rules,
+    differences: Sequence[Difference],
 ) -> Comparison:
     """Return the comparison of all methods with the baseline."""
     finished = list(_finished(base).values())
@@ -462,7 +473,9 @@ def _worst(groups: Any, rules: Rules) -> float:
 
 
 def _hull(
-    lower: Sequence[Estimate], upper: Sequence[Estimate], alpha: float
+    lower: Sequence[Estimate],
+    upper: Sequence[Estimate],
+    alpha: float,
 ) -> tuple[float, float]:
     """Return the smallest lower end and the largest upper end; NaN if one is not known."""
     lows = [one.bounds(alpha)[0] for one in lower]
@@ -515,7 +528,9 @@ def _note(ours: Seeds, theirs: Seeds, main: Estimate) -> str:
         return ""
     small, large = sorted((spread_of(first), spread_of(second)))
     few, many = sorted((len(first), len(second)))
-    return UNEQUAL_GROUPS if large > 2 * small and many > 2 * few else ""
+    if large > 2 * small and many > 2 * few:
+        return UNEQUAL_GROUPS
+    return ""
 
 
 def _as_float(value: Any) -> float:

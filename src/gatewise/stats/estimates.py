@@ -144,7 +144,10 @@ def estimate(
 
 
 def of_pairs(
-    gaps: Sequence[float], *, resolution: float = 0.0, scale: float | None = None
+    gaps: Sequence[float],
+    *,
+    resolution: float = 0.0,
+    scale: float | None = None,
 ) -> Estimate:
     """Estimate the mean of paired differences.
 
@@ -229,7 +232,9 @@ def _overlapping(
 
 
 def _two_spreads(
-    ours: Sequence[float], theirs: Sequence[float], resolution: float
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    resolution: float,
 ) -> tuple[float, float, float]:
     """Return the standard errors of two means, and the spread of a difference of two runs.
 
@@ -262,4 +267,6 @@ def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
     two = np.array(second) - mean(second)
     scale = max(float(np.abs(one).max()), float(np.abs(two).max()), 1e-300)
     size = math.sqrt(float((one / scale) @ (one / scale)) * float((two / scale) @ (two / scale)))
-    return float((one / scale) @ (two / scale)) / size if size else 0.0
+    if size:
+        return float((one / scale) @ (two / scale)) / size
+    return 0.0

@@ -26,7 +26,8 @@ class PairedDifference:
 
 @takes_numbers
 def paired_difference(
-    ours: Sequence[float | None], theirs: Sequence[float | None]
+    ours: Sequence[float | None],
+    theirs: Sequence[float | None],
 ) -> PairedDifference:
     """Summarise ``ours - theirs`` seed by seed; pairs with a missing value are left out.
 

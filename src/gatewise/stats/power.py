@@ -14,7 +14,12 @@ SAFE = 0.8
 
 
 def detectable_difference(
-    spread: float, n: int, *, level: float = 0.05, power: float = POWER, comparisons: int = 1
+    spread: float,
+    n: int,
+    *,
+    level: float = 0.05,
+    power: float = POWER,
+    comparisons: int = 1,
 ) -> float:
     """Return the smallest paired difference that ``n`` seeds show with probability ``power``.
 

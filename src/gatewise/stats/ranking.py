@@ -37,7 +37,10 @@ def enough_to_rank(data_sets: Iterable[Hashable]) -> bool:
 
 @takes_numbers
 def rank(
-    blocks: Sequence[Mapping[str, float]], *, level: float = 0.05, higher_is_better: bool = True
+    blocks: Sequence[Mapping[str, float]],
+    *,
+    level: float = 0.05,
+    higher_is_better: bool = True,
 ) -> Ranking:
     """Rank the units within each block and test whether their mean ranks differ.
 

@@ -18,11 +18,11 @@ from gatewise.errors import ArgumentError
 HALVES_UP_TO = 40  # pairs: 2^20 sums a half
 # Relative to the sum of absolute differences: sums closer than this are equal up to rounding.
 TIED = 1e-9
-MOST_STEPS = 1_000_000  # the largest difference in steps
 FIRST_STEPS = 64  # the smallest difference is at most this many steps
 FEW = 8  # values by which steps are tried
 WHOLE = 1e-6  # a number this close to a whole one is one
 MOST_WORK = 2e9  # additions for the exact distribution
+MOST_SUM = 500_000  # steps in all: the distribution and a copy of it take 8 MB
 DRAWS = 200_000
 CHUNK = 2**20  # signs drawn at once
 
@@ -106,7 +106,8 @@ def _whole_steps(sizes: np.ndarray) -> np.ndarray | None:
     for count in counts[np.abs(few - np.rint(few)).max(1) < WHOLE]:
         steps = sizes * count
         whole = np.rint(steps)
-        if steps[-1] > MOST_STEPS or whole.sum() * len(whole) > MOST_WORK:
+        total = whole.sum()
+        if total > MOST_SUM or total * len(whole) > MOST_WORK:
             return None
         if np.abs(steps - whole).max() < WHOLE:
             return whole.astype(np.int64)

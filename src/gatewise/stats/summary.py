@@ -17,7 +17,9 @@ def finite(values: Sequence[float | None]) -> list[float]:
 @takes_numbers
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean, exactly rounded; NaN for no values."""
-    return math.fsum(values) / len(values) if len(values) else math.nan
+    if len(values):
+        return math.fsum(values) / len(values)
+    return math.nan
 
 
 @takes_numbers

@@ -83,7 +83,13 @@ def compare_tuned_runs(
     """
     study = _read(results, chosen, baseline, grid, "compare_tuned_runs")
     rules = make_rules(
-        len(study.values) - 1, level, higher_is_better, margin, comparisons, resolution, paired
+        len(study.values) - 1,
+        level,
+        higher_is_better,
+        margin,
+        comparisons,
+        resolution,
+        paired,
     )
     differences = []
     for name in study.values:
@@ -125,7 +131,13 @@ def needs_confirmation(
     """
     study = _read(results, chosen, baseline, grid, "needs_confirmation")
     rules = make_rules(
-        len(study.values) - 1, level, higher_is_better, margin, comparisons, resolution, paired
+        len(study.values) - 1,
+        level,
+        higher_is_better,
+        margin,
+        comparisons,
+        resolution,
+        paired,
     )
     needed: dict[tuple[str, float], None] = {}
     for name in study.values:
@@ -230,7 +242,9 @@ class _Study:
         return len(self.rates(name)) == 1 + len(self.neighbours(name))
 
     def estimates(
-        self, name: str, rules: Rules
+        self,
+        name: str,
+        rules: Rules,
     ) -> tuple[list[Estimate], list[Estimate], list[Estimate]]:
         """Return the estimates at the chosen rates, over the baseline's rates, and over our own."""
         groups: list[Seeds] = []
@@ -255,7 +269,10 @@ class _Study:
 
 
 def _difference(
-    study: _Study, name: str, rules: Rules, correct: Mapping[str, Any] | None
+    study: _Study,
+    name: str,
+    rules: Rules,
+    correct: Mapping[str, Any] | None,
 ) -> Difference:
     """Return the row of one method."""
     at_chosen, over_baseline, over_method = study.estimates(name, rules)
@@ -276,12 +293,20 @@ def _difference(
 def _unconfirmed(decision: Decision) -> Decision:
     """Return a decision without an interval: the end that decides is not known yet."""
     return replace(
-        decision, interval=(math.nan, math.nan), p=math.nan, p_corrected=1.0, verdict=UNDECIDED
+        decision,
+        interval=(math.nan, math.nan),
+        p=math.nan,
+        p_corrected=1.0,
+        verdict=UNDECIDED,
     )
 
 
 def _new_examples(
-    study: _Study, name: str, decision: Decision, rules: Rules, correct: Mapping[str, Any] | None
+    study: _Study,
+    name: str,
+    decision: Decision,
+    rules: Rules,
+    correct: Mapping[str, Any] | None,
 ) -> NewExamples | None:
     """Return what holds for new examples at every rate that the verdict was tested at."""
     if not isinstance(correct, Mapping):

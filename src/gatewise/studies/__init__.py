@@ -20,6 +20,7 @@ from gatewise.studies.answer import rate_blocks as rate_blocks
 from gatewise.studies.answer import rate_curves as rate_curves
 from gatewise.studies.answer import seeds_words as seeds_words
 from gatewise.studies.answer import undecided_by_noise as undecided_by_noise
+from gatewise.studies.answer import unpaired_batches as unpaired_batches
 from gatewise.studies.answer import verdict_words as verdict_words
 from gatewise.studies.comparison import compare as compare
 from gatewise.studies.engine import COLUMNS as COLUMNS

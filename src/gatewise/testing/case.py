@@ -83,7 +83,12 @@ class Case:
         Returns:
             The arguments by name, detached.
         """
-        arguments = self.unit.probe(x) if self.unit.probe else self.build().arguments(x)
+        if self.unit.probe is None:
+            arguments = self.build().arguments(x)
+        elif self.ratio < 1:  # of two responses: the probe gives the second
+            arguments = self.build().arguments(x) | self.unit.probe(x)
+        else:
+            arguments = self.unit.probe(x)
         for name, value in arguments.items():
             if isinstance(value, Tensor):
                 arguments[name] = value.detach().to(dtype or value.dtype)
@@ -113,6 +118,11 @@ class Case:
     def ratio(self) -> Fraction:
         """Output channels per input channel, as declared."""
         return Fraction(self.unit.fact("channel_ratio", **self.options))
+
+    @property
+    def probed_ratio(self) -> Fraction:
+        """Outputs per input of :meth:`function`; a unit of two responses gets the second one."""
+        return Fraction(1) if self.unit.probe is not None and self.ratio < 1 else self.ratio
 
     @property
     def kinks(self) -> Mapping[float, float]:
@@ -146,7 +156,7 @@ class Case:
         """
         # Some values occur twice, so that any group size divides their number.
         values = torch.cat((values, values[: -values.numel() % 12]))
-        if self.ratio < 1 and self.dim == 1:
+        if self.probed_ratio < 1 and self.dim == 1:
             rolled = [values.roll(1009 * c) for c in range(SHAPE[1])]
             return torch.stack(rolled)[None]
         return values.expand(1, self.channels, -1).clone()

@@ -70,7 +70,11 @@ def _work(
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
-        "gloo", init_method=rendezvous, rank=rank, world_size=PROCESSES, timeout=LONGEST
+        "gloo",
+        init_method=rendezvous,
+        rank=rank,
+        world_size=PROCESSES,
+        timeout=LONGEST,
     )
     try:
         mine = x.chunk(PROCESSES)[rank]
@@ -84,6 +88,8 @@ def _work(
         for _ in range(2):
             wrapped.zero_grad()
             wrapped(mine).square().mean().backward()
+        # A process that ends while the other still works would abort it.
+        torch.distributed.barrier()
     finally:
         torch.distributed.destroy_process_group()
 

@@ -65,7 +65,11 @@ class Layer:
         return self.name
 
     def build(
-        self, dtype: torch.dtype = torch.float32, device: str = "cpu", *, seed: int | None = None
+        self,
+        dtype: torch.dtype = torch.float32,
+        device: str = "cpu",
+        *,
+        seed: int | None = None,
     ) -> nn.Module:
         """Return a new layer in evaluation mode, with the same numbers every time."""
         with torch.random.fork_rng(devices=[]):
@@ -167,6 +171,8 @@ def _chosen(only: Iterable[str] | None, leave_out: Mapping[str, str]) -> list[st
     unexplained = [name for name, reason in leave_out.items() if not reason]
     if unexplained:
         raise ArgumentError(
-            "a check is left out without a reason", got=unexplained, fix="leave_out={check: reason}"
+            "a check is left out without a reason",
+            got=unexplained,
+            fix="leave_out={check: reason}",
         )
     return names

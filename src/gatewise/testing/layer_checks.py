@@ -197,7 +197,9 @@ def works_on_the_meta_device(layer: "Layer") -> None:
     out = module(torch.empty(layer.shape, device="meta"))
     same = out.shape == want.shape and out.dtype == want.dtype
     require(
-        same, "the meta device gives a different shape or dtype", got=(tuple(out.shape), out.dtype)
+        same,
+        "the meta device gives a different shape or dtype",
+        got=(tuple(out.shape), out.dtype),
     )
     filled = module.to_empty(device="cpu")
     # NaN marks what `reset_parameters` leaves unset.

@@ -61,7 +61,10 @@ def compiles_with_inductor(case: Subject) -> None:
     torch._dynamo.reset()
     module = case.build()
     _same_values_and_gradients(
-        module, torch.compile(module, fullgraph=True), case.sample(), case.tolerance
+        module,
+        torch.compile(module, fullgraph=True),
+        case.sample(),
+        case.tolerance,
     )
     torch._dynamo.reset()
 
@@ -113,7 +116,11 @@ def exports_to_onnx(case: Subject) -> None:
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         shapes = ({0: torch.export.Dim("batch", min=2)},)
         program = torch.onnx.export(
-            module, (case.sample(),), dynamo=True, dynamic_shapes=shapes, verbose=False
+            module,
+            (case.sample(),),
+            dynamo=True,
+            dynamic_shapes=shapes,
+            verbose=False,
         )
     if program is None:
         require(False, "torch.onnx.export returned nothing")

@@ -48,7 +48,9 @@ def float32_values(count: int, seed: int = 0) -> Tensor:
 
 def inputs_of(dtype: torch.dtype, count: int) -> Tensor:
     """Return every value of a 16-bit type, or about ``count`` of float32."""
-    return float32_values(count) if dtype == torch.float32 else every_16_bit_value(dtype)
+    if dtype == torch.float32:
+        return float32_values(count)
+    return every_16_bit_value(dtype)
 
 
 def ulps_apart(a: Tensor, b: Tensor) -> Tensor:

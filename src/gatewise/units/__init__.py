@@ -11,6 +11,7 @@ from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
 from gatewise.units.contract import FLOATS as FLOATS
 from gatewise.units.contract import FORMS as FORMS
+from gatewise.units.contract import LAYOUTS as LAYOUTS
 from gatewise.units.contract import MARK as MARK
 from gatewise.units.contract import PAPERS as PAPERS
 from gatewise.units.contract import SPAN_TARGETS as SPAN_TARGETS
@@ -18,7 +19,6 @@ from gatewise.units.contract import Axis as Axis
 from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
-from gatewise.units.contract import KernelConstants as KernelConstants
 from gatewise.units.contract import LeafModule as LeafModule
 from gatewise.units.contract import Limits as Limits
 from gatewise.units.contract import PlainForm as PlainForm
@@ -26,6 +26,7 @@ from gatewise.units.contract import Producer as Producer
 from gatewise.units.contract import Promise as Promise
 from gatewise.units.contract import TermB as TermB
 from gatewise.units.contract import TrainableUnit as TrainableUnit
+from gatewise.units.contract import TwoBranchUnit as TwoBranchUnit
 from gatewise.units.contract import Unit as Unit
 from gatewise.units.contract import UnitModule as UnitModule
 from gatewise.units.contract import allocating as allocating
@@ -55,14 +56,17 @@ from gatewise.units.contract import is_size as is_size
 from gatewise.units.contract import list_units as list_units
 from gatewise.units.contract import max_magnitude as max_magnitude
 from gatewise.units.contract import mean_without_overflow as mean_without_overflow
+from gatewise.units.contract import patch_norm as patch_norm
 from gatewise.units.contract import per_channel as per_channel
 from gatewise.units.contract import promise as promise
 from gatewise.units.contract import region_gates as region_gates
 from gatewise.units.contract import registered_units as registered_units
 from gatewise.units.contract import replace_infinities as replace_infinities
 from gatewise.units.contract import resolve_dim as resolve_dim
+from gatewise.units.contract import run_plain as run_plain
 from gatewise.units.contract import saturation_bound as saturation_bound
 from gatewise.units.contract import sigmoid as sigmoid
+from gatewise.units.contract import split_branches as split_branches
 from gatewise.units.contract import standardise as standardise
 from gatewise.units.contract import to_compute_dtype as to_compute_dtype
 from gatewise.units.contract import unit as unit

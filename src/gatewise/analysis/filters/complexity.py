@@ -89,7 +89,12 @@ class Rademacher(AnalysisResult):
 
 
 def rademacher(
-    outputs: Tensor, *, width: int = 1, norm: float = 1.0, draws: int = 2000, seed: int = 0
+    outputs: Tensor,
+    *,
+    width: int = 1,
+    norm: float = 1.0,
+    draws: int = 2000,
+    seed: int = 0,
 ) -> Rademacher:
     r"""Estimate the Rademacher complexity of CReLU and a linear map after a layer, and its bound.
 
@@ -158,17 +163,23 @@ def _check(outputs: Tensor, width: int, norm: float, draws: int) -> Tensor:
     if not isinstance(outputs, Tensor) or outputs.dim() != 2 or not outputs.numel():
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ArgumentError(
-            "rademacher: outputs must be a table", got=got, allowed="a tensor (functions, samples)"
+            "rademacher: outputs must be a table",
+            got=got,
+            allowed="a tensor (functions, samples)",
         )
     if not bool(outputs.isfinite().all()):
         raise ArgumentError("rademacher: outputs hold NaN or infinity")
     for name, value in (("width", width), ("draws", draws)):
         if not is_size(value, 1, math.inf):
             raise ArgumentError(
-                f"rademacher: {name} must be a count", got=value, allowed="an integer >= 1"
+                f"rademacher: {name} must be a count",
+                got=value,
+                allowed="an integer >= 1",
             )
     if not isinstance(norm, int | float) or not 0 < norm < math.inf:
         raise ArgumentError(
-            "rademacher: norm must be a positive number", got=norm, allowed="a number > 0"
+            "rademacher: norm must be a positive number",
+            got=norm,
+            allowed="a number > 0",
         )
     return outputs.detach().double()

@@ -138,7 +138,10 @@ def biased_response(conv: Any, x: Tensor) -> Tensor:
 
 
 def known_mask(
-    conv: Any, x: Tensor, pool: nn.Module | None, unit: InvertibleFeatures
+    conv: Any,
+    x: Tensor,
+    pool: nn.Module | None,
+    unit: InvertibleFeatures,
 ) -> Tensor | None:
     """Where the responses to ``x`` are known from the features after ``unit`` and ``pool``.
 
@@ -156,7 +159,9 @@ def known_mask(
     for feature, mask in zip(features, invertible, strict=True):
         masks.append(_is_pooled(feature, pool) * mask)
     known = torch.stack(masks).amax(0)
-    return None if pool is None and bool(known.all()) else known
+    if pool is None and bool(known.all()):
+        return None
+    return known
 
 
 def _is_pooled(feature: Tensor, pool: nn.Module | None) -> Tensor:

@@ -131,7 +131,11 @@ class InvertibleFeatures:
             raise self._error(f"cannot be applied to {what} ({reason})") from problem
 
     def _check_independence(
-        self, module: nn.Module, response: Tensor, rows: Tensor, flat: list[Tensor]
+        self,
+        module: nn.Module,
+        response: Tensor,
+        rows: Tensor,
+        flat: list[Tensor],
     ) -> None:
         """Raise if features depend on other positions, other channels or other inputs."""
         by_rows = torch.cat(flat, 1).reshape(*response.movedim(1, -1).shape[:-1], -1)

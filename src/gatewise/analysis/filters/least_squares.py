@@ -123,7 +123,9 @@ def _solve(matrices: Tensor, values: Tensor, rounding: float) -> Tensor:
     inverse = _safe_inverse(gram, rounding)
     if inverse is None:
         return _solve_ill_conditioned(matrices, values, gram, rounding)
-    return matrices.mH @ (inverse @ values) if wide else inverse @ (matrices.mH @ values)
+    if wide:
+        return matrices.mH @ (inverse @ values)
+    return inverse @ (matrices.mH @ values)
 
 
 def _safe_inverse(gram: Tensor, rounding: float) -> Tensor | None:
@@ -142,7 +144,10 @@ def _largest_norm(matrices: Tensor) -> float:
 
 
 def _solve_ill_conditioned(
-    matrices: Tensor, values: Tensor, gram: Tensor, rounding: float
+    matrices: Tensor,
+    values: Tensor,
+    gram: Tensor,
+    rounding: float,
 ) -> Tensor:
     """The same, with ill-conditioned frequencies solved by singular values."""
     wide = matrices.shape[1] < matrices.shape[2]

@@ -182,11 +182,15 @@ def pairing(
     """
     if not is_size(draws, 3, math.inf):
         raise ArgumentError(
-            "pairing: draws must be a number of random sets", got=draws, allowed="an integer >= 3"
+            "pairing: draws must be a number of random sets",
+            got=draws,
+            allowed="an integer >= 3",
         )
     if not is_size(seed, -(2**63), 2**63 - 1):
         raise ArgumentError(
-            "pairing: seed must be a whole number", got=seed, allowed="-2^63 to 2^63 - 1"
+            "pairing: seed must be a whole number",
+            got=seed,
+            allowed="-2^63 to 2^63 - 1",
         )
     random_filters = torch.Generator().manual_seed(seed)
     random_signs = torch.Generator().manual_seed(seed)
@@ -245,7 +249,10 @@ def _lowest(gram: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pair(
-    layer: Filters, draws: int, filters: torch.Generator, signs: torch.Generator
+    layer: Filters,
+    draws: int,
+    filters: torch.Generator,
+    signs: torch.Generator,
 ) -> LayerPairing:
     rows = layer.rows
     gram = _cosines(rows)

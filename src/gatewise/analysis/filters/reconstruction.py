@@ -220,7 +220,10 @@ def _draw_row(panels: Any, pictures: list[Any], titles: list[str]) -> None:
 
 
 def _check(
-    conv: nn.Module, x: Tensor, unit: str | nn.Module, method: str
+    conv: nn.Module,
+    x: Tensor,
+    unit: str | nn.Module,
+    method: str,
 ) -> tuple[Any, Tensor, InvertibleFeatures]:
     if not isinstance(conv, CONVOLUTIONS):
         raise ArgumentError(
@@ -230,7 +233,9 @@ def _check(
         )
     if method not in METHODS:
         raise ArgumentError(
-            "reconstruct: no such method", got=method, allowed=", ".join(map(repr, METHODS))
+            "reconstruct: no such method",
+            got=method,
+            allowed=", ".join(map(repr, METHODS)),
         )
     check_real("reconstruct", conv.weight, "the convolution's weights")
     is_tensor = isinstance(x, Tensor) and x.dim() == conv.weight.dim() and len(x)

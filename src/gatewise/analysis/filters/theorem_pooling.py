@@ -28,7 +28,10 @@ def synthesise(conv: Any, coefficients: Tensor, x: Tensor) -> Tensor:
 
 
 def pooling_bound(
-    conv: Any, x: Tensor, pool: nn.Module | None, coefficients: Tensor
+    conv: Any,
+    x: Tensor,
+    pool: nn.Module | None,
+    coefficients: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The eigenvalues and the bound of theorem 2.2.
 
@@ -81,7 +84,10 @@ def shifted_filters(conv: Any, x: Tensor, places: Tensor) -> Tensor:
 
 
 def _pooled_places(
-    places: Tensor, coefficients: Tensor, response: Tensor, pool: Any
+    places: Tensor,
+    coefficients: Tensor,
+    response: Tensor,
+    pool: Any,
 ) -> Tensor | None:
     """For each shift of a filter, the shift of that filter that pooling keeps in its region.
 
@@ -148,4 +154,6 @@ def _check(conv: Any, x: Tensor, pool: nn.Module | None, coefficients: Tensor) -
 
 
 def _per_dim(value: Any, dims: int) -> tuple[int, ...]:
-    return (value,) * dims if isinstance(value, int) else tuple(value)
+    if isinstance(value, int):
+        return (value,) * dims
+    return tuple(value)

@@ -187,7 +187,9 @@ def invariance(
 
 
 def _thresholds(
-    stream: SiteStream, passes: "_Passes", rate: float
+    stream: SiteStream,
+    passes: "_Passes",
+    rate: float,
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the thresholds (C,) of each layer of maps, and the sites that have no maps."""
     histograms: dict[str, SizeHistogram] = {}
@@ -215,11 +217,15 @@ def _thresholds(
 
 
 def _strength(site: GateSite, response: Tensor) -> Tensor:
-    return response.abs() if site.unit in TWO_SIDED else response.clamp(min=0)
+    if site.unit in TWO_SIDED:
+        return response.abs()
+    return response.clamp(min=0)
 
 
 def _firing_maps(
-    stream: SiteStream, images: Tensor, thresholds: Mapping[str, Tensor]
+    stream: SiteStream,
+    images: Tensor,
+    thresholds: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
     """Return where every filter fires, as truth values (n, C, h, w) for each layer."""
     maps: dict[str, Tensor] = {}

@@ -13,6 +13,7 @@ from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Node,
     SiteGraph,
+    WrittenActivation,
     example_tensors,
     find_sites,
     run_graph,
@@ -72,7 +73,9 @@ class Readings:
     def __init__(self, what: str, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
             raise ArgumentError(
-                f"{what}: model must be a module", got=type(model).__name__, allowed="nn.Module"
+                f"{what}: model must be a module",
+                got=type(model).__name__,
+                allowed="nn.Module",
             )
         check_weights(what, model)
         self.model = model
@@ -163,10 +166,8 @@ class SiteStream:
         if id(graph) in self._sites:
             return self._sites[id(graph)]
         sites, left_out = gate_sites(graph.readings["eval"], self.model)
-        # A note about the inside of a catalogued unit is not about the model.
-        inside = {f" in {site.name.partition('@')[0]}" for site in sites if site.module is not None}
         for note in graph.notes:
-            if not note.endswith(tuple(inside)):
+            if not self._is_inside(note, sites):
                 left_out.append(note)
         self.left_out = left_out
         if not sites:
@@ -177,6 +178,16 @@ class SiteStream:
             )
         self._sites[id(graph)] = sites
         return sites
+
+    def _is_inside(self, note: str, sites: Iterable[GateSite]) -> bool:
+        """Whether a note is about the inside of one of the units, not about the model."""
+        if not isinstance(note, WrittenActivation):
+            return False
+        module = dict(self.model.named_modules(remove_duplicate=False)).get(note.module)
+        for site in sites:
+            if site.module is not None and any(part is module for part in site.module.modules()):
+                return True
+        return False
 
     def _check_response(self, site: GateSite, value: Tensor) -> None:
         # The sum is finite in almost all cases, and quicker than a look at every element.

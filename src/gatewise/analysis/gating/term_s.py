@@ -65,7 +65,10 @@ class TermSRange(PlottedResult):
 
 
 def term_s_range(
-    model: nn.Module, batches: Iterable[Any], *, progress: Progress | None = None
+    model: nn.Module,
+    batches: Iterable[Any],
+    *,
+    progress: Progress | None = None,
 ) -> TermSRange:
     r"""Measure the range of Term-S, :math:`s = \tilde x / (\|w\| \|x\|)`, of every IIEU unit.
 
@@ -112,7 +115,10 @@ def term_s_range(
 
 
 def _measure(
-    call: UnitCall, model: nn.Module, values: dict[Node, Tensor], total: "_TermSTotals"
+    call: UnitCall,
+    model: nn.Module,
+    values: dict[Node, Tensor],
+    total: "_TermSTotals",
 ) -> None:
     """Add the similarities of one call, with the range of (27) if the layer is known."""
     unit: Any = call.module

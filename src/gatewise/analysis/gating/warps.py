@@ -55,7 +55,9 @@ def corner_crops(share: float = 0.875) -> dict[str, Tensor]:
     """
     if not isinstance(share, int | float) or not 0 < share < 1:
         raise ArgumentError(
-            "corner_crops: share must be a part of the side", got=share, allowed="0 < share < 1"
+            "corner_crops: share must be a part of the side",
+            got=share,
+            allowed="0 < share < 1",
         )
     standard = standard_warps(1, 1)
     maps = {"flip": standard["flip"], "rotate": standard["rotate"]}

@@ -37,7 +37,9 @@ class Spectrum(AnalysisResult):
         """The largest eigenvalue over the smallest; infinite if the smallest may be zero."""
         smallest = float(self.eigenvalues[0])
         largest = float(self.eigenvalues[-1])
-        return largest / smallest if smallest > self.rounding * largest else float("inf")
+        if smallest > self.rounding * largest:
+            return largest / smallest
+        return float("inf")
 
     @property
     def effective_rank(self) -> float:

@@ -24,11 +24,15 @@ def check_kernel(what: str, kernel: Tensor) -> tuple[Tensor, float]:
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or not kernel.shape[0]:
         shape = tuple(kernel.shape)
         raise ArgumentError(
-            f"{what} takes a square kernel matrix", got=shape, allowed="(n, n), n at least 1"
+            f"{what} takes a square kernel matrix",
+            got=shape,
+            allowed="(n, n), n at least 1",
         )
     if not kernel.is_floating_point():
         raise ArgumentError(
-            f"{what} takes a real floating-point kernel", got=kernel.dtype, fix="kernel.double()"
+            f"{what} takes a real floating-point kernel",
+            got=kernel.dtype,
+            fix="kernel.double()",
         )
     wide = kernel.detach().double()
     if not bool(wide.isfinite().all()):

@@ -68,7 +68,11 @@ class Alignment(AnalysisResult):
 
 
 def alignment(
-    kernel: Tensor, y: Tensor, *, normalise: bool = False, ridge: float | None = None
+    kernel: Tensor,
+    y: Tensor,
+    *,
+    normalise: bool = False,
+    ridge: float | None = None,
 ) -> Alignment:
     """Compute ``nu = y' H^-1 y``, in float64.
 

@@ -177,7 +177,9 @@ def _parts(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
 
 def _parameters(model: Any, name: str) -> list[nn.Parameter]:
     """What the model's method of that name returns; nothing if there is no such method."""
-    return list(getattr(model, name)()) if hasattr(model, name) else []
+    if hasattr(model, name):
+        return list(getattr(model, name)())
+    return []
 
 
 KERNELS: dict[str, Callable[[nn.Module, Tensor], Tensor]] = {

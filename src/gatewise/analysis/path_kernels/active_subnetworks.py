@@ -179,7 +179,10 @@ def subnetworks(
 
 
 def _sensitivities(
-    model: nn.Module, x: Tensor, index: Tensor | None, gates: list[Tensor]
+    model: nn.Module,
+    x: Tensor,
+    index: Tensor | None,
+    gates: list[Tensor],
 ) -> list[Tensor]:
     """The largest derivative of each gate by a weight: (n, *units) for each layer."""
     kind: Any = getattr(model, "kind", None)
@@ -217,7 +220,10 @@ class _GateReader(nn.Module):
 
 
 def _of_any_network(
-    model: nn.Module, x: Tensor, index: Tensor | None, gates: list[Tensor]
+    model: nn.Module,
+    x: Tensor,
+    index: Tensor | None,
+    gates: list[Tensor],
 ) -> list[Tensor]:
     """One backward pass for each gate and input, some at a time.
 
@@ -236,7 +242,10 @@ def _of_any_network(
 
 
 def _have_derivatives(
-    reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None
+    reader: nn.Module,
+    weights: dict[str, Tensor],
+    x: Tensor,
+    index: Tensor | None,
 ) -> bool:
     """Whether any gate has a derivative by a weight: hard gates have none."""
     with torch.enable_grad():
@@ -245,7 +254,10 @@ def _have_derivatives(
 
 
 def _of_one(
-    reader: nn.Module, weights: dict[str, Tensor], x: Tensor, index: Tensor | None
+    reader: nn.Module,
+    weights: dict[str, Tensor],
+    x: Tensor,
+    index: Tensor | None,
 ) -> Tensor:
     """The largest derivative of each gate of one input, (gates,)."""
     values, pull_back, *_ = torch.func.vjp(

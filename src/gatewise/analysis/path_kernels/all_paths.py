@@ -135,7 +135,9 @@ def _check_output(steps: Sequence[Step], output: int) -> int:
     count = len(last.weight) if isinstance(last, Dense) else 1
     if check_count("paths", "output", output, least=0) >= count:
         raise ArgumentError(
-            "paths: there is no output of that number", got=output, allowed=f"0 to {count - 1}"
+            "paths: there is no output of that number",
+            got=output,
+            allowed=f"0 to {count - 1}",
         )
     return output
 

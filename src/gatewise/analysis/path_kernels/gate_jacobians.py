@@ -39,7 +39,9 @@ class GateLayer:
     @property
     def directions(self) -> int:
         """In how many directions the responses can move: see :func:`gate_derivatives`."""
-        return len(self.step.weight) if isinstance(self.step, Dense) else self.step.weight.numel()
+        if isinstance(self.step, Dense):
+            return len(self.step.weight)
+        return self.step.weight.numel()
 
 
 def gate_layers(name: str, model: nn.Module, x: Tensor) -> list[GateLayer]:

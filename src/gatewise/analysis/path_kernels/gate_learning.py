@@ -67,7 +67,10 @@ def delta(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Tensor:
 
 
 def _part_of_directions(
-    layers: Sequence[GateLayer], layers2: Sequence[GateLayer], k: int, some: slice
+    layers: Sequence[GateLayer],
+    layers2: Sequence[GateLayer],
+    k: int,
+    some: slice,
 ) -> Tensor:
     """The part of ``some`` directions of layer ``k``: (n, m, *pos)."""
     left = right = GateMotion.of(layers, gate_derivatives(layers, k, some))

@@ -50,7 +50,10 @@ class GateMotion:
 
 
 def moving_paths(
-    layers: Sequence[GateLayer], left: GateMotion, right: GateMotion, positions: Sequence[int]
+    layers: Sequence[GateLayer],
+    left: GateMotion,
+    right: GateMotion,
+    positions: Sequence[int],
 ) -> Tensor:
     """Sums over paths and directions of products of both activities' derivatives.
 
@@ -80,7 +83,10 @@ def moving_paths(
 
 
 def _propagate(
-    none: Tensor, layers: Sequence[GateLayer], left: GateMotion, right: GateMotion
+    none: Tensor,
+    layers: Sequence[GateLayer],
+    left: GateMotion,
+    right: GateMotion,
 ) -> Tensor:
     """The sum with both derivatives at the output: (a, b). See Note [Four sums]."""
     first = len(layers) - len(left.derivatives)
@@ -104,7 +110,9 @@ def _propagate(
         one = one * gates.unsqueeze(2) + none.unsqueeze(2) * by_one
         other = other * gates.unsqueeze(2) + none.unsqueeze(2) * by_other
         none = none * gates
-    return both.flatten(2).sum(2) if both.dim() > 2 else both
+    if both.dim() > 2:
+        return both.flatten(2).sum(2)
+    return both
 
 
 def _products(rule: str, left: Tensor, right: Tensor, sums: Tensor) -> Tensor:
@@ -120,7 +128,9 @@ def _to_next_layer(sums: Tensor, layer: GateLayer, lead: int) -> Tensor:
     """
     positions = sums.shape[lead:]
     if isinstance(layer.step, Dense):
-        return sums.flatten(lead).sum(lead) if positions else sums
+        if positions:
+            return sums.flatten(lead).sum(lead)
+        return sums
     ones = sums.new_ones(1, 1, *layer.step.weight.shape[2:])
     out = convolve(sums.reshape(-1, 1, *positions), ones, layer.step, 1)
     return out.reshape(*sums.shape[:lead], *out.shape[2:])

@@ -234,7 +234,9 @@ def _propagate(pairs: StepPairs, x: Tensor, x2: Tensor) -> _BundleSums:
         elif isinstance(step, Linear):
             _check_connected(step, state, [following for following, _ in pairs[i + 1 :]])
             state = _through(step, state)
-    return state if state.gates is None else replace(state, sums=state.sum_channels())
+    if state.gates is None:
+        return state
+    return replace(state, sums=state.sum_channels())
 
 
 def _multiply_gates(state: _BundleSums, gates: Tensor, gates2: Tensor) -> tuple[Tensor, Tensor]:
@@ -310,7 +312,9 @@ def _through(step: Linear, state: _BundleSums) -> _BundleSums:
 
 
 def _check_sigmas(
-    model: nn.Module, count: int, sigmas: float | Sequence[float] | None
+    model: nn.Module,
+    count: int,
+    sigmas: float | Sequence[float] | None,
 ) -> list[float]:
     values: Any = getattr(model, "sigmas", None) if sigmas is None else sigmas
     if values is None:

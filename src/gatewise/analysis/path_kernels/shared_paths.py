@@ -77,7 +77,9 @@ def path_kernel(
     check_choice("path_kernel", "kind", kind, KINDS)
     if x2 is None and index2 is not None:
         raise ArgumentError(
-            "path_kernel: index2 belongs to x2", got="index2 without x2", fix="leave index2 out"
+            "path_kernel: index2 belongs to x2",
+            got="index2 without x2",
+            fix="leave index2 out",
         )
     with torch.no_grad():
         steps = steps2 = path_steps(model, check_input("path_kernel", x), index=index)
@@ -87,7 +89,12 @@ def path_kernel(
 
 
 def kernel_of_steps(
-    steps: Sequence[Step], steps2: Sequence[Step], x: Tensor, x2: Tensor, *, kind: str
+    steps: Sequence[Step],
+    steps2: Sequence[Step],
+    x: Tensor,
+    x2: Tensor,
+    *,
+    kind: str,
 ) -> Tensor:
     """Return :func:`path_kernel` of a network that is already a list of steps.
 
@@ -110,7 +117,11 @@ def kernel_of_steps(
         row = []
         for j in columns:
             counts, exponent = _counts_per_node(
-                select_rows(pairs, i, j), x[i], x2[j], blocks, scaled=kind == "log_lambda"
+                select_rows(pairs, i, j),
+                x[i],
+                x2[j],
+                blocks,
+                scaled=kind == "log_lambda",
             )
             row.append(read_result(counts, exponent, x[i], x2[j]))
         parts.append(torch.cat(row, 1))
@@ -138,7 +149,10 @@ def _check_start(steps: Sequence[Step], x: Tensor) -> int:
 
 
 def _chunks(
-    pairs: StepPairs, x: Tensor, x2: Tensor, blocks: int
+    pairs: StepPairs,
+    x: Tensor,
+    x2: Tensor,
+    blocks: int,
 ) -> tuple[list[slice], list[slice]]:
     """Rows and columns of the kernel to compute at a time.
 
@@ -161,7 +175,9 @@ def chunk_slices(count: int, at_a_time: int) -> list[slice]:
 
 def rows_of(step: Step, rows: slice) -> Step:
     """The step for some of the inputs."""
-    return Gate(step.values[rows]) if isinstance(step, Gate) else step
+    if isinstance(step, Gate):
+        return Gate(step.values[rows])
+    return step
 
 
 def select_rows(pairs: StepPairs, i: slice, j: slice) -> StepPairs:
@@ -170,7 +186,12 @@ def select_rows(pairs: StepPairs, i: slice, j: slice) -> StepPairs:
 
 
 def _counts_per_node(
-    pairs: StepPairs, x: Tensor, x2: Tensor, blocks: int, *, scaled: bool
+    pairs: StepPairs,
+    x: Tensor,
+    x2: Tensor,
+    blocks: int,
+    *,
+    scaled: bool,
 ) -> tuple[Tensor, Tensor]:
     """The paths that both inputs share from each input node.
 

@@ -32,7 +32,9 @@ class Connections:
 
 
 def connections(
-    step: Linear, shape: Sequence[int], outputs: Sequence[int] | None = None
+    step: Linear,
+    shape: Sequence[int],
+    outputs: Sequence[int] | None = None,
 ) -> Connections:
     """The connections of ``step`` on inputs of ``shape``.
 
@@ -57,7 +59,8 @@ def global_pool(positions: Sequence[int]) -> Average:
 
 
 def tap_positions(
-    step: Convolve | Average, positions: Sequence[int]
+    step: Convolve | Average,
+    positions: Sequence[int],
 ) -> tuple[Tensor, tuple[int, ...]]:
     """For each tap of the kernel and output position, the input position that the tap reads.
 
@@ -112,7 +115,11 @@ def _values(weight: Tensor, which: Tensor) -> Tensor:
 
 
 def _sorted(
-    source: Tensor, target: Tensor, weight: Tensor, strength: Tensor, shape: tuple[int, ...]
+    source: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    strength: Tensor,
+    shape: tuple[int, ...],
 ) -> Connections:
     order = (source * (int(target.max()) + 1) + target).flatten().argsort(stable=True)
     columns = [tensor.flatten()[order] for tensor in (source, target, weight, strength)]

@@ -184,14 +184,18 @@ def _scaled(node: Node, values: Values, live: set[Node]) -> Tensor:
     factor = constant(filled(second, values))
     if node.arguments.get("rounding_mode"):
         raise no_rule(node, " that rounds")
-    return values[first] * factor if node.op in ("mul", "multiply") else values[first] / factor
+    if node.op in ("mul", "multiply"):
+        return values[first] * factor
+    return values[first] / factor
 
 
 def constant(value: Any) -> Any:
     """A number, or a tensor that is the same for every row of the batch."""
     if not isinstance(value, Tensor) or not value.dim() or len(value) != BATCH:
         return value
-    return value[:1] if bool((value == value[:1]).all()) else value
+    if bool((value == value[:1]).all()):
+        return value[:1]
+    return value
 
 
 def _cat(node: Node, values: Values, live: set[Node]) -> Tensor:

@@ -130,7 +130,9 @@ def dense_chain_of_graph(graph: Graph, model: nn.Module, output: Node) -> list[D
 
 
 def _layer_of_call(
-    node: Node, parameters: dict[Node, nn.Parameter], width: int
+    node: Node,
+    parameters: dict[Node, nn.Parameter],
+    width: int,
 ) -> DenseLayer | None:
     weight = node.tensor("weight")
     bias = node.tensor("bias")

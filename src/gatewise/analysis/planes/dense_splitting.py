@@ -50,7 +50,11 @@ class _Regions(ctypes.Structure):
 
 
 def split_dense(
-    layers: Sequence[DenseLayer], window: Polygons, plane: Tensor, bounds: Array, limit: int
+    layers: Sequence[DenseLayer],
+    window: Polygons,
+    plane: Tensor,
+    bounds: Array,
+    limit: int,
 ) -> Regions:
     """Split a window into the regions of a chain of dense layers.
 

@@ -75,7 +75,10 @@ def split_by_lines(polygons: Polygons, lines: Array, bounds: Array, first_label:
 
 
 def _sweep(
-    polygons: Polygons, lines: Array, bounds: Array, label: int
+    polygons: Polygons,
+    lines: Array,
+    bounds: Array,
+    label: int,
 ) -> tuple[Polygons, Array, int]:
     """Cut each polygon by its line (N, 3), if the line crosses it.
 

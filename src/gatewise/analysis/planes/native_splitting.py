@@ -39,7 +39,11 @@ def native_splitter() -> Splitter | None:
 
 
 def _split(
-    handle: ctypes.CDLL, polygons: Polygons, lines: Array, bounds: Array, first_label: int
+    handle: ctypes.CDLL,
+    polygons: Polygons,
+    lines: Array,
+    bounds: Array,
+    first_label: int,
 ) -> Split:
     arrays = [
         np.ascontiguousarray(polygons.vertices, np.float64),

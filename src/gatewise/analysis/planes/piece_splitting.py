@@ -70,7 +70,10 @@ def _undecided(polygons: Polygons, pieces: Array, bounds: Array) -> Array:
 
 
 def _cells(
-    polygons: Polygons, pieces: Array, bounds: Array, label: int
+    polygons: Polygons,
+    pieces: Array,
+    bounds: Array,
+    label: int,
 ) -> tuple[Polygons, Array, int]:
     """For one unit with pieces (N, 3, k), the part of each polygon where each piece is largest."""
     k = pieces.shape[-1]
@@ -94,7 +97,12 @@ def _cells(
 
 
 def _where_larger(
-    polygons: Polygons, lines: Array, zero: Array, labels: Array, *, first: bool
+    polygons: Polygons,
+    lines: Array,
+    zero: Array,
+    labels: Array,
+    *,
+    first: bool,
 ) -> tuple[Polygons, Array]:
     """The part of each polygon where its line is positive; also where it is zero if ``first``."""
     values = values_at_vertices(polygons, lines, zero)

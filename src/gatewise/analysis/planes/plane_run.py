@@ -76,7 +76,9 @@ def _taken(value: Any, index: Tensor) -> Any:
 
 
 def _rows(value: Any, rows: slice) -> Any:
-    return value[rows] if isinstance(value, Tensor) else [_rows(item, rows) for item in value]
+    if isinstance(value, Tensor):
+        return value[rows]
+    return [_rows(item, rows) for item in value]
 
 
 @dataclass
@@ -251,7 +253,9 @@ class PlaneRun:
 
 def doubled(value: Any) -> Any:
     """Return a floating tensor in float64, and anything else as it is."""
-    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value.double()
+    return value
 
 
 def _lowered(flat: Tensor, level: float) -> Tensor:

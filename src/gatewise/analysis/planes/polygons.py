@@ -98,7 +98,9 @@ class Polygons:
         low = self.starts[first]
         high = self.starts[last]
         return Polygons(
-            self.vertices[low:high], self.labels[low:high], self.starts[first : last + 1] - low
+            self.vertices[low:high],
+            self.labels[low:high],
+            self.starts[first : last + 1] - low,
         )
 
 
@@ -144,7 +146,9 @@ def too_many_regions(got: int, limit: int) -> NotApplicableError:
 def no_memory() -> NotApplicableError:
     """The error of the compiled code when an allocation fails."""
     return NotApplicableError(
-        Limitation.TOO_LARGE, "partition: not enough memory for the regions", fix="a smaller extent"
+        Limitation.TOO_LARGE,
+        "partition: not enough memory for the regions",
+        fix="a smaller extent",
     )
 
 
@@ -202,7 +206,12 @@ def cut(polygons: Polygons, values: Array, labels: Array) -> tuple[Polygons, Pol
 
 
 def _side(
-    polygons: Polygons, here: Array, there: Array, crosses: Array, points: Array, new_labels: Array
+    polygons: Polygons,
+    here: Array,
+    there: Array,
+    crosses: Array,
+    points: Array,
+    new_labels: Array,
 ) -> Polygons:
     """The part with ``here >= 0``: vertices that stay, each followed by the cut of its edge."""
     stays = here >= 0

@@ -83,7 +83,9 @@ def check_seconds(seconds: Any) -> float:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not 0.02 <= seconds <= 60:
         raise ArgumentError(
-            "film: seconds must be the time to show a picture", got=seconds, allowed="0.02 to 60"
+            "film: seconds must be the time to show a picture",
+            got=seconds,
+            allowed="0.02 to 60",
         )
     return float(seconds)
 

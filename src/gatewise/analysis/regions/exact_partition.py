@@ -163,7 +163,10 @@ class Partition(AnalysisResult):
 
     @staticmethod
     def film(
-        partitions: "Sequence[Partition | SoftPartition]", path: str | Path, *, seconds: float = 0.4
+        partitions: "Sequence[Partition | SoftPartition]",
+        path: str | Path,
+        *,
+        seconds: float = 0.4,
     ) -> Path:
         """Write partitions, for example those of a run's checkpoints, as an animated GIF.
 
@@ -306,13 +309,21 @@ def partition(
 def _through_layers(layers: list[DenseLayer], window: Slice, limit: int) -> Partition:
     start = rectangle(window.low, window.high)
     polygons, patterns, maps = split_dense(
-        layers, start, window.plane.flatten(1), window.bounds, limit
+        layers,
+        start,
+        window.plane.flatten(1),
+        window.bounds,
+        limit,
     )
     return Partition(window, polygons, torch.from_numpy(maps), patterns, "native")
 
 
 def _through_graph(
-    graph: Graph, model: nn.Module, native: LinesSplitter | None, window: Slice, limit: int
+    graph: Graph,
+    model: nn.Module,
+    native: LinesSplitter | None,
+    window: Slice,
+    limit: int,
 ) -> Partition:
     output = the_output("partition", graph)
     layers = dense_chain_of_graph(graph, model, output) if native else None

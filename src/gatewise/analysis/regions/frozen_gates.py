@@ -92,7 +92,11 @@ class FrozenRun:
             return value
 
         interpreter = Interpreter(
-            self.graph, self.model, call, skip=self.composites.inside, keep={output}
+            self.graph,
+            self.model,
+            call,
+            skip=self.composites.inside,
+            keep={output},
         )
         values = interpreter.run(values)
         self._check(dependences[output])
@@ -109,7 +113,10 @@ class FrozenRun:
             )
 
     def _call(
-        self, node: Node, values: Mapping[Node, Any], dependences: Mapping[Node, str]
+        self,
+        node: Node,
+        values: Mapping[Node, Any],
+        dependences: Mapping[Node, str],
     ) -> tuple[Any, str]:
         """Return the value of a call, and how it depends on the input."""
         unit = self.composites.calls.get(node)
@@ -178,12 +185,16 @@ def dependence_of(node: Node, dependences: Mapping[Node, str]) -> str:
     form = get_operator(node.op).form
     if form is Form.MULTILINEAR and live.count(AFFINE) == 1 and not _is_square(node):
         divisor = node.tensor("other") if node.op in DIVISIONS else None
-        return node.op if divisor is not None and dependences[divisor] == AFFINE else AFFINE
+        if divisor is not None and dependences[divisor] == AFFINE:
+            return node.op
+        return AFFINE
     if not live:
         return FIXED
     if curved:
         return curved[0]
-    return AFFINE if form in (Form.AFFINE, Form.PIECEWISE, Form.SMOOTH) else node.op
+    if form in (Form.AFFINE, Form.PIECEWISE, Form.SMOOTH):
+        return AFFINE
+    return node.op
 
 
 def is_factor(node: Node) -> bool:
@@ -218,4 +229,6 @@ def _written(node: Node, values: Mapping[Node, Any], result: Tensor) -> Tensor:
 
     Views of that tensor then see it, too.
     """
-    return values[node.inputs[0]].copy_(result) if node.inplace else result
+    if node.inplace:
+        return values[node.inputs[0]].copy_(result)
+    return result

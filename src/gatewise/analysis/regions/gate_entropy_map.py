@@ -33,7 +33,12 @@ class _MeanEntropy:
 
 
 def gate_entropy(
-    graph: Graph, model: nn.Module, output: Node, slice: Slice, steps: int, dtype: torch.dtype
+    graph: Graph,
+    model: nn.Module,
+    output: Node,
+    slice: Slice,
+    steps: int,
+    dtype: torch.dtype,
 ) -> Tensor:
     """The mean entropy of the gates on a grid (steps, steps), relative to the largest possible.
 

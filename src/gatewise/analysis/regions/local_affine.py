@@ -57,7 +57,9 @@ class AffineMap(AnalysisResult):
 
         if not isinstance(sample, int) or not -len(self.x) <= sample < len(self.x):
             raise ArgumentError(
-                "plot: there is no such sample", got=sample, allowed=f"0 to {len(self.x) - 1}"
+                "plot: there is no such sample",
+                got=sample,
+                allowed=f"0 to {len(self.x) - 1}",
             )
         pictures = [self.x[sample], *self.templates()[sample]]
         titles = ["input", *(names or [f"output {index}" for index in self.outputs])]
@@ -86,7 +88,11 @@ class AffineMap(AnalysisResult):
 
 
 def affine_map(
-    model: nn.Module, x: Tensor, *, outputs: Sequence[int] | None = None, memory: int = 2 * GIB
+    model: nn.Module,
+    x: Tensor,
+    *,
+    outputs: Sequence[int] | None = None,
+    memory: int = 2 * GIB,
 ) -> AffineMap:
     r"""The affine map that ``model`` applies at each input: :math:`f(x) = A[x]\, x + b[x]`.
 
@@ -138,7 +144,11 @@ def _row(y: Tensor, place: int, leaf: Tensor) -> Tensor:
     if not y.requires_grad:  # with only gates on the way, the output is a constant
         return torch.zeros_like(leaf)
     (gradient,) = torch.autograd.grad(
-        y[:, place].sum(), leaf, retain_graph=True, allow_unused=True, materialize_grads=True
+        y[:, place].sum(),
+        leaf,
+        retain_graph=True,
+        allow_unused=True,
+        materialize_grads=True,
     )
     return gradient
 

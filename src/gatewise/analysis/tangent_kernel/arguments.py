@@ -201,7 +201,9 @@ def _choose_one(known: NamedParameters, wanted: Any) -> set[int]:
         if matching:
             return matching
     raise ArgumentError(
-        "ntk: parameters names what the model does not have", got=got, allowed=_list_names(known)
+        "ntk: parameters names what the model does not have",
+        got=got,
+        allowed=_list_names(known),
     )
 
 
@@ -220,7 +222,9 @@ def _list_names(known: NamedParameters) -> str:
 def _check_parameter(name: str, parameter: Tensor, first: tuple[str, Tensor]) -> None:
     if is_lazy(parameter):
         raise ArgumentError(
-            "ntk: a lazy layer has no weights yet", got=name, fix="call the model once"
+            "ntk: a lazy layer has no weights yet",
+            got=name,
+            fix="call the model once",
         )
     if parameter.is_inference():
         raise NotApplicableError(

@@ -27,7 +27,9 @@ Gradients = Callable[[slice, Tensor, Tensor], None]
 
 def accumulator(like: Tensor) -> torch.dtype:
     """The dtype in which parts of a kernel are summed: float64 where the device has it."""
-    return like.dtype if like.device.type == "mps" else torch.float64
+    if like.device.type == "mps":
+        return like.dtype
+    return torch.float64
 
 
 def inner_products(a: Tensor, b: Tensor) -> Tensor:
@@ -90,7 +92,9 @@ class LinearForm:
     def all_windows(self) -> Tensor:
         """The windows of all samples. Shape: ``(N, g, P, q)``."""
         windows = list(self.windows(slice(None)))
-        return windows[0] if len(windows) == 1 else torch.cat(windows, -1)
+        if len(windows) == 1:
+            return windows[0]
+        return torch.cat(windows, -1)
 
 
 class KernelBlock:
@@ -100,7 +104,13 @@ class KernelBlock:
     """
 
     def __init__(
-        self, total: Tensor, first: slice, second: slice, *, limit: int, symmetric: bool
+        self,
+        total: Tensor,
+        first: slice,
+        second: slice,
+        *,
+        limit: int,
+        symmetric: bool,
     ) -> None:
         """Create a block.
 
@@ -170,7 +180,11 @@ class KernelBlock:
         total = self.total[:, 0, :, 0]
         # The compiled form sums in float32 alone.
         if max(z.shape[1], d.shape[1]) <= LONGEST_SUM and add_products(
-            total, inputs, slopes, bias=layer.bias, symmetric=self.symmetric
+            total,
+            inputs,
+            slopes,
+            bias=layer.bias,
+            symmetric=self.symmetric,
         ):
             return
         row_bytes = 6 * len(inputs[1]) * z.element_size()
@@ -215,7 +229,11 @@ class KernelBlock:
             for rows, columns in self._stripes(max(1, self.limit // row_bytes)):
                 part = self.total[rows, :, columns]
                 part += _position_products(
-                    z1[rows], z2[columns], d1[rows], d2[columns], bias=layer.bias
+                    z1[rows],
+                    z2[columns],
+                    d1[rows],
+                    d2[columns],
+                    bias=layer.bias,
                 )
 
 

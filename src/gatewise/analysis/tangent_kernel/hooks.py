@@ -44,7 +44,10 @@ class OutputHook(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[[Tensor], None]
+        ctx: Any,
+        output: Tensor,
+        anchor: Tensor,
+        receive: Callable[[Tensor], None],
     ) -> Tensor:
         ctx.receive = receive
         return output.data

@@ -38,7 +38,9 @@ class Jacobians:
             jacobians = self._all_at_once(inputs)
             if samples not in self.vectorised:
                 self.vectorised[samples] = jacobians is not None and self._is_correct(
-                    jacobians, inputs, samples // 2
+                    jacobians,
+                    inputs,
+                    samples // 2,
                 )
             if jacobians is not None and self.vectorised[samples]:
                 return jacobians

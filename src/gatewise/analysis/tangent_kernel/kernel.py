@@ -141,7 +141,11 @@ def _kernel_in_blocks(subject: Subject, samples: Samples, memory: int, method: s
             )
         try:
             total = _sum_of_parts(
-                subject, plan, samples, memory, careful=careful or not plan.rows_stay
+                subject,
+                plan,
+                samples,
+                memory,
+                careful=careful or not plan.rows_stay,
             )
         except UnfitParameters as signal:
             unfit |= signal.reasons
@@ -153,7 +157,12 @@ def _kernel_in_blocks(subject: Subject, samples: Samples, memory: int, method: s
 
 
 def _sum_of_parts(
-    subject: Subject, plan: Plan, samples: Samples, memory: int, *, careful: bool
+    subject: Subject,
+    plan: Plan,
+    samples: Samples,
+    memory: int,
+    *,
+    careful: bool,
 ) -> Tensor:
     outputs = plan.output.shape[1]
     budget = MemoryBudget(memory, samples.rows, samples.columns, outputs, samples.symmetric)
@@ -175,7 +184,11 @@ def _sum_of_parts(
 
 
 def _add_layerwise(
-    layers: Layerwise, total: Tensor, samples: Samples, size: int, workspace: int
+    layers: Layerwise,
+    total: Tensor,
+    samples: Samples,
+    size: int,
+    workspace: int,
 ) -> None:
     for rows, columns in samples.blocks(size):
         inputs, first, second = samples.batch(rows, columns)
@@ -203,7 +216,11 @@ def _check_batch(subject: Subject, plan: Plan, samples: Samples, size: int) -> N
 
 
 def _add_jacobians(
-    jacobians: Jacobians, total: Tensor, samples: Samples, size: int, workspace: int
+    jacobians: Jacobians,
+    total: Tensor,
+    samples: Samples,
+    size: int,
+    workspace: int,
 ) -> None:
     last_rows = None
     of_rows = {}
@@ -214,7 +231,11 @@ def _add_jacobians(
         same = samples.symmetric and rows == columns
         of_columns = of_rows if same else jacobians.of(tuple(x[columns] for x in samples.x2))
         block = KernelBlock(
-            total[rows, :, columns], slice(None), slice(None), limit=workspace, symmetric=same
+            total[rows, :, columns],
+            slice(None),
+            slice(None),
+            limit=workspace,
+            symmetric=same,
         )
         for name, jacobian in of_rows.items():
             block.add_between(jacobian, of_columns[name])
@@ -239,4 +260,6 @@ def _finish(total: Tensor, dtype: torch.dtype, *, symmetric: bool) -> Tensor:
             got=f"row {row}, column {column}",
             fix="check x and the weights for NaN and infinity, or use float64",
         )
-    return kernel[:, 0, :, 0] if outputs == 1 else kernel.transpose(1, 2).contiguous()
+    if outputs == 1:
+        return kernel[:, 0, :, 0]
+    return kernel.transpose(1, 2).contiguous()

@@ -34,7 +34,9 @@ Layer: TypeAlias = Any  # a module of one of these classes, which have no common
 
 def closed_form_class(module: nn.Module) -> type[nn.Module] | None:
     """The class of torch whose forward pass ``module`` runs, if it has a closed form."""
-    return None if "forward" in vars(module) else _closed_form_base(type(module))
+    if "forward" in vars(module):
+        return None
+    return _closed_form_base(type(module))
 
 
 @cache
@@ -96,7 +98,9 @@ def _stacked_slopes(call: Call, outputs: int) -> Tensor:
 
 def _cat(parts: list[Tensor], dim: int) -> Tensor:
     """Like ``torch.cat``, but without a copy of a single part."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat(parts, dim)
 
 
 def _linear_form(calls: list[Call], outputs: int, covered: Container[str]) -> LinearForm:
@@ -119,7 +123,10 @@ def _linear_form(calls: list[Call], outputs: int, covered: Container[str]) -> Li
 
 
 def _convolution_form(
-    module: Layer, calls: list[Call], outputs: int, covered: Container[str]
+    module: Layer,
+    calls: list[Call],
+    outputs: int,
+    covered: Container[str],
 ) -> LinearForm:
     slopes = []
     for call in calls:
@@ -160,7 +167,11 @@ def _winograd_is_cheaper(module: Layer, calls: list[Call], outputs: int) -> bool
 
 
 def _winograd_gradients(
-    module: Layer, call: Call, some: slice, slopes: Tensor, out: Tensor
+    module: Layer,
+    call: Call,
+    some: slice,
+    slopes: Tensor,
+    out: Tensor,
 ) -> None:
     """Write the weight gradients of some samples. Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
     x = call.input[some]
@@ -213,7 +224,9 @@ def _padded(module: Layer, x: Tensor) -> Tensor:
     sides: list[int] = []
     for axis in reversed(range(len(module.stride))):  # F.pad starts with the last axis
         sides += zeros_around(module, axis)
-    return F.pad(x, sides) if any(sides) else x
+    if any(sides):
+        return F.pad(x, sides)
+    return x
 
 
 def zeros_around(module: Layer, axis: int) -> tuple[int, int]:
@@ -227,7 +240,11 @@ def zeros_around(module: Layer, axis: int) -> tuple[int, int]:
 
 
 def _add_norm(
-    block: KernelBlock, module: Layer, calls: list[Call], outputs: int, covered: Container[str]
+    block: KernelBlock,
+    module: Layer,
+    calls: list[Call],
+    outputs: int,
+    covered: Container[str],
 ) -> None:
     """Add the scale and the shift of a norm layer.
 

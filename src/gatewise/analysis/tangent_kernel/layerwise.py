@@ -143,7 +143,11 @@ class Backward:
     """
 
     def __init__(
-        self, block: KernelBlock, plan: Plan, calls: list[Call], recorder: Recorder
+        self,
+        block: KernelBlock,
+        plan: Plan,
+        calls: list[Call],
+        recorder: Recorder,
     ) -> None:
         self.block = block
         self.plan = plan
@@ -191,7 +195,10 @@ class Backward:
 
 
 def check_rows(
-    subject: Subject, inputs: tuple[Tensor, ...], output: Tensor, rotated: RotatedRun
+    subject: Subject,
+    inputs: tuple[Tensor, ...],
+    output: Tensor,
+    rotated: RotatedRun,
 ) -> None:
     """Raise if the output of a sample depends on the other samples of its batch.
 

@@ -52,7 +52,9 @@ class MemoryBudget:
         """
         fitting = self.sample_bytes // max(1, per_sample)
         together = self.rows if self.symmetric else self.rows + self.columns
-        return max(self.rows, self.columns) if together <= fitting else fitting // 2
+        if together <= fitting:
+            return max(self.rows, self.columns)
+        return fitting // 2
 
     def check(self, *per_sample: int) -> None:
         """Raise if not even one pair of samples fits, and say how much memory is enough."""
@@ -94,7 +96,9 @@ def _window_copies(module: nn.Module) -> int:
 
     A convolution takes one for each tap of a row of its kernel, and two before that.
     """
-    return 2 + module.kernel_size[-1] if isinstance(module, nn.modules.conv._ConvNd) else 1
+    if isinstance(module, nn.modules.conv._ConvNd):
+        return 2 + module.kernel_size[-1]
+    return 1
 
 
 def jacobian_bytes(plan: Plan) -> int:

@@ -67,7 +67,9 @@ class Subject:
 
 @contextmanager
 def prepared(
-    model: nn.Module, chosen: dict[str, Tensor], device: torch.device
+    model: nn.Module,
+    chosen: dict[str, Tensor],
+    device: torch.device,
 ) -> Iterator[Subject]:
     """Let gradients be computed inside, whatever the caller's modes; restore the model on exit.
 

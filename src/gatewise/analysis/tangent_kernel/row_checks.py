@@ -201,7 +201,9 @@ def _modules(calls: Iterable[tuple[nn.Module, Any]]) -> list[nn.Module]:
 
 
 def run_rotated_halves(
-    subject: Subject, inputs: tuple[Tensor, ...], modules: Iterable[nn.Module]
+    subject: Subject,
+    inputs: tuple[Tensor, ...],
+    modules: Iterable[nn.Module],
 ) -> RotatedRun:
     """Run a batch of at least two samples in two halves, each rotated by one row.
 
@@ -227,7 +229,9 @@ def run_rotated_halves(
 
 
 def _run_rotated(
-    subject: Subject, inputs: tuple[Tensor, ...], modules: list[nn.Module]
+    subject: Subject,
+    inputs: tuple[Tensor, ...],
+    modules: list[nn.Module],
 ) -> tuple[Tensor, list[tuple[nn.Module, RowDigests]]]:
     """The outputs and digests of a rotated batch, in the order before the rotation."""
     digests: list[tuple[nn.Module, RowDigests]] = []

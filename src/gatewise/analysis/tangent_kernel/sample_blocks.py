@@ -46,4 +46,6 @@ class Samples:
 
     def probed_row(self, rows: slice) -> int | None:
         """The position of the probed sample in a batch that starts with these rows."""
-        return self.probed - rows.start if rows.start <= self.probed < rows.stop else None
+        if rows.start <= self.probed < rows.stop:
+            return self.probed - rows.start
+        return None

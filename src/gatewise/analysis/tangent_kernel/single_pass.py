@@ -57,7 +57,10 @@ def kernel_in_one_pass(subject: Subject, samples: Samples, memory: int) -> Tenso
 
 
 def _run(
-    subject: Subject, inputs: tuple[Tensor, ...], recorder: Recorder, most: int
+    subject: Subject,
+    inputs: tuple[Tensor, ...],
+    recorder: Recorder,
+    most: int,
 ) -> tuple[Tensor, int]:
     """The output, and the bytes that its graph holds, which must be at ``most`` so many."""
     subject.require_grad_only(subject.chosen.values())

@@ -31,7 +31,11 @@ class WinogradConv(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, zeros: tuple[int, int]
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        zeros: tuple[int, int],
     ) -> Tensor:
         ctx.save_for_backward(weight)
         ctx.zeros = zeros

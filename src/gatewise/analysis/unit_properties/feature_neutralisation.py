@@ -124,7 +124,12 @@ def neutralisation(
 
 
 def _sample(
-    w: Tensor, mean: Tensor, root: Tensor, responses: tuple[float, float], samples: int, seed: int
+    w: Tensor,
+    mean: Tensor,
+    root: Tensor,
+    responses: tuple[float, float],
+    samples: int,
+    seed: int,
 ) -> tuple[tuple[float, float], float]:
     """Return both influences by sampling, and the share of pairs in which the second outweighs.
 
@@ -144,7 +149,11 @@ def _sample(
 
 
 def _check(
-    w: Tensor, mean: Tensor, covariance: Tensor, kappa_x: float, kappa_y: float
+    w: Tensor,
+    mean: Tensor,
+    covariance: Tensor,
+    kappa_x: float,
+    kappa_y: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the tensors in float64, if they fit together."""
     for name, tensor in (("w", w), ("mean", mean), ("covariance", covariance)):

@@ -88,7 +88,9 @@ class Curve:
         far = sign * torch.tensor(FAR[-1:], dtype=torch.float64)
         # Larger weights grow without bound, e.g. that of x ** 2.
         value = float(self.at(far) / far)
-        return value if abs(value) < 1e3 else math.copysign(math.inf, value)
+        if abs(value) < 1e3:
+            return value
+        return math.copysign(math.inf, value)
 
     def largest(self, function: Scalar, low: float, high: float) -> tuple[float, float]:
         """Return where ``|function|`` is largest between two points, and its size there.

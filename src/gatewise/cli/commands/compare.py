@@ -254,14 +254,14 @@ def _units(text: str | None) -> list[Any] | None:
 
 def _check(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
     """Check a study, and print how many runs it has and how long they take."""
-    from gatewise.cli.output import estimate_line, left_out_line, planned_line
+    from gatewise.cli.output import estimate_line, left_out_line
     from gatewise.studies import StudyFolder, rehearse
 
     StudyFolder(out).check(study.table.name)
     rehearsal = rehearse(study, options)
     if json:
         return print_json(rehearsal.to_dict())
-    print(f"Configuration OK: {planned_line(rehearsal.planned)}")
+    print(f"Configuration OK: {rehearsal.planned.words}.")
     for left in rehearsal.left_out:
         print(left_out_line(left.to_dict()))
     print(estimate_line(rehearsal.estimate, "needed"))

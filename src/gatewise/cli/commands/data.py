@@ -47,7 +47,13 @@ def _print_table(sets: list[tuple["Source", "State"]]) -> None:
         classes = "-" if source.classes is None else source.classes or "numbers"
         shape = "x".join(map(str, source.shape)) if source.shape else "-"
         rows.add_row(
-            source.name, source.title, str(train), str(test), str(classes), shape, state.word
+            source.name,
+            source.title,
+            str(train),
+            str(test),
+            str(classes),
+            shape,
+            state.word,
         )
         if state.detail:
             details.append(f"{source.name}: {state.detail}")

@@ -87,7 +87,9 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise FileError(
-            "report: the file cannot be read", got=str(path), fix="name the folder of a study"
+            "report: the file cannot be read",
+            got=str(path),
+            fix="name the folder of a study",
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise ArgumentError("report: this file is not JSON", got=f"{path}: {problem}") from problem

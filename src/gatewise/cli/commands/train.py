@@ -73,7 +73,9 @@ Seconds = Annotated[
 KeepEvery = Annotated[
     int,
     typer.Option(
-        "--keep-weights", min=0, help="Keep the weights after every N epochs. 0 keeps none."
+        "--keep-weights",
+        min=0,
+        help="Keep the weights after every N epochs. 0 keeps none.",
     ),
 ]
 Inexact = Annotated[

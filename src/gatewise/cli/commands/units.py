@@ -33,7 +33,10 @@ Paper = Annotated[
 
 @group.callback()
 def units(
-    ctx: typer.Context, family: Family = None, paper: Paper = None, json: Json = False
+    ctx: typer.Context,
+    family: Family = None,
+    paper: Paper = None,
+    json: Json = False,
 ) -> None:
     """List the units (activation functions and gates), or describe one with `show`.
 

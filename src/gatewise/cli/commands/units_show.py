@@ -59,7 +59,10 @@ def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"
     from gatewise.report import plain
 
     heading = Text.assemble(
-        (unit.name, "bold"), f"  {unit.title}\n\n", ("  y = " + plain(unit.formula), "cyan"), "\n"
+        (unit.name, "bold"),
+        f"  {unit.title}\n\n",
+        ("  y = " + plain(unit.formula), "cyan"),
+        "\n",
     )
     note = [Text.assemble(("note: ", "bold yellow"), unit.note, "\n")] if unit.note else []
     pairs = [(fact.label, fact.text) for fact in unit_facts.facts(unit)]

@@ -62,7 +62,9 @@ SEED = 0
 
 
 def model_and_example(
-    reference: str, inputs: Sequence[str] | None, options: Sequence[str] | None
+    reference: str,
+    inputs: Sequence[str] | None,
+    options: Sequence[str] | None,
 ) -> Any:
     """Return the model of a command, in eval mode, and a random example input.
 
@@ -95,7 +97,11 @@ def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, Any]:
 
 
 def example_for(
-    reference: str, model: "nn.Module", inputs: Sequence[str] | None, *, rows: int | None = None
+    reference: str,
+    model: "nn.Module",
+    inputs: Sequence[str] | None,
+    *,
+    rows: int | None = None,
 ) -> "Example":
     """Return random inputs.
 
@@ -132,7 +138,9 @@ def _one(text: str, model: "nn.Module", rows: int | None) -> "tuple[str | None, 
     match = _INPUT.fullmatch(text)
     if match is None:
         raise ArgumentError(
-            "--input: is not a shape", got=text, allowed="2x3x224x224, int:2x12 or NAME=int:2x12"
+            "--input: is not a shape",
+            got=text,
+            allowed="2x3x224x224, int:2x12 or NAME=int:2x12",
         )
     first, *rest = map(int, match["shape"].split("x"))
     shape = (rows or first, *rest)

@@ -58,7 +58,9 @@ def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
     if kind == "timm":
         size = (getattr(model, "default_cfg", None) or {}).get("input_size")
         return (2, *size) if size else None
-    return (2, 3, 224, 224) if kind == "torchvision" else None
+    if kind == "torchvision":
+        return (2, 3, 224, 224)
+    return None
 
 
 def _from_gatewise(reference: str, options: Mapping[str, Any]) -> Any:
@@ -126,7 +128,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         config = json.loads(path.read_text("utf-8"))
     except OSError as problem:
         raise FileError(
-            "model: the configuration cannot be read", got=str(path), fix="name a config.json"
+            "model: the configuration cannot be read",
+            got=str(path),
+            fix="name a config.json",
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise ArgumentError(
@@ -155,7 +159,9 @@ def load_function(reference: str) -> Callable[..., Any]:
         names = [key for key, value in vars(module).items() if callable(value)]
         known = [key for key in names if not key.startswith("_")]
         raise ArgumentError(
-            f"model: {home} has no function of that name", got=name, allowed=", ".join(known[:20])
+            f"model: {home} has no function of that name",
+            got=name,
+            allowed=", ".join(known[:20]),
         )
     return function
 
@@ -187,7 +193,9 @@ def _library(name: str, extra: str | None) -> Any:
             ) from problem
         fix = f'pip install "gatewise[{extra}]"'
         raise MissingExtraError(
-            f"model: {name} is not installed", got=_reason(problem), fix=fix
+            f"model: {name} is not installed",
+            got=_reason(problem),
+            fix=fix,
         ) from problem
     except Exception as problem:  # a library built for another version of torch may raise anything
         raise _not_imported(name, problem) from problem

@@ -71,7 +71,9 @@ def toml_lines(option: str, pairs: list[str] | None) -> list[str]:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip() or "\n" in pair:
             raise ArgumentError(
-                f"{option}: expected a key and a value", got=pair, allowed="KEY=VALUE"
+                f"{option}: expected a key and a value",
+                got=pair,
+                allowed="KEY=VALUE",
             )
         try:
             parse(f"x = {value}", option)

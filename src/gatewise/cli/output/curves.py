@@ -115,7 +115,9 @@ def _kinks(unit: Unit, options: Mapping[str, Any]) -> tuple[Kink, ...]:
 
 
 def evaluate(
-    unit: Unit, options: Mapping[str, Any], xs: list[float]
+    unit: Unit,
+    options: Mapping[str, Any],
+    xs: list[float],
 ) -> tuple[list[list[float]], list[list[float]]]:
     """Return value and derivative of each part of the output at ``xs``, in float64.
 
@@ -145,7 +147,9 @@ def _widen(unit: Unit, options: Mapping[str, Any], x: "Tensor") -> "Tensor":
         pieces = 1 / unit.fact("channel_ratio", **options)
         return torch.cat((x, x.new_zeros(x.shape[0], int(pieces) - 1)), 1)
     wide = x.expand(-1, options.get("channels") or 1)
-    return wide[:, :, None, None] if "maps" in unit.needs else wide
+    if "maps" in unit.needs:
+        return wide[:, :, None, None]
+    return wide
 
 
 def _parts(unit: Unit, out: "Tensor", channels: int) -> list["Tensor"]:

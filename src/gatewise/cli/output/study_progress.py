@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gatewise.cli.output.terminal import console
 
 if TYPE_CHECKING:
-    from gatewise.studies import Event, RunCounts, StudyProgress, TimeEstimate, Watch
+    from gatewise.studies import Event, StudyProgress, TimeEstimate, Watch
 
 LINES = 10  # for a whole study, if the output is not a terminal
 PROBLEMS = ("lost", "failed", "diverged")
@@ -48,31 +48,14 @@ def describe(tally: "StudyProgress") -> str:
     return "  ".join(parts)
 
 
-def planned_line(planned: "RunCounts") -> str:
-    """Return how many runs a study has."""
-    if not planned.tuning:
-        return f"{planned.final} runs."
-    return (
-        f"{planned.tuning} runs to choose learning rates, {planned.final} final runs, "
-        f"and at most {planned.confirmation} to confirm differences."
-    )
-
-
-def estimate_line(estimate: "TimeEstimate", word: str = "left") -> str:
+def estimate_line(estimate: "TimeEstimate", state: str = "left") -> str:
     """Return how long a study takes, and what shorter ones would take.
 
     Args:
         estimate: The times.
-        word: What the time is: left, or needed.
+        state: What the time is: left, or needed.
     """
-    from gatewise.train import clock
-
-    parts = [f"about {clock(estimate.left)} {word}"]
-    shorter = f"{clock(estimate.with_fewer_seeds)} with --seeds {estimate.fewer_seeds}"
-    if estimate.confirmation:
-        parts.append(f"and at most {clock(estimate.confirmation)} to confirm differences")
-        shorter = f"{clock(estimate.untuned)} with --tune none, {shorter}"
-    return f"Time: {' '.join(parts)}. From the start it would take {shorter}."
+    return f"Time: {estimate.words(untuned='--tune none', seeds='--seeds ', state=state)}."
 
 
 def left_out_line(left: Mapping[str, Any]) -> str:
@@ -91,7 +74,7 @@ class _Plan:
         """Yield the name, the line and the plain values of what is new."""
         if tally.planned is not None and not self.told_plan:
             self.told_plan = True
-            yield "planned", f"Planned: {planned_line(tally.planned)}", tally.planned.to_dict()
+            yield "planned", f"Planned: {tally.planned.words}.", tally.planned.to_dict()
         if tally.estimate is not None and tally.ended_now and not self.told_time:
             self.told_time = True
             yield "estimate", estimate_line(tally.estimate), tally.estimate.to_dict()

@@ -67,7 +67,9 @@ def plain_data(value: Any) -> Any:
         return value.numerator if value.denominator == 1 else float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return str(value)
 
 
 def table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> "Table":
@@ -115,7 +117,9 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
     """
     if suffixes and path.suffix.lower() not in suffixes:
         raise ArgumentError(
-            "the file name has an unknown ending", got=path.name, allowed=", ".join(suffixes)
+            "the file name has an unknown ending",
+            got=path.name,
+            allowed=", ".join(suffixes),
         )
     try:
         return _check_place(path)
@@ -123,7 +127,9 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> Path:
         if isinstance(error, FileError):
             raise
         raise FileError(
-            "the file cannot be written", got=str(path), fix="name another file"
+            "the file cannot be written",
+            got=str(path),
+            fix="name another file",
         ) from error
 
 
@@ -132,7 +138,9 @@ def _check_place(path: Path) -> Path:
     folder = path.parent
     if path.is_dir():
         raise FileError(
-            "this is a folder, not a file", got=str(path), fix="name a file in that folder"
+            "this is a folder, not a file",
+            got=str(path),
+            fix="name a file in that folder",
         )
     if not folder.is_dir():
         raise FileError(
@@ -142,6 +150,8 @@ def _check_place(path: Path) -> Path:
         )
     if not os.access(folder, os.W_OK):
         raise FileError(
-            "no permission to write to the folder", got=str(folder), fix="name another folder"
+            "no permission to write to the folder",
+            got=str(folder),
+            fix="name another folder",
         )
     return path

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.npyio import NpzFile
 from torch import Tensor
 
 from gatewise.errors import ArgumentError, FileError
@@ -52,16 +53,18 @@ def read_arrays(paths: list[Path], examples: int) -> tuple[Tensor, Tensor | None
 def _read(path: Path, count: int) -> tuple[Any, Any]:
     """Return rows of a file, and their labels or ``None``. Only these rows of ``.npy`` are read."""
     try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return _checked(path, loaded)[:count], None
-        with loaded as archive:
+        if path.suffix != ".npz":
+            return _checked(path, np.load(path, mmap_mode="r", allow_pickle=False))[:count], None
+        # Opened here, because numpy leaves the file of a damaged archive open.
+        with path.open("rb") as file, NpzFile(file) as archive:
             name = _member(path, archive)
             rows = _checked(path, archive[name])[:count]
             return rows, _labels(archive, name, len(rows))
     except OSError as problem:
         raise FileError(
-            "--data: the file cannot be read", got=show(path), allowed="an array of numbers"
+            "--data: the file cannot be read",
+            got=show(path),
+            allowed="an array of numbers",
         ) from problem
     except (ValueError, EOFError, zipfile.BadZipFile) as problem:
         if isinstance(problem, ArgumentError):

@@ -131,7 +131,10 @@ def _labels(table: Any, names: Sequence[str]) -> Tensor | None:
 
 
 def _values(
-    kind: str, values: list[Any], name: str, labels: Tensor | None
+    kind: str,
+    values: list[Any],
+    name: str,
+    labels: Tensor | None,
 ) -> tuple[str, Any, Tensor | None]:
     """Return the values of a column in the form that its kind has."""
     if not values:

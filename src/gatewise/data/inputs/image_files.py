@@ -89,7 +89,9 @@ def _files(folder: Path) -> list[Path]:
         files += [Path(home) / name for name in here if not name.startswith(".")]
         if len(files) > MOST_FILES:
             raise FileError(
-                "the folder has too many files", got=show(folder), allowed=f"{MOST_FILES:,}"
+                "the folder has too many files",
+                got=show(folder),
+                allowed=f"{MOST_FILES:,}",
             )
     return files
 

@@ -74,7 +74,10 @@ class Preprocessing:
 
 
 def model_preprocessing(
-    kind: str, name: str, model: Any, options: Mapping[str, Any]
+    kind: str,
+    name: str,
+    model: Any,
+    options: Mapping[str, Any],
 ) -> Preprocessing | None:
     """Return the preprocessing that the library of a model states, or ``None``.
 
@@ -230,7 +233,9 @@ def _resized(image: Any, steps: Preprocessing) -> Any:
     height, width = steps.size
     if max(height, width) > LARGEST_SIDE or min(height, width) < 1:
         raise ArgumentError(
-            "--size: must be a side in pixels", got=steps.size, allowed=f"1 to {LARGEST_SIDE}"
+            "--size: must be a side in pixels",
+            got=steps.size,
+            allowed=f"1 to {LARGEST_SIDE}",
         )
     if steps.stretch:
         return image.resize((width, height), method)

@@ -14,7 +14,10 @@ MOST_LETTERS = 50_000_000
 
 
 def read_text_tokens(
-    texts: Path | Sequence[str], tokenizer: Path | None, length: int, examples: int
+    texts: Path | Sequence[str],
+    tokenizer: Path | None,
+    length: int,
+    examples: int,
 ) -> Tensor:
     """Return rows of token numbers (n, length), of the whole text one after another.
 

@@ -115,7 +115,11 @@ def cifar100(
 
 
 def _load(
-    name: str, key: bytes, classes: int, folder: str | Path | None, published: bool
+    name: str,
+    key: bytes,
+    classes: int,
+    folder: str | Path | None,
+    published: bool,
 ) -> DataSet:
     """Return the set with the labels called ``key``, from the published or from other files."""
     check_flag("published", published)
@@ -159,13 +163,17 @@ def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
         batch = read_batch(data)
     except ValueError as problem:
         raise DamagedFileError(
-            f"{name} is not a batch of CIFAR", got=str(problem), fix=AGAIN
+            f"{name} is not a batch of CIFAR",
+            got=str(problem),
+            fix=AGAIN,
         ) from problem
     images = batch.get(b"data")
     labels = batch.get(key)
     if not isinstance(images, Tensor) or images.shape[1:] != (VALUES,):
         raise DamagedFileError(
-            f"{name} has no images", allowed=f"an array 'data' of bytes, (n, {VALUES})", fix=AGAIN
+            f"{name} has no images",
+            allowed=f"an array 'data' of bytes, (n, {VALUES})",
+            fix=AGAIN,
         )
     good = isinstance(labels, list) and len(labels) == len(images)
     if not good or not all(type(label) is int and 0 <= label < classes for label in labels or ()):

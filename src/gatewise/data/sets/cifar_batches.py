@@ -219,7 +219,11 @@ class _Machine:
 
 
 def _tensor(
-    version: object, shape: Any, kind: object, by_columns: object, values: Any
+    version: object,
+    shape: Any,
+    kind: object,
+    by_columns: object,
+    values: Any,
 ) -> torch.Tensor:
     """Return the array that numpy would make of this state, if it is of plain bytes."""
     of_bytes = isinstance(kind, Created) and kind.meaning == TYPE and kind.ready

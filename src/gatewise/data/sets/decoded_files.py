@@ -61,7 +61,9 @@ def decoded(name: str, *, sources: list[str], classes: int, home: Path, decode: 
 def _place(home: Path, file: str) -> Path:
     """Return the path of the file; a link that leads out of the data folder is refused."""
     chosen = os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen, file) if chosen else confine(home, FOLDER) / file
+    if chosen:
+        return Path(chosen, file)
+    return confine(home, FOLDER) / file
 
 
 def _mapped(home: Path, file: str, name: str, key: str, classes: int) -> DataSet | None:

@@ -34,5 +34,7 @@ def parse_idx(name: str, data: bytes) -> Tensor:
 
 def _wrong(name: str, got: str, allowed: str) -> DamagedFileError:
     return DamagedFileError(
-        f"{name} is not an idx file of unsigned bytes", got=got, allowed=allowed
+        f"{name} is not an idx file of unsigned bytes",
+        got=got,
+        allowed=allowed,
     )

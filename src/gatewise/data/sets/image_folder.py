@@ -113,7 +113,9 @@ def _images(folder: Path) -> list[Path]:
             )
     if not images:
         raise FileError(
-            "a class has no images", got=show(folder), fix="put images there, or remove the folder"
+            "a class has no images",
+            got=show(folder),
+            fix="put images there, or remove the folder",
         )
     return images
 

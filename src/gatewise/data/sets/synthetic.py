@@ -177,7 +177,9 @@ def _check_shape(shape: Any) -> tuple[int, int, int]:
     )
     if not good:
         raise ArgumentError(
-            "shape must be that of one image", got=shape, allowed="(channels, height, width) from 1"
+            "shape must be that of one image",
+            got=shape,
+            allowed="(channels, height, width) from 1",
         )
     channels, height, width = shape
     return channels, height, width

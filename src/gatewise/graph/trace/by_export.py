@@ -25,7 +25,11 @@ LOGGERS = (
 
 @cached(by_value=False)
 def read_by_export(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    mode: str,
 ) -> Graph:
     """Return the graph of ``model(*args, **kwargs)`` in ``mode``; raise what export raises."""
     from torch.export.graph_signature import InputKind  # here: importing torch.export takes time

@@ -20,7 +20,11 @@ from gatewise.graph.unchanged import untouched
 
 @cached(by_value=True)
 def read_by_tracing(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    mode: str,
 ) -> Graph:
     """Return the graph of ``model(*args, **kwargs)`` in ``mode``; raise what the model raises."""
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -45,7 +49,11 @@ def read_by_tracing(
     scopes = record.scopes_by_name()
     leaves = _leaves(model, traced)
     return convert(
-        traced, leaves, lambda node: scopes.get(node.name, ()), mode=mode, reader="make_fx"
+        traced,
+        leaves,
+        lambda node: scopes.get(node.name, ()),
+        mode=mode,
+        reader="make_fx",
     )
 
 

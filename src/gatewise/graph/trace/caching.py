@@ -32,7 +32,12 @@ class Reader(Protocol):
     """Reads the graph of ``model(*args, **kwargs)`` in a mode, ``"eval"`` or ``"train"``."""
 
     def __call__(
-        self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
+        self,
+        model: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        mode: str,
     ) -> Graph: ...
 
 
@@ -73,7 +78,11 @@ def cached(*, by_value: bool) -> Callable[[Reader], Reader]:
     def decorate(reader: Reader) -> Reader:
         @functools.wraps(reader)
         def read(
-            model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
+            model: nn.Module,
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+            *,
+            mode: str,
         ) -> Graph:
             outcomes = _outcomes.get()
             key = None
@@ -94,7 +103,11 @@ def cached(*, by_value: bool) -> Callable[[Reader], Reader]:
 
 
 def _read(
-    reader: Reader, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str
+    reader: Reader,
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    mode: str,
 ) -> _Outcome:
     try:
         return _Outcome(model, reader(model, args, kwargs, mode=mode))
@@ -103,7 +116,12 @@ def _read(
 
 
 def _key(
-    reader: Reader, model: nn.Module, arguments: Any, mode: str, *, by_value: bool
+    reader: Reader,
+    model: nn.Module,
+    arguments: Any,
+    mode: str,
+    *,
+    by_value: bool,
 ) -> Hashable | None:
     """Return what the graph depends on; ``None`` if that cannot be compared."""
     try:

@@ -34,7 +34,9 @@ def split_example(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
         )
     if next(example_tensors((args, kwargs)), None) is None:
         raise ArgumentError(
-            "example: holds no tensor", got=example, fix="pass what the model's forward takes"
+            "example: holds no tensor",
+            got=example,
+            fix="pass what the model's forward takes",
         )
     return args, kwargs
 
@@ -62,7 +64,8 @@ def check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def does_not_fit(
-    problem: BaseException, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    problem: BaseException,
+    arguments: tuple[tuple[Any, ...], dict[str, Any]],
 ) -> ArgumentError:
     """Return the error for an example on which the unchanged model raised ``problem``."""
     tensors = []

@@ -45,7 +45,9 @@ class Node:
     @property
     def scope(self) -> Scope:
         """The innermost module it was called in."""
-        return self.scopes[-1] if self.scopes else ("", 0)
+        if self.scopes:
+            return self.scopes[-1]
+        return ("", 0)
 
     @property
     def rank(self) -> int:

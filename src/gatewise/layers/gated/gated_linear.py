@@ -32,7 +32,13 @@ class InsideGated(Response):
             self.add_weight(f"weight{suffix}", self.weight_shape, device, dtype)
             self.add_bias(bias, device, dtype, name=f"bias{suffix}")
         self.gate = inside_gate(
-            self.layer, gate, self.outputs, self.spatial, **options, device=device, dtype=dtype
+            self.layer,
+            gate,
+            self.outputs,
+            self.spatial,
+            **options,
+            device=device,
+            dtype=dtype,
         )
         # No gradient passes a hard gate, so its weights are frozen.
         if not getattr(self.gate, "learns", True):
@@ -136,7 +142,14 @@ class _GatedConvolution(InsideGated, ConvolutionResponse):
         **gate_options: Any,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         self.build(gate, bias, device, dtype, gate_options)
 

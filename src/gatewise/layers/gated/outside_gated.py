@@ -149,7 +149,14 @@ class _OutsideGatedConvolution(OutsideGated, ConvolutionResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         self.build(gate, bias, device, dtype)
 

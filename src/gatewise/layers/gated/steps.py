@@ -260,7 +260,9 @@ def _magnitude(step: Step) -> Step:
     """Return the step with absolute values of weights and gates."""
     if isinstance(step, Dense | Convolve):
         return replace(step, weight=step.weight.abs())
-    return Gate(step.values.abs()) if isinstance(step, Gate) else step
+    if isinstance(step, Gate):
+        return Gate(step.values.abs())
+    return step
 
 
 def step_of_layer(layer: nn.Module) -> Dense | Convolve:

@@ -205,7 +205,9 @@ def _share(weight: Tensor, branch: Tensor) -> Tensor:
     """
     positions = list(range(2, branch.dim()))
     weight = torch.where(
-        max_magnitude(branch, positions) > saturation_bound(branch), weight.detach(), weight
+        max_magnitude(branch, positions) > saturation_bound(branch),
+        weight.detach(),
+        weight,
     )
     return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
 

@@ -171,7 +171,9 @@ class IIEULayer(LeafModule):
         if not isinstance(layer, self.accepted):
             names = " or ".join(kind.__name__ for kind in self.accepted)
             raise ArgumentError(
-                f"{self.name}: wrong type of layer", got=type(layer).__name__, allowed=names
+                f"{self.name}: wrong type of layer",
+                got=type(layer).__name__,
+                allowed=names,
             )
         return check_producer(self.name, layer)
 
@@ -291,7 +293,13 @@ class LinearIIEU(IIEULayer):
         eps: float = 1e-8,
     ) -> None:
         super().__init__(
-            linear, norm, term_b=term_b, groups=groups, eta=eta, constrain=constrain, eps=eps
+            linear,
+            norm,
+            term_b=term_b,
+            groups=groups,
+            eta=eta,
+            constrain=constrain,
+            eps=eps,
         )
 
     def _normed(self, norm: nn.Module, y: Tensor) -> Tensor:

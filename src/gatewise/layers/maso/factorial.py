@@ -84,7 +84,9 @@ def largest_overlap(slopes: Tensor) -> float:
     if check_input("largest_overlap", slopes).dim() != 3 or 0 in slopes.shape:
         got = f"shape {tuple(slopes.shape)}"
         raise ArgumentError(
-            "largest_overlap: slopes have a wrong shape", got=got, allowed="(K, R, D)"
+            "largest_overlap: slopes have a wrong shape",
+            got=got,
+            allowed="(K, R, D)",
         )
     gram = torch.einsum("krd,jsd->krjs", slopes, slopes).abs()
     # Slopes of one unit may overlap.

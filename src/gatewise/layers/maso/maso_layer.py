@@ -90,7 +90,12 @@ class MASO(BetaLayer):
         check_count("MASO", "regions", regions, least=1)
         start = _read_beta(inference, beta, learn_beta)
         super().__init__(
-            "MASO", start, learn_beta=learn_beta, count=out_features, device=device, dtype=dtype
+            "MASO",
+            start,
+            learn_beta=learn_beta,
+            count=out_features,
+            device=device,
+            dtype=dtype,
         )
         self.in_features = in_features
         self.out_features = out_features
@@ -163,7 +168,11 @@ class MASO(BetaLayer):
         squares = to_compute_dtype(centroids).square().sum(-1)
         offsets = (-squares / 2).to(centroids.dtype)
         return cls.from_parameters(
-            centroids, offsets, inference=inference, beta=beta, learn_beta=learn_beta
+            centroids,
+            offsets,
+            inference=inference,
+            beta=beta,
+            learn_beta=learn_beta,
         )
 
     @classmethod
@@ -261,7 +270,9 @@ class MASO(BetaLayer):
             return slopes.to(z.dtype), self.offsets[unit, region].to(z.dtype)
         selection = self._select(z)
         slopes = torch.einsum(
-            "...kr,krd->...kd", selection, cast_like_input("MASO", "slopes", self.slopes, z)
+            "...kr,krd->...kd",
+            selection,
+            cast_like_input("MASO", "slopes", self.slopes, z),
         )
         offsets = (selection * cast_like_input("MASO", "offsets", self.offsets, z)).sum(-1)
         return slopes.to(z.dtype), offsets.to(z.dtype)
@@ -288,7 +299,10 @@ class MASO(BetaLayer):
         return (torch.logsumexp(joint, -1) - normalisation).to(z.dtype)
 
     def sample(
-        self, count: int, *, generator: torch.Generator | None = None
+        self,
+        count: int,
+        *,
+        generator: torch.Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Draw ``count`` inputs from every unit's mixture.
 
@@ -334,7 +348,9 @@ class MASO(BetaLayer):
 
     def _steepness(self, z: Tensor) -> float | Tensor:
         eta = self.steepness()
-        return cast_like_input("MASO", "beta", eta, z) if isinstance(eta, Tensor) else eta
+        if isinstance(eta, Tensor):
+            return cast_like_input("MASO", "beta", eta, z)
+        return eta
 
     def _select(self, z: Tensor) -> Tensor:
         return torch.stack(gates(self._scores(z).unbind(-1), self._steepness(z)), -1)

@@ -113,7 +113,9 @@ def _read_input_shape(layer: nn.Module, input_shape: Sequence[int] | None) -> tu
         )
     if not right:
         raise ArgumentError(
-            "MASO: input_shape does not fit the layer", got=input_shape, allowed=allowed
+            "MASO: input_shape does not fit the layer",
+            got=input_shape,
+            allowed=allowed,
         )
     return shape
 
@@ -142,7 +144,9 @@ def _read_linear(layer: nn.Module, shape: tuple[int, ...]) -> MaxAffine:
         offset = functional_call(layer, weights, (zero,))
     except RuntimeError as error:
         raise ArgumentError(
-            "MASO: the layer cannot take input_shape", got=shape, fix=str(error)
+            "MASO: the layer cannot take input_shape",
+            got=shape,
+            fix=str(error),
         ) from None
     if size * offset.numel() > LARGEST:
         _refuse_size((offset.numel(), 1, size))
@@ -170,7 +174,9 @@ def _read_skip(skip: bool | nn.Module, shape: tuple[int, ...]) -> MaxAffine:
     if isinstance(skip, nn.Module):
         return _read_linear(skip, _read_input_shape(skip, shape))
     raise ArgumentError(
-        "MASO: option skip is not allowed", got=skip, allowed="True, False, or a linear layer"
+        "MASO: option skip is not allowed",
+        got=skip,
+        allowed="True, False, or a linear layer",
     )
 
 
@@ -333,7 +339,9 @@ def _windows_of(pool: Any, axes: int, dilation: int | Sequence[int]) -> Windows:
 
 
 def _window_units(
-    pool: nn.Module, windows: Windows, affine: MaxAffine
+    pool: nn.Module,
+    windows: Windows,
+    affine: MaxAffine,
 ) -> tuple[Tensor, tuple[int, ...]]:
     """Return the flat indices of the units in each window, and the pooled shape.
 

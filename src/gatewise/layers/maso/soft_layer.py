@@ -222,7 +222,9 @@ def _check_pair(layer: nn.Module, following: nn.Module) -> None:
     if following.padding_mode == "zeros" and any(following._reversed_padding_repeated_twice):
         fix = "padding=0, or another padding_mode"
         raise ArgumentError(
-            "tanh_as_sigmoid: the following layer pads with zeros", got=following, fix=fix
+            "tanh_as_sigmoid: the following layer pads with zeros",
+            got=following,
+            fix=fix,
         )
 
 

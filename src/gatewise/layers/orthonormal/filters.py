@@ -20,7 +20,9 @@ def filter_groups(module: nn.Module) -> int:
 def as_rows(weight: Tensor, groups: int) -> Tensor:
     """Return ``(C, *)`` as ``(C, n)``, or as ``(groups, C / groups, n)`` for several groups."""
     rows = weight.flatten(1)
-    return rows if groups == 1 else rows.unflatten(0, (groups, -1))
+    if groups == 1:
+        return rows
+    return rows.unflatten(0, (groups, -1))
 
 
 def check_filters(what: str, module: nn.Module, name: str) -> Tensor:
@@ -33,12 +35,16 @@ def check_filters(what: str, module: nn.Module, name: str) -> Tensor:
         )
     if not isinstance(name, str):
         raise ArgumentError(
-            f"{what}: name must be a string", got=name, allowed="the name of a tensor of the module"
+            f"{what}: name must be a string",
+            got=name,
+            allowed="the name of a tensor of the module",
         )
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ArgumentError(
-            f"{what}: the module has no tensor {name!r}", got=type(module).__name__, fix="name=..."
+            f"{what}: the module has no tensor {name!r}",
+            got=type(module).__name__,
+            fix="name=...",
         )
     if isinstance(weight, UninitializedParameter):
         raise ArgumentError(

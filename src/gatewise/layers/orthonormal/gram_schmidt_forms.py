@@ -174,7 +174,9 @@ class _Rows(_TracedRows):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], *inputs: Any
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        *inputs: Any,
     ) -> tuple[tuple[Tensor, Tensor], tuple]:
         # Leading dimensions are a batch, so one more needs no work.
         w, method = inputs
@@ -257,7 +259,9 @@ def _cholesky_passes(w: Tensor) -> tuple[Tensor, Tensor] | None:
     if not bool((error.norm(dim=-1) <= REPAIRABLE[w.dtype]).all()):
         return None
     second = _inverse_factor(gram)
-    return None if second is None else (second @ q, second @ first)
+    if second is None:
+        return None
+    return (second @ q, second @ first)
 
 
 def _lower_gram(w: Tensor) -> Tensor:

@@ -37,7 +37,10 @@ Pieces = str | tuple[float, ...]
 
 
 def orthogonality_penalty(
-    model: nn.Module, *, weight: float = 1.0, pieces: Pieces = "relu"
+    model: nn.Module,
+    *,
+    weight: float = 1.0,
+    pieces: Pieces = "relu",
 ) -> Tensor:
     r"""Return how far the filters of a model are from orthogonal, a scalar.
 

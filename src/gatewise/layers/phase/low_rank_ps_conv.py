@@ -73,7 +73,9 @@ class LowRank(PhaseLayer):
             )
         if check_count(self.layer, "rank", rank, least=1) > largest:
             raise ArgumentError(
-                f"{self.layer}: option rank is not allowed", got=rank, allowed=f"1 to {largest}"
+                f"{self.layer}: option rank is not allowed",
+                got=rank,
+                allowed=f"1 to {largest}",
             )
         return rank
 
@@ -86,7 +88,11 @@ class LowRank(PhaseLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         ready, reduce, expand, reduce_neg, expand_neg = self.prepare(
-            x, self.reduce, self.expand, self.reduce_neg, self.expand_neg
+            x,
+            self.reduce,
+            self.expand,
+            self.reduce_neg,
+            self.expand_neg,
         )
         self.warn_if_rectified(x)
 
@@ -252,7 +258,14 @@ class LowRankPSConv2d(LowRank, ConvolutionResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         self.build(rank, bias, device, dtype)
 

@@ -114,7 +114,9 @@ def check_start(layer: str, start: Start) -> Start:
 
 def slope_of(start: Start) -> float | None:
     """Return ``a`` of a start with ``W- = a W+``, or ``None`` if the two are independent."""
-    return _SLOPES.get(start) if isinstance(start, str) else float(start)
+    if isinstance(start, str):
+        return _SLOPES.get(start)
+    return float(start)
 
 
 @torch.no_grad()

@@ -86,7 +86,10 @@ class PhaseSelective(PhaseLayer):
     ) -> None:
         # The state of a plain layer has no `weight_neg`.
         super()._load_from_state_dict(
-            with_negative_phase(state_dict, prefix, self.start), prefix, *args, **kwargs
+            with_negative_phase(state_dict, prefix, self.start),
+            prefix,
+            *args,
+            **kwargs,
         )
 
     def extra_repr(self) -> str:
@@ -175,7 +178,14 @@ class _PSConv(PhaseSelective, ConvolutionResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         self.build(start, bias, device, dtype)
 

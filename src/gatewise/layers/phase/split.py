@@ -65,7 +65,9 @@ def split_response(
         for segment in cuts:
             rows = weight if segment.positive else weight_neg
             parts.append(_segment_response(layer, x, rows, bias, segment))
-        return parts[0] if len(parts) == 1 else torch.cat(parts, layer.channel_dim)
+        if len(parts) == 1:
+            return parts[0]
+        return torch.cat(parts, layer.channel_dim)
 
     cuts = tuple(segments(boundary, layer.outputs, layer.inputs, layer.groups))
     return layer.at_any_size(respond, x, layer.bias)
@@ -96,7 +98,10 @@ def gumbel_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:
         got = f"generator on {generator.device}, layer on {logits.device}"
         raise ArgumentError("the generator must be on the layer's device", got=got)
     uniform = torch.rand(
-        logits.shape, device=logits.device, dtype=logits.dtype, generator=generator
+        logits.shape,
+        device=logits.device,
+        dtype=logits.dtype,
+        generator=generator,
     )
     return -torch.log(-torch.log(uniform.clamp_min(torch.finfo(logits.dtype).tiny)))
 
@@ -110,7 +115,9 @@ def relaxed_choice(logits: Tensor, temperature: Tensor, hard: bool) -> Tensor:
     lead = logits - logits.detach().amax(-1, keepdim=True)
     soft = torch.softmax(lead / temperature.to(logits.dtype), -1)
     # `soft - soft.detach()` is exactly 0, so the value is exactly one-hot.
-    return one_hot(logits) + (soft - soft.detach()) if hard else soft
+    if hard:
+        return one_hot(logits) + (soft - soft.detach())
+    return soft
 
 
 def one_hot(logits: Tensor) -> Tensor:

@@ -25,7 +25,9 @@ def split_temperature(progress: float, *, start: float = 5.0, end: float = 0.1) 
     is_number = isinstance(progress, int | float) and not isinstance(progress, bool)
     if not is_number or not 0 <= progress <= 1:
         raise ArgumentError(
-            "split_temperature: progress is not allowed", got=progress, allowed="0 <= progress <= 1"
+            "split_temperature: progress is not allowed",
+            got=progress,
+            allowed="0 <= progress <= 1",
         )
     first = check_temperature("split_temperature", start)
     last = check_temperature("split_temperature", end)
@@ -53,7 +55,9 @@ def anneal_splits(
     temperature = split_temperature(progress, start=start, end=end)
     if not isinstance(model, nn.Module):
         raise ArgumentError(
-            "anneal_splits: a model is needed", got=type(model).__name__, allowed="nn.Module"
+            "anneal_splits: a model is needed",
+            got=type(model).__name__,
+            allowed="nn.Module",
         )
     layers = []
     for module in model.modules():

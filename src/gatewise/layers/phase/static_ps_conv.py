@@ -167,7 +167,9 @@ class StaticPhaseSelective(PhaseLayer):
             positive = self.respond(x.relu(), weight)
             negative = self.respond(-x.neg().relu(), weight_neg)
             out = apply_gate(positive, 1 - gate) + apply_gate(negative, gate)
-            return out if bias is None else out + bias.reshape(-1, *[1] * self.spatial)
+            if bias is None:
+                return out
+            return out + bias.reshape(-1, *[1] * self.spatial)
 
         return self.at_any_size(respond, x, self.bias)
 
@@ -276,7 +278,9 @@ def check_temperature(layer: str, temperature: float) -> float:
     if value < COLDEST:
         allowed = f"{COLDEST} <= temperature <= {HOTTEST}"
         raise ArgumentError(
-            f"{layer}: option temperature is not allowed", got=temperature, allowed=allowed
+            f"{layer}: option temperature is not allowed",
+            got=temperature,
+            allowed=allowed,
         )
     return value
 
@@ -362,7 +366,14 @@ class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         learning = {
             "relaxation": relaxation,

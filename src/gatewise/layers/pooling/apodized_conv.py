@@ -71,7 +71,14 @@ class _ApodizedConv(ConvolutionResponse):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
         )
         self._check_reach()
         self.profile = self._check_window(window)
@@ -262,7 +269,9 @@ def _profile(name: str, size: int) -> Tensor:
 
 
 def _outer(profiles: Sequence[Tensor]) -> Tensor:
-    return profiles[0] if len(profiles) == 1 else torch.outer(*profiles)
+    if len(profiles) == 1:
+        return profiles[0]
+    return torch.outer(*profiles)
 
 
 def _classes(window: Tensor, strides: Sequence[int], gaps: Sequence[int]) -> tuple[Tensor, ...]:

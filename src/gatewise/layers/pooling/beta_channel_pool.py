@@ -61,7 +61,12 @@ class BetaChannelPool(BetaLayer):
     ) -> None:
         count = check_channels("BetaChannelPool", channels) or 1
         super().__init__(
-            "BetaChannelPool", beta, learn_beta=learn_beta, count=count, device=device, dtype=dtype
+            "BetaChannelPool",
+            beta,
+            learn_beta=learn_beta,
+            count=count,
+            device=device,
+            dtype=dtype,
         )
         self.channels = channels
         self.pieces = check_count("BetaChannelPool", "pieces", pieces, least=1)

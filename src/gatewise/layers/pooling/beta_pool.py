@@ -95,7 +95,12 @@ class BetaPoolNd(BetaLayer):
         # Torch's average pools have no dilation.
         if set(at.dilation) == {1}:
             return type(self).AVERAGE(
-                w, at.kernel, at.stride, at.padding, at.ceil_mode, count_include_pad=False
+                w,
+                at.kernel,
+                at.stride,
+                at.padding,
+                at.ceil_mode,
+                count_include_pad=False,
             )
         values = at.positions(w, 0.0)
         inside = at.positions(torch.ones_like(w), 0.0)
@@ -196,5 +201,7 @@ def _check_padding(layer: str, windows: Windows) -> None:
     if any(padding > half for padding, half in zip(windows.padding, most, strict=True)):
         allowed = f"at most half of kernel_size, {most}"
         raise ArgumentError(
-            f"{layer}: option padding is not allowed", got=windows.padding, allowed=allowed
+            f"{layer}: option padding is not allowed",
+            got=windows.padding,
+            allowed=allowed,
         )

@@ -37,7 +37,12 @@ class Chain:
         """
         filters = width if slot is None else slot.count_filters(width)
         self.parts[name] = conv_block(
-            self.channels, filters, kernel, slot, phases=self.phases, **options
+            self.channels,
+            filters,
+            kernel,
+            slot,
+            phases=self.phases,
+            **options,
         )
         self._after(filters, slot)
 

@@ -32,7 +32,9 @@ def check_scale(model: str, scale: float, width: int, *, name: str = "scale") ->
     """
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < math.inf:
         raise ArgumentError(
-            f"{model}: option {name} is not allowed", got=scale, allowed="a number > 0"
+            f"{model}: option {name} is not allowed",
+            got=scale,
+            allowed="a number > 0",
         )
     return max(1, round(width * scale))
 

@@ -135,7 +135,13 @@ def join_and_unit(width: int, style: Style) -> tuple[nn.Module | None, nn.Module
 
 
 def last_conv(
-    channels: int, width: int, kernel: int, style: Style, *, phases: bool, padding: int = 0
+    channels: int,
+    width: int,
+    kernel: int,
+    style: Style,
+    *,
+    phases: bool,
+    padding: int = 0,
 ) -> Block:
     """Return the last convolution of the main branch. It has ``width`` channels after its unit."""
     if not style.before:
@@ -187,7 +193,12 @@ def stem(channels: int, width: int, kernel: int, stride: int, style: Style) -> B
     slot = style.inner if _fits(style.inner, width) else style.out
     stream_slot(slot, width, "in the stem")
     return conv_block(
-        channels, slot.count_filters(width), kernel, slot, stride=stride, padding=kernel // 2
+        channels,
+        slot.count_filters(width),
+        kernel,
+        slot,
+        stride=stride,
+        padding=kernel // 2,
     )
 
 

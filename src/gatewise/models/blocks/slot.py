@@ -144,7 +144,9 @@ def slots(
         return [chosen] * count
     if not at or not all(type(place) is int and 1 <= place <= count for place in at):
         raise ArgumentError(
-            "at: no such place", got=list(at), allowed=f"one or more of 1 to {count}"
+            "at: no such place",
+            got=list(at),
+            allowed=f"one or more of 1 to {count}",
         )
     return [chosen if place in at else rest for place in range(1, count + 1)]
 

@@ -121,7 +121,13 @@ class DeepGated(nn.Module):
         return len(self.weights)
 
     def _set_options(
-        self, gate: str, beta: float, eps: float, mu: float, init: str, trains: str | None
+        self,
+        gate: str,
+        beta: float,
+        eps: float,
+        mu: float,
+        init: str,
+        trains: str | None,
     ) -> None:
         if not isinstance(gate, str) or gate not in GATES:
             raise unknown_name("gate", gate, GATES)
@@ -167,7 +173,10 @@ class DeepGated(nn.Module):
             )
 
     def _random_gates(
-        self, examples: int | None, generator: torch.Generator | None, device: Device
+        self,
+        examples: int | None,
+        generator: torch.Generator | None,
+        device: Device,
     ) -> Iterator[RandomGate]:
         if (self.gate == "random") == (examples is None):
             raise ArgumentError(
@@ -208,7 +217,11 @@ class DeepGated(nn.Module):
         return layers.parameters()
 
     def forward(
-        self, x: Tensor, index: Index = None, *, gates: Sequence[Tensor] | None = None
+        self,
+        x: Tensor,
+        index: Index = None,
+        *,
+        gates: Sequence[Tensor] | None = None,
     ) -> Tensor:
         known = self._outside(x, index) if gates is None else self._check_gates(gates, x)
         return self._run(x, known)[1]
@@ -236,7 +249,9 @@ class DeepGated(nn.Module):
                 got=f"gate={self.gate!r}",
                 allowed="relu, galu, soft_relu, soft_galu",
             )
-        return self._run(x, None)[0] if self.kind.set_by == "weights" else self._run_gating(x)
+        if self.kind.set_by == "weights":
+            return self._run(x, None)[0]
+        return self._run_gating(x)
 
     def gate_slopes(self, x: Tensor) -> list[Tensor]:
         """Return the derivative of each gate by the response that sets it: (N, *units).
@@ -276,7 +291,9 @@ class DeepGated(nn.Module):
         raise NotImplementedError
 
     def _gate(self, q: Tensor) -> Tensor:
-        return soft_gate(q, self.beta, self.eps) if self.kind.soft else hard_gate(q)
+        if self.kind.soft:
+            return soft_gate(q, self.beta, self.eps)
+        return hard_gate(q)
 
     def _outside(self, x: Tensor, index: Index) -> list[Tensor] | None:
         """Return the gates that are known before the strength network runs.
@@ -325,7 +342,9 @@ class DeepGated(nn.Module):
         """Return the response times the gate that it sets itself, if any."""
         if self.gate == "linear":
             return q
-        return q * self._gate(q) if self.kind.soft else F.relu(q)
+        if self.kind.soft:
+            return q * self._gate(q)
+        return F.relu(q)
 
     def _check(self, x: Tensor) -> Tensor:
         self.check_shape(check_input(self.network, x))
@@ -339,7 +358,11 @@ class DeepGated(nn.Module):
         return x
 
     def _check_gates(
-        self, gates: Sequence[Tensor], x: Tensor, *, shared: bool = True
+        self,
+        gates: Sequence[Tensor],
+        x: Tensor,
+        *,
+        shared: bool = True,
     ) -> list[Tensor]:
         """Return ``gates``; raise an error unless one tensor fits each hidden layer.
 

@@ -122,7 +122,9 @@ class DeepGatedConvNetwork(DeepGated):
         if i != len(self.channels):
             return z
         flat = z.flatten(-len(self.in_shape) + 1)  # (N, C, P)
-        return flat.mean(-1) if self.head == "average" else flat.flatten(-2)
+        if self.head == "average":
+            return flat.mean(-1)
+        return flat.flatten(-2)
 
     def steps_before(self, i: int) -> tuple[Step, ...]:
         """Return the head after the last convolution, and nothing elsewhere."""
@@ -152,7 +154,9 @@ def _check_shape(in_shape: Sequence[int]) -> tuple[int, ...]:
     sizes = _counts("in_shape", in_shape, least=1)
     if len(sizes) not in (2, 3):
         raise ArgumentError(
-            f"{NAME}: option in_shape is not allowed", got=in_shape, allowed="(C, L) or (C, H, W)"
+            f"{NAME}: option in_shape is not allowed",
+            got=in_shape,
+            allowed="(C, L) or (C, H, W)",
         )
     return sizes
 
@@ -176,7 +180,9 @@ def _check_padding(padding: str, kernel_size: int, in_shape: tuple[int, ...]) ->
 
 
 def _maps(
-    in_shape: tuple[int, ...], channels: tuple[int, ...], kernel_size: int
+    in_shape: tuple[int, ...],
+    channels: tuple[int, ...],
+    kernel_size: int,
 ) -> list[tuple[int, ...]]:
     """Return the shape after each convolution, without padding."""
     maps: list[tuple[int, ...]] = []

@@ -33,7 +33,10 @@ INITIAL: dict[str, Draw] = {"bernoulli": _signs, "normal": _normal, "uniform": _
 
 
 def sigmas(
-    network: str, layers: nn.ModuleList, sigma: float | None, mu: float
+    network: str,
+    layers: nn.ModuleList,
+    sigma: float | None,
+    mu: float,
 ) -> tuple[float, ...]:
     r"""Return the standard deviation of each layer's weights.
 
@@ -58,7 +61,10 @@ def sigmas(
 
 @torch.no_grad()
 def draw(
-    layers: nn.ModuleList, init: str, sizes: tuple[float, ...], generator: torch.Generator | None
+    layers: nn.ModuleList,
+    init: str,
+    sizes: tuple[float, ...],
+    generator: torch.Generator | None,
 ) -> None:
     """Draw the weights of ``layers``.
 

@@ -25,7 +25,9 @@ LAYERS = (
 
 
 @network(
-    title="All-CNN-B for ImageNet", reads=(3, 227, 227), paper="arXiv:1603.05201, tables S7 to S12"
+    title="All-CNN-B for ImageNet",
+    reads=(3, 227, 227),
+    paper="arXiv:1603.05201, tables S7 to S12",
 )
 def all_cnn(
     *,
@@ -85,7 +87,11 @@ def all_cnn_crelu(
 
 
 def _build(
-    channels: int, widths: Sequence[int], chosen: Sequence[Slot], dropout: float, classes: int
+    channels: int,
+    widths: Sequence[int],
+    chosen: Sequence[Slot],
+    dropout: float,
+    classes: int,
 ) -> nn.Sequential:
     chain = Chain(channels)
     layers = zip(widths, LAYERS, chosen, strict=True)

@@ -45,7 +45,13 @@ def convpool_cnn(
     chain = Chain(channels)
     for place, (width, slot) in enumerate(zip(widths, chosen, strict=True), 1):
         chain.conv(
-            f"conv{place}", width, 1 if place == 7 else 3, slot, padding=1, norm=norm, bias=True
+            f"conv{place}",
+            width,
+            1 if place == 7 else 3,
+            slot,
+            padding=1,
+            norm=norm,
+            bias=True,
         )
         # Two pools, after the second and the fifth convolution.
         if place in (2, 5):

@@ -48,7 +48,13 @@ class Inverted(nn.Module):
     """
 
     def __init__(
-        self, channels: int, width: int, factor: int, stride: int, slot: Slot, coupler: bool
+        self,
+        channels: int,
+        width: int,
+        factor: int,
+        stride: int,
+        slot: Slot,
+        coupler: bool,
     ) -> None:
         super().__init__()
         read = channels
@@ -62,7 +68,14 @@ class Inverted(nn.Module):
         # One filter per channel, unless the unit needs several responses for each output.
         filters = read if slot.ratio >= 1 else slot.count_filters(read)
         self.depthwise = conv_block(
-            read, filters, 3, slot, phases=phases, stride=stride, padding=1, groups=read
+            read,
+            filters,
+            3,
+            slot,
+            phases=phases,
+            stride=stride,
+            padding=1,
+            groups=read,
         )
         self.project = conv_block(slot.count_channels(filters), width, 1, None, phases=slot.defers)
         self.adds = stride == 1 and channels == width
@@ -75,7 +88,9 @@ class Inverted(nn.Module):
         y = self.project(self.depthwise(y))
         if not self.adds:
             return y
-        return y + x if self.join is None else self.join(y, x)
+        if self.join is None:
+            return y + x
+        return self.join(y, x)
 
 
 @network(
@@ -115,7 +130,12 @@ def mobilenet_v2(
     stem_filters = slot.count_filters(read)
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     parts["stem"] = conv_block(
-        channels, stem_filters, 3, RELU if slot.defers else slot, stride=2, padding=1
+        channels,
+        stem_filters,
+        3,
+        RELU if slot.defers else slot,
+        stride=2,
+        padding=1,
     )
     read = slot.count_channels(stem_filters)
     for number, (factor, wide, count, stride) in enumerate(STAGES, 1):

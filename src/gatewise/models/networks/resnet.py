@@ -55,7 +55,9 @@ def resnet(
     """
     if depth not in STAGES:
         raise ArgumentError(
-            "resnet: option depth is not allowed", got=depth, allowed=", ".join(map(str, STAGES))
+            "resnet: option depth is not allowed",
+            got=depth,
+            allowed=", ".join(map(str, STAGES)),
         )
     check_sizes("resnet", classes=classes, channels=channels)
     style = style_of("resnet", unit, filters, out_unit, placement, coupler)

@@ -61,7 +61,14 @@ class Shuffle(nn.Module):
         self.main = nn.Sequential(
             conv_block(read, filters, 1, inner),
             conv_block(
-                wide, wide, 3, None, phases=inner.defers, stride=stride, padding=1, groups=wide
+                wide,
+                wide,
+                3,
+                None,
+                phases=inner.defers,
+                stride=stride,
+                padding=1,
+                groups=wide,
             ),
             conv_block(wide, last, 1, out),
         )
@@ -103,7 +110,9 @@ def shufflenet_v2(
     """
     if width not in WIDTHS:
         raise ArgumentError(
-            "shufflenet_v2: option width is not allowed", got=width, allowed="0.5, 1.0, 1.5, 2.0"
+            "shufflenet_v2: option width is not allowed",
+            got=width,
+            allowed="0.5, 1.0, 1.5, 2.0",
         )
     check_sizes("shufflenet_v2", classes=classes, channels=channels)
     inner = slot_of(unit, filters)

@@ -27,7 +27,12 @@ class PreActivation(nn.Module):
         self.unit = slot.module(nn.Identity(), channels)
         kind = PSConv2d if slot.defers else nn.Conv2d
         self.layer = kind(
-            slot.count_channels(channels), filters, 3, stride=stride, padding=1, bias=False
+            slot.count_channels(channels),
+            filters,
+            3,
+            stride=stride,
+            padding=1,
+            bias=False,
         )
 
     def forward(self, x: Tensor) -> Tensor:

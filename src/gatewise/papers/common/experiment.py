@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import make_folder, read_json
@@ -32,16 +32,6 @@ MOST_SEEDS = 1000
 SHOWN = 3  # failed cells that an error names
 
 Tell = Callable[[str], object]
-
-
-class ExperimentSettings(Protocol):
-    """The sizes of an experiment at one scale: a dataclass of plain values.
-
-    ``reduced`` says in words what is smaller than in the paper.
-    """
-
-    __dataclass_fields__: Any
-    reduced: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +57,11 @@ class Run:
     """
 
     def __init__(
-        self, study: FunctionStudy, settings: Any, seeds: tuple[int, ...], tell: Tell
+        self,
+        study: FunctionStudy,
+        settings: Any,
+        seeds: tuple[int, ...],
+        tell: Tell,
     ) -> None:
         self.settings = settings
         self.seeds = seeds
@@ -152,7 +146,9 @@ class Experiment:
         count = self.seeds if seeds is None else seeds
         if not isinstance(count, int) or not 1 <= count <= MOST_SEEDS:
             raise ArgumentError(
-                "seeds must be a number of seeds", got=seeds, allowed=f"1 to {MOST_SEEDS}"
+                "seeds must be a number of seeds",
+                got=seeds,
+                allowed=f"1 to {MOST_SEEDS}",
             )
         settings = self.scales[scale]
         numbers = tuple(range(count))
@@ -226,7 +222,11 @@ class Experiment:
         return self.findings(CellValues(settings, seeds, values)), seconds
 
     def _run_measure(
-        self, study: FunctionStudy, settings: Any, seeds: tuple[int, ...], tell: Tell
+        self,
+        study: FunctionStudy,
+        settings: Any,
+        seeds: tuple[int, ...],
+        tell: Tell,
     ) -> tuple[Findings, float]:
         """Run an experiment of the older form; return findings and seconds of processor time."""
         assert self.measure is not None  # noqa: S101  an experiment has one of the two forms

@@ -60,7 +60,11 @@ def train_fit(cell: CellCall) -> Fit:
     changes = [f"epochs = {epochs}", "optimiser.lr = 0.1", 'loss.name = "mse"']
     recipe = find_recipe("adam", changes=changes)
     config = run_config(
-        model="mlp", data="abs_line", recipe=recipe, seed=seed, evaluate_every=epochs
+        model="mlp",
+        data="abs_line",
+        recipe=recipe,
+        seed=seed,
+        evaluate_every=epochs,
     )
     layers = [PSLinear(1, 1)] if cell.settings["phases"] else [nn.ReLU(), nn.Linear(1, 1)]
     network = nn.Sequential(nn.Flatten(), *layers)

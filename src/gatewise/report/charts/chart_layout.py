@@ -218,7 +218,12 @@ def _line(series: Series, x: Scale, y: Scale) -> str:
 
 
 def _shapes(
-    series: Series, chart: Chart, x: Scale, y: Scale, start: float, width: float
+    series: Series,
+    chart: Chart,
+    x: Scale,
+    y: Scale,
+    start: float,
+    width: float,
 ) -> Iterator[Shape]:
     """Yield the dots or bars of a series that can be drawn, with their tooltips."""
     if not series.tooltips:

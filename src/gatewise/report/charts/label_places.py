@@ -43,7 +43,8 @@ class Label:
 
 
 def place_labels(
-    names: Sequence[tuple[str, float, float]], points: Sequence[tuple[float, float]]
+    names: Sequence[tuple[str, float, float]],
+    points: Sequence[tuple[float, float]],
 ) -> tuple[Label, ...]:
     """Return a place for each name: next to its point, or further away if that is taken.
 

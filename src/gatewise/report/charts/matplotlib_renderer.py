@@ -43,7 +43,9 @@ def picture_file(panels: Panels, format: str = "png") -> bytes:
         width = max(WIDTH * len(layouts), NARROWEST)
         figure = Figure(figsize=(width, HEIGHT + _legend_height(panels)), layout="constrained")
         for axes, layout in zip(
-            figure.subplots(1, len(layouts), squeeze=False)[0], layouts, strict=True
+            figure.subplots(1, len(layouts), squeeze=False)[0],
+            layouts,
+            strict=True,
         ):
             if isinstance(layout, PictureLayout):
                 axes.imshow(layout.pixels, interpolation="nearest", cmap="gray", vmin=0, vmax=255)
@@ -54,7 +56,12 @@ def picture_file(panels: Panels, format: str = "png") -> bytes:
         if panels.legend and len(layouts[0].named) > 1:
             handles, labels = figure.axes[0].get_legend_handles_labels()
             figure.legend(
-                handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False
+                handles,
+                labels,
+                loc="outside lower center",
+                ncols=4,
+                fontsize=8,
+                frameon=False,
             )
         figure.suptitle(fill(panels.title, int(LETTERS * width)), fontsize=10)
         out = BytesIO()
@@ -68,7 +75,9 @@ def _legend_height(panels: Panels) -> float:
     for item in panels.items:
         if isinstance(item, Chart) and item.legend:
             most = max(most, sum(bool(series.name) for series in item.series))
-    return 0.12 * math.ceil(most / 2) if most > len(CATEGORIES) else 0.0
+    if most > len(CATEGORIES):
+        return 0.12 * math.ceil(most / 2)
+    return 0.0
 
 
 def _draw_chart(axes: Any, layout: ChartLayout) -> None:

@@ -40,7 +40,9 @@ def read_diagnoses(study: Path, keys: list[str]) -> dict[str, Mapping[str, Any]]
 
 
 def diagnosis_items(
-    findings: Findings, diagnoses: Mapping[str, Mapping[str, Any]], folder: str | None
+    findings: Findings,
+    diagnoses: Mapping[str, Mapping[str, Any]],
+    folder: str | None,
 ) -> Iterator[Folded]:
     """Yield the advice of each run that has a diagnosis, with a link to its page.
 
@@ -71,4 +73,6 @@ def _link(run: PlannedRun, folder: str | None) -> list[Text]:
     if folder is None:
         return []
     link = f"{folder.rstrip('/')}/cells/{run.key}/{PAGE}".lstrip("/")
-    return [Text([[Cell("Full diagnosis", link=link)]])] if SAFE_LINK.fullmatch(link) else []
+    if SAFE_LINK.fullmatch(link):
+        return [Text([[Cell("Full diagnosis", link=link)]])]
+    return []

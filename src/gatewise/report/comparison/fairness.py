@@ -8,7 +8,7 @@ from gatewise.report.charts import Cell, Words
 from gatewise.report.comparison.findings import COSTS, Block, Findings
 from gatewise.report.comparison.limits import MOST_BLOCKS
 from gatewise.report.comparison.runs import environments
-from gatewise.studies import COST_WORDS
+from gatewise.studies import COST_WORDS, unpaired_batches
 from gatewise.words import joined
 
 ALIKE = 0.02  # costs within this fraction of the baseline's count as equal
@@ -24,6 +24,7 @@ EQUAL_WORDS = {
     "recipe.optimiser.name": "optimiser",
     "recipe.optimiser.lr": "learning rate",
 }
+OF_BATCHES = ("recipe.batch", "recipe.augment")  # not equal if batches are not paired
 MOST_NAMES = 24  # units that a line names
 UNKNOWN = "not known: the runs were recorded from other training loops"
 FROM_TABLE = "not known: the runs were made elsewhere, and a table has only their results"
@@ -34,8 +35,11 @@ def fairness_lines(findings: Findings) -> list[Words]:
     if findings.origin == "table":
         return [_named("Equal", FROM_TABLE)]
     different = unequal_keys(findings)
-    equal = UNKNOWN if findings.origin == "recorder" else _equal(different)
+    unpaired = unpaired_batches(findings.result)
+    equal = UNKNOWN if findings.origin == "recorder" else _equal(different, bool(unpaired))
     lines = [_named("Equal", equal)]
+    if unpaired:
+        lines.append(_named("Not equal, batches", unpaired))
     for key, units in different.items():
         lines.append(_named(f"Not equal, {key}", units))
     for cost in COSTS:
@@ -56,10 +60,12 @@ def _named(name: str, words: str) -> Words:
     return [Cell(f"{name[0].upper()}{name[1:]}: ", look="name"), f"{words}."]
 
 
-def _equal(different: Mapping[str, str]) -> str:
-    """The parts of the configuration in which no key differs."""
+def _equal(different: Mapping[str, str], unpaired: bool) -> str:
+    """The parts of the configuration in which no key differs, as far as batches were equal."""
     names = []
     for key, words in EQUAL_WORDS.items():
+        if unpaired and key in OF_BATCHES:
+            continue
         if not any(name == key or name.startswith(f"{key}.") for name in different):
             names.append(words)
     return ", ".join([*names, "initial values of shared weights"])

@@ -233,7 +233,11 @@ def cost_charts(findings: Findings, block: Block) -> Iterator[Chart | str]:
 
 
 def _cost_chart(
-    findings: Findings, block: Block, cost: str, ratios: Mapping[str, float], about: str
+    findings: Findings,
+    block: Block,
+    cost: str,
+    ratios: Mapping[str, float],
+    about: str,
 ) -> Chart:
     """The difference of each unit against its cost, coloured by its interval."""
     baseline = findings.baseline
@@ -284,7 +288,9 @@ def _cost_series(
 
 
 def _front_words(
-    block: Block, ratios: Mapping[str, float], beaten: Mapping[str, Sequence[str]] | None
+    block: Block,
+    ratios: Mapping[str, float],
+    beaten: Mapping[str, Sequence[str]] | None,
 ) -> str:
     """The units that no unit of the same or a lower cost is shown to beat."""
     if beaten is None:

@@ -96,7 +96,9 @@ class Block:
     def ratio(self, unit: str, what: str) -> float:
         """Return the unit's cost over the baseline's; NaN if one is not known."""
         base = self.cost(self.baseline, what)
-        return self.cost(unit, what) / base if base else math.nan
+        if base:
+            return self.cost(unit, what) / base
+        return math.nan
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ def comparison_page(
 
 
 def write_comparison(
-    result: StudyResult | Mapping[str, Any], out: str | Path, study: str | Path | None = None
+    result: StudyResult | Mapping[str, Any],
+    out: str | Path,
+    study: str | Path | None = None,
 ) -> Path:
     """Write the page of a study to a file.
 
@@ -88,7 +90,9 @@ def _path_to(page: Path, study: Path) -> str | None:
 
 
 def comparison_sheet(
-    findings: Findings, folder: str | None, diagnoses: Mapping[str, Mapping[str, Any]]
+    findings: Findings,
+    folder: str | None,
+    diagnoses: Mapping[str, Mapping[str, Any]],
 ) -> Sheet:
     """Return the page as a record. Arguments as for :func:`comparison_page`."""
     sections = [

@@ -74,7 +74,9 @@ def damaged_table(findings: Findings) -> Table | None:
     for entry in findings.result.damaged[:MOST_ROWS]:
         rows.append([str(entry["key"]), str(entry["problem"])])
     about = "Damaged records, which were set aside"
-    return Table(["run", "problem"], rows, about, "ll") if rows else None
+    if rows:
+        return Table(["run", "problem"], rows, about, "ll")
+    return None
 
 
 def environment_table(findings: Findings) -> Table | None:
@@ -83,7 +85,9 @@ def environment_table(findings: Findings) -> Table | None:
     If it was not the same for all, each value has the number of runs.
     """
     rows = [[name, _values(values)] for name, values in environments(findings).items()]
-    return Table(["what", "value"], rows, "", "ll") if rows else None
+    if rows:
+        return Table(["what", "value"], rows, "", "ll")
+    return None
 
 
 def environments(findings: Findings) -> dict[str, Counter[str]]:
@@ -113,4 +117,6 @@ def _link(run: PlannedRun, folder: str | None) -> str | Cell:
     if folder is None or not run.record:
         return run.key
     link = f"{folder.rstrip('/')}/cells/{run.key}/".lstrip("/")
-    return Cell(run.key, link=link) if SAFE_LINK.fullmatch(link) else run.key
+    if SAFE_LINK.fullmatch(link):
+        return Cell(run.key, link=link)
+    return run.key

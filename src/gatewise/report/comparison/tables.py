@@ -124,7 +124,9 @@ def rate_cell(value: float | None) -> str | Cell:
         value: The rate.
     """
     # A line can break at a hyphen, and not at a minus sign.
-    return "" if value is None else Cell(rate(value).replace("-", MINUS), value)
+    if value is None:
+        return ""
+    return Cell(rate(value).replace("-", MINUS), value)
 
 
 def _value_cell(findings: Findings, value: float) -> Cell:
@@ -139,7 +141,9 @@ def _full(value: float) -> float | None:
 
 def _number(value: float) -> Cell:
     """A number in a column that only CSV has; empty if it is not finite."""
-    return Cell(repr(value), value) if math.isfinite(value) else Cell("")
+    if math.isfinite(value):
+        return Cell(repr(value), value)
+    return Cell("")
 
 
 def cost_table(block: Block) -> Table:
@@ -248,7 +252,9 @@ def left_out_table(findings: Findings) -> Table | None:
     for entry in findings.result.content.get("left_out") or ():
         where = " · ".join(str(entry[part]) for part in ("backbone", "data") if entry.get(part))
         rows.append([str(entry.get("unit")), where, str(entry.get("reason"))])
-    return Table(["unit", "where", "reason"], rows, "Units left out", "lll") if rows else None
+    if rows:
+        return Table(["unit", "where", "reason"], rows, "Units left out", "lll")
+    return None
 
 
 def number_cell(value: float, digits: int) -> Cell:

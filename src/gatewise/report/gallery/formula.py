@@ -64,7 +64,10 @@ def draw(latex: str) -> Drawing | None:
 
     try:
         outline = TextPath(
-            (0, 0), f"${respell(latex)}$", size=SIZE, prop=FontProperties(math_fontfamily="cm")
+            (0, 0),
+            f"${respell(latex)}$",
+            size=SIZE,
+            prop=FontProperties(math_fontfamily="cm"),
         )
     except (ValueError, RuntimeError):
         return None

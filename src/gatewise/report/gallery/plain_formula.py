@@ -122,7 +122,9 @@ def _cases(match: re.Match[str]) -> str:
 def _open_groups(text: str) -> str:
     """Replace the innermost braces and their commands."""
     text = re.sub(
-        rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}", lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}", text
+        rf"\\[td]?frac\s*{_GROUP}\s*{_GROUP}",
+        lambda m: f"{_wrap(m[1])}/{_wrap(m[2])}",
+        text,
     )
     text = re.sub(rf"\\sqrt\s*{_GROUP}", lambda m: f"√{_wrap(m[1])}", text)
     text = re.sub(rf"\\(?:operatorname\*?|math[a-z]+|text[a-z]*|substack)\s*{_GROUP}", r"\1", text)
@@ -143,7 +145,9 @@ def _script_group(match: re.Match[str]) -> str:
     body = re.sub(r"\\([A-Za-z]+)", _symbol, match[2])
     if body and all(c in table for c in body):
         return "".join(table[c] for c in body)
-    return f"{match[1]}({body})" if len(body) > 1 else match[1] + body
+    if len(body) > 1:
+        return f"{match[1]}({body})"
+    return match[1] + body
 
 
 def _scripts(text: str) -> str:

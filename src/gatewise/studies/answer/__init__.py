@@ -18,6 +18,7 @@ from gatewise.studies.answer.sentences import answer_lines as answer_lines
 from gatewise.studies.answer.sentences import block_names as block_names
 from gatewise.studies.answer.sentences import further_lines as further_lines
 from gatewise.studies.answer.sentences import level_words as level_words
+from gatewise.studies.answer.sentences import unpaired_batches as unpaired_batches
 from gatewise.studies.answer.verdicts import difference_words as difference_words
 from gatewise.studies.answer.verdicts import new_examples_state as new_examples_state
 from gatewise.studies.answer.verdicts import new_examples_words as new_examples_words

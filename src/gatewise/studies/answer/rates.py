@@ -48,7 +48,9 @@ class RateCurve:
     @property
     def decades(self) -> float | None:
         """How wide the range of good rates is, in powers of ten."""
-        return math.log10(self.good[1] / self.good[0]) if self.good else None
+        if self.good:
+            return math.log10(self.good[1] / self.good[0])
+        return None
 
     @property
     def good_words(self) -> str:
@@ -92,7 +94,9 @@ def _without_rate(result: "StudyResult", block: "Block") -> str:
 
 
 def rate_curves(
-    result: "StudyResult", block: "Block", more: Sequence["Block"] = ()
+    result: "StudyResult",
+    block: "Block",
+    more: Sequence["Block"] = (),
 ) -> list[RateCurve]:
     """Return the curve of every unit, the baseline first.
 
@@ -135,7 +139,8 @@ def rate_curves(
 
 
 def _held_out(
-    result: "StudyResult", block: "Block"
+    result: "StudyResult",
+    block: "Block",
 ) -> tuple[dict[str, dict[float, float]], dict[str, set[float]]]:
     """Return the mean of the tuning runs by unit and rate, and the rates with the most runs.
 
@@ -171,7 +176,9 @@ def _means(by_rate: Mapping[float, Mapping[int, float]]) -> dict[float, float]:
 
 
 def _verdicts(
-    result: "StudyResult", block: "Block", tested: Mapping[str, Mapping[float, Any]]
+    result: "StudyResult",
+    block: "Block",
+    tested: Mapping[str, Mapping[float, Any]],
 ) -> dict[str, dict[float, "Difference"]]:
     """Compare every unit with the baseline at each rate that both have."""
     verdicts: dict[str, dict[float, Difference]] = {}
@@ -193,7 +200,9 @@ def _verdicts(
 
 
 def _best(
-    result: "StudyResult", means: Mapping[float, float], settled: set[float]
+    result: "StudyResult",
+    means: Mapping[float, float],
+    settled: set[float],
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the best rate, and the range of rates next to it with nearly the same result."""
     if len(means) < 2:

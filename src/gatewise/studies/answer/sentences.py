@@ -1,7 +1,7 @@
 """The answer of a comparison in a few sentences: what differs, by how much, and how certain."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gatewise.studies.answer.first_line import headline_line
@@ -14,7 +14,7 @@ from gatewise.studies.answer.verdicts import (
     verdict_words,
     within_margin,
 )
-from gatewise.words import joined, number, plural
+from gatewise.words import joined, number, plural, rate
 
 if TYPE_CHECKING:
     from gatewise.stats import Comparison, Difference
@@ -48,6 +48,8 @@ def answer_lines(result: "StudyResult") -> list[Line]:
     if hidden > 0:
         lines.append(named("And", f"{plural(hidden, 'more block')}, in the tables."))
     lines += _new_examples_lines(result)
+    lines += _edge_lines(result)
+    lines += _unpaired_lines(result)
     lines += _diverged_lines(result)
     lines += _missing_lines(result)
     lines += _left_out_lines(result)
@@ -283,6 +285,45 @@ def _reversal_lines(result: "StudyResult", names: dict["Block", str]) -> Iterato
             shown.append(f"and {hidden} more pairs")
         words = f"{'; '.join(shown)} (tested pair by pair, corrected for all pairs and blocks)."
         yield named("The order depends on the network", words)
+
+
+def _edge_lines(result: "StudyResult") -> Iterator[Line]:
+    """The units whose chosen learning rate is the first or last that was tried."""
+    several = len({block[0] for block in result.blocks}) > 1
+    shown = []
+    for group in result.tuning.get("groups") or ():
+        if group.get("at_the_edge"):
+            where = f" in {group['backbone']}" if several else ""
+            shown.append(f"{group['unit']}{where} ({rate(group['lr'])})")
+    if shown:
+        words = (
+            f"{joined(shown, most=MOST_UNITS)}. The chosen rate is the smallest or largest that "
+            "was tried. A rate beyond it may be better."
+        )
+        yield named("At the end of the rates", words, "warning")
+
+
+def _unpaired_lines(result: "StudyResult") -> Iterator[Line]:
+    """That the units did not see the same batches, and why."""
+    why = unpaired_batches(result)
+    if why:
+        words = (
+            f"{why}. Units with the same seed did not see the same batches. That adds noise to "
+            "every difference; the intervals include it."
+        )
+        yield named("Batches are not paired", words, "warning")
+
+
+def unpaired_batches(result: "StudyResult") -> str:
+    """Return why units did not see the same batches; empty if they did or if it is not known.
+
+    Args:
+        result: Of the study.
+    """
+    batches = result.content.get("batches")
+    if not isinstance(batches, Mapping) or batches.get("paired", True):
+        return ""
+    return str(batches.get("why") or "not known why").strip().rstrip(".")
 
 
 def _diverged_lines(result: "StudyResult") -> Iterator[Line]:

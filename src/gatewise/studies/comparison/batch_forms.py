@@ -59,7 +59,9 @@ def first_examples(batch: Any, count: int) -> Any:
     for leaf in leaves(batch):
         if not isinstance(leaf, Tensor) or not leaf.dim() or len(leaf) != whole:
             return batch
-    return take(batch, slice(0, count)) if whole > count else batch
+    if whole > count:
+        return take(batch, slice(0, count))
+    return batch
 
 
 def batch_digest(value: Any, decimals: int | None = None) -> str:

@@ -146,7 +146,9 @@ def with_metric(training: Training, choices: Choices, returned: dict[str, float]
     metric = training.metric or next(iter(returned))
     if metric not in returned:
         raise ArgumentError(
-            "metric: evaluate does not return it", got=metric, allowed=", ".join(returned)
+            "metric: evaluate does not return it",
+            got=metric,
+            allowed=", ".join(returned),
         )
     return replace(training, metric=metric, mode=metric_mode(metric, choices.mode))
 
@@ -245,7 +247,12 @@ def _own_training(choices: Choices) -> Training:
     evaluate = choices.evaluate or loss_evaluate(choices.step)
     metric = bare_metric(choices.metric) if choices.metric else ""
     return Training(
-        choices.step, evaluate, metric, "", OWN, _identity(choices, OWN, tuple(choices.metrics))
+        choices.step,
+        evaluate,
+        metric,
+        "",
+        OWN,
+        _identity(choices, OWN, tuple(choices.metrics)),
     )
 
 
@@ -254,7 +261,9 @@ def _judged(task: LearningTask, call: ModelCall, outputs: Outputs) -> LearningTa
     if task.name != MODEL_LOSS or task.loss is not None:
         return task
     name = model_loss_task(call, outputs)
-    return task if name is None else LearningTask(name, None, None, task.ignored, task.recipe)
+    if name is None:
+        return task
+    return LearningTask(name, None, None, task.ignored, task.recipe)
 
 
 def _output_count(task: str, aligned: Aligned | None) -> int:
@@ -265,7 +274,11 @@ def _output_count(task: str, aligned: Aligned | None) -> int:
 
 
 def _check_targets(
-    task: LearningTask, aligned: Aligned | None, count: int, data: UserData, reader: BatchReader
+    task: LearningTask,
+    aligned: Aligned | None,
+    count: int,
+    data: UserData,
+    reader: BatchReader,
 ) -> None:
     """Raise an error for a class that the model has no output for."""
     if aligned is None or task.name not in BY_CLASS or callable(task.loss):

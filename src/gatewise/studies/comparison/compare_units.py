@@ -33,6 +33,8 @@ from gatewise.studies.engine import (
 )
 from gatewise.train import Pace, Patience, Recipe, check, device_of, find_device
 
+MOST_LETTERS = 1000  # of a title or a name
+
 
 def compare(
     model: nn.Module | Factory,
@@ -162,6 +164,9 @@ def compare(
         optimiser=optimiser,
     )
     seed_list = _seed_list(seeds)
+    _check_text("title", title)
+    _check_text("name", name)
+    folder = _folder(out)
     labelled, base = read_units(units, baseline)
     changes = {
         "optimiser": optimiser_changes(optimiser, lr),
@@ -174,8 +179,8 @@ def compare(
     examples = read_data(data, chosen, validation)
     place = _place(device, model)
     options = RunOptions(
-        on=on,
-        workers=workers if str(on).startswith("ray") else 1,
+        on="here" if on == "local" else on,
+        workers=workers,
         device=str(place),
         gpus_per_cell=gpus_per_cell,
         shard=shard,
@@ -200,11 +205,9 @@ def compare(
         _print_plan(subject, study)
     built = variants(subject, labelled, surgery)
     with ExitStack() as stack:
-        if out is None:
-            out = stack.enter_context(tempfile.TemporaryDirectory(prefix="gatewise-"))
-        driver = ComparisonDriver(
-            subject, built, study, StudyFolder(out), options, progress=bool(progress)
-        )
+        if folder is None:
+            folder = StudyFolder(stack.enter_context(tempfile.TemporaryDirectory("gatewise-")))
+        driver = ComparisonDriver(subject, built, study, folder, options, progress=progress)
         result = driver.run()
     if result is None:
         raise KeyboardInterrupt("stopped; with the same folder as out, the same call resumes")
@@ -222,6 +225,23 @@ def _seed_list(seeds: int | Sequence[int]) -> list[int]:
     if not valid or not 1 <= len(values) <= MOST_SEEDS or len(set(values)) < len(values):
         raise ArgumentError(message, got=seeds, allowed=allowed)
     return values
+
+
+def _check_text(what: str, value: Any) -> None:
+    """Raise an error for a name that is not a short text; None is none."""
+    if value is not None and (not isinstance(value, str) or len(value) > MOST_LETTERS):
+        raise ArgumentError(
+            f"{what}: a text is needed", got=value, allowed=f"at most {MOST_LETTERS} letters"
+        )
+
+
+def _folder(out: Any) -> StudyFolder | None:
+    """Return the folder to keep, or raise an error; None if there is none."""
+    if out is None:
+        return None
+    if not isinstance(out, str | Path) or not str(out) or "\0" in str(out):
+        raise ArgumentError("out: the path of a folder is needed", got=out)
+    return StudyFolder(out)
 
 
 def _place(device: Any, model: Any) -> torch.device:

@@ -279,20 +279,11 @@ class _PrintedProgress:
 
     def __call__(self, progress: StudyProgress, event: Event | None) -> None:
         planned = progress.planned
-        if planned is not None and planned.tuning and self._first("planned"):
-            _print(
-                f"{planned.tuning} runs to choose learning rates, {planned.final} final runs, and "
-                f"at most {planned.confirmation} to confirm differences"
-            )
+        if planned is not None and self._first("planned"):
+            _print(f"planned: {planned.words}")
         estimate = progress.estimate
-        if estimate is not None and estimate.confirmation and progress.ended_now:
-            if self._first("estimate"):
-                _print(
-                    f"about {clock(estimate.left)} left, and at most "
-                    f"{clock(estimate.confirmation)} to confirm differences; from the start it "
-                    f"would take {clock(estimate.untuned)} with tune=False, "
-                    f"{clock(estimate.with_fewer_seeds)} with seeds={estimate.fewer_seeds}"
-                )
+        if estimate is not None and progress.ended_now and self._first("estimate"):
+            _print(f"time: {estimate.words(untuned='tune=False', seeds='seeds=')}")
         ended = progress.done + progress.failed
         if event is None or event.kind not in ENDED:
             return

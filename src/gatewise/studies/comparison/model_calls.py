@@ -95,7 +95,7 @@ class BatchReader:
         """Read a sequence: its last item is the target, unless the model needs all of them."""
         inputs = list(batch)
         target = None
-        if len(inputs) > max(1, self.needed):
+        if len(inputs) > max(1, self.needed) or self._is_nested(inputs):
             target = inputs.pop()
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
             call = self._read_mapping(inputs[0], without_target=True)
@@ -104,6 +104,15 @@ class BatchReader:
             if len(self.parameters) >= len(inputs[0]) > 1:
                 inputs = list(inputs[0])
         return ModelCall(tuple(inputs), {}, target)
+
+    def _is_nested(self, batch: list[Any]) -> bool:
+        """Return whether a batch is (inputs, target) with all arguments of the model in inputs."""
+        if len(batch) != 2 or set(self.parameters[1:2]) & set(TARGETS):
+            return False
+        inputs = batch[0]
+        if isinstance(inputs, Mapping):
+            return len(inputs) >= self.needed and set(inputs) <= set(self.parameters)
+        return isinstance(inputs, list | tuple) and len(inputs) == self.needed
 
 
 def find_reader(model: nn.Module, batch: Any) -> BatchReader:

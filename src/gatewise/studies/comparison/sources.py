@@ -166,7 +166,9 @@ class ArraySource(Source):
     def first(self, count: int) -> Any:
         """Return the first rows."""
         content = take(self.content, self.chosen[:count])
-        return content if self.augment is None else self._augmented(content, None, 0, 0)
+        if self.augment is None:
+            return content
+        return self._augmented(content, None, 0, 0)
 
     def fold(self, rule: HoldOut) -> tuple[Source, Source] | None:
         """Return the rows to train on and those held out."""
@@ -364,7 +366,9 @@ class StreamSource(Source):
     @property
     def examples(self) -> int | None:
         """Not known, except for a list of batches."""
-        return sum(length(batch) for batch in self.batches) if self.fixed else None
+        if self.fixed:
+            return sum(length(batch) for batch in self.batches)
+        return None
 
     def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
         """Yield the batches of an epoch; to begin later, the first ones are read and dropped."""

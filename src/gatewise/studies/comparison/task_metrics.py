@@ -125,7 +125,9 @@ class TaskMetrics:
     def ratio(self, above: str, below: str) -> float:
         """Return the ratio of two sums; NaN for nothing."""
         total = float(self.sums[below].sum()) if below in self.sums else 0.0
-        return float(self.sums[above].sum()) / total if total else math.nan
+        if total:
+            return float(self.sums[above].sum()) / total
+        return math.nan
 
     def _add_sums(self, outputs: Tensor, targets: Tensor, per_example: bool) -> None:
         """Add up counts or squares."""

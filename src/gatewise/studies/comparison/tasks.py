@@ -183,10 +183,12 @@ def check_task(task: str | None) -> None:
 
 def check_loss(loss: Any) -> None:
     """Raise an error for a loss that is neither known nor a function."""
-    if loss is not None and not callable(loss) and loss not in LOSSES:
-        if isinstance(loss, str):
-            raise unknown_name("loss", loss, LOSSES)
+    if loss is None or callable(loss):
+        return
+    if not isinstance(loss, str):
         raise ArgumentError("loss: a name or a function is needed", got=loss, allowed=list(LOSSES))
+    if loss not in LOSSES:
+        raise unknown_name("loss", loss, LOSSES)
 
 
 def class_weights(weights: Any) -> Tensor | None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from gatewise.data import DataSet, load
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, first_line
 from gatewise.files import digest
 from gatewise.studies.comparison.batch_forms import leaves
 from gatewise.studies.comparison.sources import ArraySource, LoaderSource, Source, loader_source
@@ -118,38 +118,64 @@ def _source(part: Any, name: str, recipe: Recipe) -> Source:
     if content is not None:
         content = _check_content(content, name)
         augment = None
-        if isinstance(content, tuple) and content[0].dim() == 4:
-            is_bytes = content[0].dtype == torch.uint8
-            if is_bytes or (recipe.augment and content[0].is_floating_point()):
+        images = content[0] if isinstance(content, tuple) else None
+        if isinstance(images, Tensor) and images.dim() == 4:
+            is_bytes = images.dtype == torch.uint8
+            if is_bytes or (recipe.augment and images.is_floating_point()):
                 augment = recipe.augmentation()
         size = recipe.batch if train else LARGER_BATCH
         return ArraySource(content, size, shuffle=train, augment=augment)
-    if isinstance(part, Dataset) and not isinstance(part, IterableDataset):
-        return loader_source(DataLoader(part, recipe.batch, shuffle=train), name)
-    indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
-    if indexable and not isinstance(part, Sequence | Mapping | Tensor | DataLoader):
-        return loader_source(DataLoader(part, recipe.batch, shuffle=train), name)
+    if _is_examples(part):
+        return loader_source(_own_loader(part, recipe.batch, train, name), name)
     is_batches = isinstance(part, list | tuple) and part and _is_batch(part[0])
     if is_batches or (hasattr(part, "__iter__") and not _is_plain(part)):
         return loader_source(list(part) if is_batches else part, name)
     raise ArgumentError(f"data: {name} is not understood", got=type(part).__name__, allowed=ALLOWED)
 
 
+def _is_examples(part: Any) -> bool:
+    """Return whether something is a data set whose examples are read by index."""
+    if isinstance(part, Dataset):
+        return not isinstance(part, IterableDataset)
+    indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
+    return indexable and not isinstance(part, Sequence | Mapping | Tensor | DataLoader | type)
+
+
+def _own_loader(part: Any, batch: int, shuffle: bool, name: str) -> DataLoader:
+    """Return a loader over a data set of the user, or raise an error if it has no length."""
+    try:
+        return DataLoader(part, batch, shuffle=shuffle)
+    except Exception as problem:  # whatever the code of the user raises
+        raise ArgumentError(
+            f"data: {name} cannot be read", got=f"{type(problem).__name__}: {first_line(problem)}"
+        ) from problem
+
+
 def _tensors(part: Any) -> Any:
     """Return a tuple or mapping of tensors or arrays as tensors; None if it is something else."""
     if isinstance(part, Mapping) and type(part).__name__ != "DatasetDict":
         if part and all(_is_array(value) for value in part.values()):
-            return {str(key): torch.as_tensor(value).detach().cpu() for key, value in part.items()}
+            return {str(key): _as_tensor(value) for key, value in part.items()}
         return None
     if isinstance(part, tuple | list) and len(part) >= 2 and all(_is_array(v) for v in part):
-        return tuple(torch.as_tensor(value).detach().cpu() for value in part)
+        return tuple(_as_tensor(value) for value in part)
     if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], Mapping | tuple | list):
         inputs = _tensors(part[0])
         if inputs is not None and _is_array(part[1]):
-            return (inputs, torch.as_tensor(part[1]).detach().cpu())
+            return (inputs, _as_tensor(part[1]))
     if isinstance(part, Tensor):
-        return part.detach().cpu()
+        return _as_tensor(part)
     return None
+
+
+def _as_tensor(value: Any) -> Tensor:
+    """Return a tensor or an array as a tensor on the processor, or raise an error."""
+    try:
+        return torch.as_tensor(value).detach().cpu()
+    except Exception as problem:  # a meta tensor, or an array of objects
+        raise ArgumentError(
+            "data: a tensor cannot be read", got=f"{type(problem).__name__}: {first_line(problem)}"
+        ) from problem
 
 
 def _check_content(content: Any, name: str) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import check_weights
-from gatewise.errors import ArgumentError, ContractError, GatewiseError
+from gatewise.errors import ArgumentError, ContractError, GatewiseError, first_line
 from gatewise.files import digest
 from gatewise.graph import find_sites, split_example
 from gatewise.studies.comparison.batch_forms import batch_digest, leaves
@@ -150,10 +150,21 @@ class Variant:
 def start_model(source: nn.Module | Factory, seed: int) -> nn.Module:
     """Return a copy of a module, or what a factory makes for ``seed``, on the processor."""
     if isinstance(source, nn.Module):
-        return copy.deepcopy(source).cpu()
+        return _on_processor(copy.deepcopy(source))
     with all_randomness():
         seed_all(stream_seed(seed, "build"))
-        return _call_factory(source).cpu()
+        return _on_processor(_call_factory(source))
+
+
+def _on_processor(network: nn.Module) -> nn.Module:
+    """Move a network to the processor, or raise an error if it has no weights to move."""
+    if any(parameter.is_meta for parameter in network.parameters()):
+        raise ArgumentError(
+            "model: its weights are on the meta device, which holds no numbers",
+            got=type(network).__name__,
+            fix="make the model on the processor",
+        )
+    return network.cpu()
 
 
 def user_model(
@@ -184,6 +195,8 @@ def user_model(
         training = make_training(choices, network, data, recipe)
         if example is None:
             example = _example(network, data)
+        else:
+            _check_example(network, example)
         returned = try_training(training, copy.deepcopy(network), data.train, data.test)
     training = with_metric(training, choices, returned)
     model = UserModel(
@@ -336,7 +349,8 @@ def _check_own(unit: UserUnit, start: nn.Module, example: Any) -> str:
     try:
         return str(check_activation(unit.name or "", tuple(shape), **values))
     except ContractError as problem:
-        raise ArgumentError(f"units: {unit.label} does not keep the contract: {problem}") from None
+        words = "; ".join(line.strip() for line in str(problem).splitlines())
+        raise ArgumentError(f"units: {unit.label} does not keep the contract: {words}") from None
 
 
 def _example(network: nn.Module, data: UserData) -> Any:
@@ -346,6 +360,13 @@ def _example(network: nn.Module, data: UserData) -> Any:
     with evaluating(network):
         run_model(network, call)
     return call.example
+
+
+def _check_example(network: nn.Module, example: Any) -> None:
+    """Raise an error for an example that the model cannot read."""
+    args, kwargs = split_example(example)
+    with evaluating(network):
+        run_model(network, ModelCall(args, kwargs, None))
 
 
 def _tensors_in(outputs: Any) -> list[Tensor]:
@@ -369,7 +390,7 @@ def _call_factory(factory: Factory) -> nn.Module:
     except Exception as problem:
         raise ArgumentError(
             "model: the function that makes it failed",
-            got=f"{type(problem).__name__}: {problem}",
+            got=f"{type(problem).__name__}: {first_line(problem)}",
             allowed="no arguments",
         ) from problem
     if not isinstance(network, nn.Module):

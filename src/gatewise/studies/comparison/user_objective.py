@@ -3,7 +3,7 @@
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -145,7 +145,10 @@ class UserObjective(Objective):
         """Return the metrics on one part of the data."""
         source = self.sources[part]
         loader = EvaluationLoader(source, self.device, channels_last=self.channels_last, halt=halt)
-        return measure(self.training, model, loader, self.precision)
+        measured = measure(self.training, model, loader, self.precision)
+        # If the order of the examples is not known to be that of other runs, their answers cannot
+        # be compared example by example.
+        return replace(measured, right=None) if source.unpaired else measured
 
 
 def measure(

@@ -112,7 +112,9 @@ class StudyPlan:
 
 def rate_of(config: RunConfig) -> float | None:
     """Return the learning rate of the recipe; None if its phases have one each."""
-    return None if config.recipe.schedule.name == "phases" else config.recipe.optimiser.lr
+    if config.recipe.schedule.name == "phases":
+        return None
+    return config.recipe.optimiser.lr
 
 
 def with_rate(config: RunConfig, lr: float, **changes: Any) -> RunConfig:
@@ -300,7 +302,11 @@ def _match(group: Group, target: int, table: StudyTable) -> Group:
     if group.place.unit == table.baseline:
         return group
     config = with_matched_widths(
-        group.config, group.facts, target, by=table.match, within=table.match_within
+        group.config,
+        group.facts,
+        target,
+        by=table.match,
+        within=table.match_within,
     )
     before = group.config.model_options
     changed = {k: v for k, v in config.model_options.items() if before.get(k, ...) != v}

@@ -50,7 +50,9 @@ class UnitChoice(Part):
     @property
     def choice(self) -> str | dict[str, Any]:
         """The value for a network's option ``unit``."""
-        return {"name": self.name, **self.options} if self.options else self.name
+        if self.options:
+            return {"name": self.name, **self.options}
+        return self.name
 
 
 class NamedRecipe(Recipe):
@@ -222,7 +224,12 @@ class Study:
 
     @classmethod
     def of(
-        cls, table: Mapping[str, Any], *, where: str = "study", text: str = "", name: str = "study"
+        cls,
+        table: Mapping[str, Any],
+        *,
+        where: str = "study",
+        text: str = "",
+        name: str = "study",
     ) -> "Study":
         """Return the study that a table describes, in the full or in the short form.
 
@@ -287,7 +294,9 @@ def _seed_list(seeds: Any, where: str) -> Any:
         return seeds
     if not 1 <= seeds <= MOST_SEEDS:
         raise ArgumentError(
-            f"{where}: seeds is not allowed", got=seeds, allowed=f"1 to {MOST_SEEDS}, or a list"
+            f"{where}: seeds is not allowed",
+            got=seeds,
+            allowed=f"1 to {MOST_SEEDS}, or a list",
         )
     return list(range(seeds))
 

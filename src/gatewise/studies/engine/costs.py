@@ -23,7 +23,8 @@ from gatewise.models import get_model
 from gatewise.surgery import cost as count
 from gatewise.surgery import match as nearest
 from gatewise.surgery import run
-from gatewise.train import RunConfig, build_model, outline, size_read
+from gatewise.train import RunConfig, build_model, clock, outline, size_read
+from gatewise.words import plural
 
 # Examples run at once. Work that is done once per batch, on weights for example, is divided among
 # them.
@@ -67,6 +68,16 @@ class RunCounts:
     final: int
     confirmation: int  # at most
 
+    @property
+    def words(self) -> str:
+        """The counts in words."""
+        if not self.tuning:
+            return plural(self.final, "run")
+        return (
+            f"{self.tuning} runs to choose learning rates, {self.final} final runs, "
+            f"and at most {self.confirmation} to confirm differences"
+        )
+
     def to_dict(self) -> dict[str, int]:
         """Return plain values by name."""
         return asdict(self)
@@ -85,6 +96,21 @@ class TimeEstimate:
     untuned: float
     fewer_seeds: int
     with_fewer_seeds: float
+
+    def words(self, *, untuned: str, seeds: str, state: str = "left") -> str:
+        """Return how long the study takes, and what shorter ones would take.
+
+        Args:
+            untuned: how to ask for a study without tuning.
+            seeds: how to ask for a number of seeds; the number follows.
+            state: what the time is: left, or needed.
+        """
+        parts = [f"about {clock(self.left)} {state}"]
+        shorter = f"{clock(self.with_fewer_seeds)} with {seeds}{self.fewer_seeds}"
+        if self.confirmation:
+            parts.append(f"and at most {clock(self.confirmation)} to confirm differences")
+            shorter = f"{clock(self.untuned)} with {untuned}, {shorter}"
+        return f"{' '.join(parts)}. From the start it would take {shorter}"
 
     def to_dict(self) -> dict[str, float]:
         """Return plain values by name, seconds rounded."""

@@ -65,7 +65,11 @@ def run_study(
         The results; None if stopped before the end.
     """
     return Driver(
-        study, StudyFolder(out), options or RunOptions(), watch, stop or StopSignal()
+        study,
+        StudyFolder(out),
+        options or RunOptions(),
+        watch,
+        stop or StopSignal(),
     ).run()
 
 
@@ -347,7 +351,9 @@ def plan_runs(search: RateSearch, study: Study, workers: int) -> tuple[RunCounts
         # At worst every unit is lower and its neighbours are run; of the baseline, only if fewer.
         confirms = tuned and (place.unit != baseline or search.tune.mode == "full")
         runs[place] = RunCounts(
-            tuning=search.runs_of(place), final=seeds, confirmation=2 * seeds if confirms else 0
+            tuning=search.runs_of(place),
+            final=seeds,
+            confirmation=2 * seeds if confirms else 0,
         )
     counts = runs.values()
     whole = RunCounts(

@@ -142,7 +142,8 @@ class InProcess:
     """
 
     def __init__(
-        self, work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None = None
+        self,
+        work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None = None,
     ) -> None:
         self.work = work
 
@@ -172,7 +173,10 @@ class Worker:
     """
 
     def __init__(
-        self, threads: int, messages: "queue.Queue[Message]", gpus: str | None = None
+        self,
+        threads: int,
+        messages: "queue.Queue[Message]",
+        gpus: str | None = None,
     ) -> None:
         self.task: Task | None = None
         self.is_ready = False

@@ -144,7 +144,9 @@ class StudyFolder:
         content = self.find()
         if content is None:
             raise ArgumentError(
-                "there is no study in this folder", got=str(self.path), fix="name the folder of one"
+                "there is no study in this folder",
+                got=str(self.path),
+                fix="name the folder of one",
             )
         if not {"name", "study", "cells"} <= content.keys():
             raise DamagedFileError(
@@ -456,7 +458,9 @@ def _unpacked(path: Path, packed: Mapping[str, Any]) -> list[dict[str, Any]]:
             cells.append(cell)
     except (KeyError, IndexError, TypeError, ValueError) as problem:
         raise DamagedFileError(
-            f"{path} is not a study of this version", got=str(problem), fix="choose another folder"
+            f"{path} is not a study of this version",
+            got=str(problem),
+            fix="choose another folder",
         ) from problem
     return cells
 

@@ -138,7 +138,9 @@ class FunctionStudy:
         """
         key = self.key(name, "", settings)
         task = Task(
-            {"key": key, "name": name}, str((self.folder.path / CELLS).resolve()), function=""
+            {"key": key, "name": name},
+            str((self.folder.path / CELLS).resolve()),
+            function="",
         )
         attempt_cell(task, StopSignal(), lambda stop: value_content(work()))
         return self.folder.record(key) or {}

@@ -99,7 +99,11 @@ class OnRay:
         self.stack.close()
 
     def _run(
-        self, cluster: "Cluster", tasks: Iterator[Task], on_event: OnEvent, stop: StopSignal
+        self,
+        cluster: "Cluster",
+        tasks: Iterator[Task],
+        on_event: OnEvent,
+        stop: StopSignal,
     ) -> None:
         """Submit tasks as slots become free, and collect their outcomes."""
         cluster.check()
@@ -172,7 +176,8 @@ class Cluster:
                 )
 
     def submitter(
-        self, work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None
+        self,
+        work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None,
     ) -> Callable[..., Any]:
         """Return the function that submits a task and returns a reference to its outcome."""
         # Ray must not retry: lost cells are counted here, so that the journal shows them.
@@ -270,7 +275,9 @@ def lost_cluster(problem: BaseException) -> LostProcessError:
 
 def address_of(on: str) -> str:
     """Return the address that Ray is given: empty for the cluster in RAY_ADDRESS, or a new one."""
-    return on if on.startswith("ray://") else on.partition(":")[2]
+    if on.startswith("ray://"):
+        return on
+    return on.partition(":")[2]
 
 
 def on_cluster(

@@ -89,7 +89,9 @@ class PlannedRun:
     @property
     def status(self) -> str:
         """``finished``, ``diverged``, ``failed``, ``damaged`` or ``not run``."""
-        return "damaged" if self.damaged else str(self.record.get("status", "not run"))
+        if self.damaged:
+            return "damaged"
+        return str(self.record.get("status", "not run"))
 
     def value(self, metric: str) -> float | None:
         """Return the result; NaN if the run diverged, None if it has no result."""
@@ -99,7 +101,9 @@ class PlannedRun:
         if self.status != "finished" or metric not in metrics:
             return None
         value = metrics[metric]
-        return float(value) if isinstance(value, int | float) else math.nan
+        if isinstance(value, int | float):
+            return float(value)
+        return math.nan
 
     def correct(self, metric: str) -> np.ndarray | None:
         """Return right or wrong for each test example, if that is what the metric counts."""
@@ -156,7 +160,9 @@ class StudyResult:
     def margin(self) -> float | None:
         """The margin of equivalence that was stated, in the unit of the records; None if none."""
         margin = self.content.get("margin")
-        return float(margin) if isinstance(margin, int | float) else None
+        if isinstance(margin, int | float):
+            return float(margin)
+        return None
 
     @property
     def tuning(self) -> Mapping[str, Any]:
@@ -232,7 +238,9 @@ class StudyResult:
         return self._results(block, metric or self.metric)[0]
 
     def rate_values(
-        self, block: Block, metric: str | None = None
+        self,
+        block: Block,
+        metric: str | None = None,
     ) -> dict[str, dict[float, dict[int, float]]]:
         """Return unit to {learning rate: {seed: value}} of the final and the neighbour runs.
 
@@ -286,7 +294,10 @@ class StudyResult:
         if key not in self._comparisons:
             others = len(self.by_block[block]) - 1
             self._comparisons[key] = self.compare_units(
-                block, self.baseline, comparisons=others, metric=metric
+                block,
+                self.baseline,
+                comparisons=others,
+                metric=metric,
             )
         return self._comparisons[key]
 
@@ -336,7 +347,8 @@ class StudyResult:
         return compare_runs(kept, baseline, correct=final, **options)
 
     def all_results(
-        self, blocks: Sequence[Block] | None = None
+        self,
+        blocks: Sequence[Block] | None = None,
     ) -> tuple[dict[Block, Any], dict[Any, dict[str, float]] | None, list[float] | None]:
         """Return what the statistics of several blocks take.
 
@@ -362,7 +374,9 @@ class StudyResult:
             results[block] = values
             if self.tuned:
                 results[block] = {unit: by_rate[unit] for unit in chosen[block]}
-        return (results, chosen, sorted(rates)) if self.tuned else (results, None, None)
+        if self.tuned:
+            return (results, chosen, sorted(rates))
+        return (results, None, None)
 
     def ranking(self, metric: str | None = None) -> Ranking | None:
         """Return mean ranks over data sets; None for fewer than ten data sets or two units.
@@ -498,7 +512,9 @@ class StudyResult:
         if len(fitting) != 1:
             names = " | ".join(", ".join(block) for block in self.blocks)
             raise ArgumentError(
-                "compare: one backbone, data set and recipe is needed", got=asked, allowed=names
+                "compare: one backbone, data set and recipe is needed",
+                got=asked,
+                allowed=names,
             )
         return fitting[0]
 
@@ -513,7 +529,9 @@ class StudyResult:
         return {}
 
     def _results(
-        self, block: Block, metric: str
+        self,
+        block: Block,
+        metric: str,
     ) -> tuple[Results, dict[str, dict[float, dict[int, float]]]]:
         """Return the results of the final runs, and those at every rate, read once."""
         if (block, metric) in self._read:
@@ -561,7 +579,10 @@ class StudyResult:
         return sorted(rates)
 
     def _correct(
-        self, block: Block, metric: str, units: Iterable[str]
+        self,
+        block: Block,
+        metric: str,
+        units: Iterable[str],
     ) -> dict[str, dict[Any, dict[int, np.ndarray]]]:
         """Return right or wrong per test example by unit, learning rate and seed."""
         correct: dict[str, dict[Any, dict[int, np.ndarray]]] = {}

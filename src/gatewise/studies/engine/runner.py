@@ -71,7 +71,7 @@ class RunOptions(CheckedOptions):
     @property
     def worker_count(self) -> int:
         """Cells at once."""
-        return self.workers or cores()
+        return 1 if self.on == "here" else self.workers or cores()
 
 
 def shard_of(text: str) -> tuple[int, int]:
@@ -453,7 +453,7 @@ def thread_share(options: RunOptions) -> int:
     """Return the threads of each worker: a share of the cores, or what OMP_NUM_THREADS says."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     most = int(asked) if asked.isdecimal() and int(asked) else cores()
-    return max(1, min(most, cores() // options.worker_count))
+    return max(1, min(most, cores() // (options.workers or cores())))
 
 
 def cores() -> int:

@@ -215,10 +215,6 @@ def _rate_lines(result: "StudyResult") -> Iterator[str]:
             if curve.good_words:
                 parts.append(f"within {near} of the best: {curve.good_words}")
             yield f"{curve.unit} in {block[0]}: {'; '.join(parts) or 'no learning rate'}"
-    for group in result.tuning.get("groups") or ():
-        if group.get("at_the_edge"):
-            place = f"{group['unit']} in {group['backbone']}"
-            yield f"{place}: the chosen rate is the largest or smallest that was tried"
 
 
 def _run_lines(result: "StudyResult") -> Iterator[str]:

@@ -69,7 +69,9 @@ class RateScore:
     @property
     def mean(self) -> float | None:
         """The mean over all runs; None if one of them has no result."""
-        return None if self.lost else mean([v for v in self.values.values() if v is not None])
+        if self.lost:
+            return None
+        return mean([v for v in self.values.values() if v is not None])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -377,11 +379,14 @@ class RateSearch:
     def _worth(self, score: RateScore) -> float:
         """Return the mean of the runs with a result, in the direction that is better."""
         known = [value for value in score.values.values() if value is not None]
-        return self.sign * mean(known) if known else -math.inf
+        if known:
+            return self.sign * mean(known)
+        return -math.inf
 
 
 def values_by_rate(
-    records: Sequence[Record], metric: str
+    records: Sequence[Record],
+    metric: str,
 ) -> dict[str, dict[float, dict[int, float]]]:
     """Return unit to {learning rate: {seed: value}} of runs in one block.
 
@@ -452,4 +457,6 @@ def _rounds(tune: Tune) -> Sequence[tuple[float, int]]:
     """Return the rounds of a plan; a plan of the user has one."""
     if tune.mode == "none":
         return ()
-    return ((ALL, tune.seeds),) if tune.seeds else ROUNDS[tune.mode]
+    if tune.seeds:
+        return ((ALL, tune.seeds),)
+    return ROUNDS[tune.mode]

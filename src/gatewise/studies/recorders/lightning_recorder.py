@@ -30,20 +30,28 @@ class LightningRecorder(lightning.Callback):
     """
 
     def __init__(
-        self, folder: str, *, logged: Mapping[str, str] | None = None, **labels: Any
+        self,
+        folder: str,
+        *,
+        logged: Mapping[str, str] | None = None,
+        **labels: Any,
     ) -> None:
         self.recorder = Recorder(folder, **labels)
         self.logged = {**LOGGED, **(logged or {})}
 
     def on_fit_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
     ) -> None:
         """Start the record."""
         if trainer.is_global_zero:
             self.recorder.start(pl_module)
 
     def on_validation_epoch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
     ) -> None:
         """Record the epoch; Lightning's sanity check before the first epoch does not count."""
         logged: Mapping[str, Tensor] = trainer.callback_metrics

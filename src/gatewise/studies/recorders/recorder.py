@@ -65,7 +65,9 @@ class Recorder:
             raise ArgumentError("seed: a whole number from 0 is needed", got=seed)
         if metric not in METRICS:
             raise ArgumentError(
-                "metric is not known", got=metric, allowed="test_accuracy or test_loss"
+                "metric is not known",
+                got=metric,
+                allowed="test_accuracy or test_loss",
             )
         self.folder = StudyFolder(folder)
         self.metric = metric
@@ -179,7 +181,9 @@ class Recorder:
         """Return when the run began; raise if it has not."""
         if self.begun is None:
             raise ArgumentError(
-                "recorder: the run has not begun", got=self._name, fix="call start(network) first"
+                "recorder: the run has not begun",
+                got=self._name,
+                fix="call start(network) first",
             )
         return self.begun
 

@@ -28,20 +28,36 @@ class TransformersRecorder(TrainerCallback):
     """
 
     def __init__(
-        self, folder: str, *, logged: Mapping[str, str] | None = None, **labels: Any
+        self,
+        folder: str,
+        *,
+        logged: Mapping[str, str] | None = None,
+        **labels: Any,
     ) -> None:
         self.recorder = Recorder(folder, **labels)
         self.logged = {**LOGGED, **(logged or {})}
 
     def on_train_begin(
-        self, args: Any, state: Any, control: Any, *, model: Any = None, **rest: Any
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        *,
+        model: Any = None,
+        **rest: Any,
     ) -> None:
         """Start the record."""
         if state.is_world_process_zero:
             self.recorder.start(model)
 
     def on_evaluate(
-        self, args: Any, state: Any, control: Any, *, metrics: Any = None, **rest: Any
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        *,
+        metrics: Any = None,
+        **rest: Any,
     ) -> None:
         """Record the metrics of an evaluation."""
         known = {}
@@ -52,7 +68,13 @@ class TransformersRecorder(TrainerCallback):
             self.recorder.epoch(round(state.epoch or 0), known)
 
     def on_train_end(
-        self, args: Any, state: Any, control: Any, *, model: Any = None, **rest: Any
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        *,
+        model: Any = None,
+        **rest: Any,
     ) -> None:
         """Write the record."""
         if state.is_world_process_zero:

@@ -246,7 +246,13 @@ class _Reader:
         return self._finish(runs, self.choice.metric or "value", roles)
 
     def _run(
-        self, method: str, seed: str | None, cell: Any, place: int, row: str, column: str
+        self,
+        method: str,
+        seed: str | None,
+        cell: Any,
+        place: int,
+        row: str,
+        column: str,
     ) -> Run:
         """Return the run of one cell, or raise if the cell is not a number."""
         where = f"stats: {self.table.source}, {row}"
@@ -447,7 +453,9 @@ def _one_metric(table: RawTable, choice: Choice) -> tuple[RawTable, Choice]:
     metric = choice.metric or min(metrics, key=_part_rank)
     if metric not in metrics:
         raise ArgumentError(
-            f"stats: {table.source} has no such metric", got=metric, allowed=", ".join(metrics)
+            f"stats: {table.source} has no such metric",
+            got=metric,
+            allowed=", ".join(metrics),
         )
     kept = [place for place, label in enumerate(labels) if label == metric]
     columns = {}
@@ -485,7 +493,9 @@ def _step(cell: Any) -> float | None:
         step = number_of(cell)
     except ValueError:
         return None
-    return step if step is not None and math.isfinite(step) else None
+    if step is not None and math.isfinite(step):
+        return step
+    return None
 
 
 def _split_name(label: str) -> tuple[str, str]:
@@ -523,4 +533,6 @@ def _part_rank(name: str) -> int:
     clean = _clean(name)
     bare = bare_metric(clean)
     part = clean.removesuffix(bare).strip("_")
-    return PARTS.index(part) if part in PARTS else len(PARTS)
+    if part in PARTS:
+        return PARTS.index(part)
+    return len(PARTS)

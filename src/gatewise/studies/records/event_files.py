@@ -37,7 +37,9 @@ def read_event_folder(folder: Path, files: Sequence[Path] | None = None) -> list
         files = sorted(folder.rglob(f"{PREFIX}*"))
     if len(files) > MOST_FILES:
         raise FileError(
-            "stats: too many event files", got=f"{len(files):,} in {folder}", allowed=MOST_FILES
+            "stats: too many event files",
+            got=f"{len(files):,} in {folder}",
+            allowed=MOST_FILES,
         )
     runs: dict[Path, dict[str, tuple[int, float]]] = {}
     for path in files:
@@ -128,7 +130,9 @@ def _tensor_scalar(message: bytes) -> float | None:
                 return None
             size = 8 if wide else 4
             numbers += struct.unpack(f"<{len(value) // size}{'d' if wide else 'f'}", value)
-    return numbers[0] if len(numbers) == 1 and not math.isnan(dtype) else None
+    if len(numbers) == 1 and not math.isnan(dtype):
+        return numbers[0]
+    return None
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | float | bytes]]:

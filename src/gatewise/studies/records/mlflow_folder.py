@@ -101,7 +101,9 @@ def _entries(folder: Path) -> Iterator[tuple[Path, str]]:
 def _tag(run: Path) -> str:
     """Return the name that the run was given; empty if it has none."""
     path = run / "tags" / RUN_NAME
-    return _text(path).strip() if path.is_file() else ""
+    if path.is_file():
+        return _text(path).strip()
+    return ""
 
 
 def _meta(path: Path) -> dict[str, str]:

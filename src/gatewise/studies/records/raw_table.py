@@ -95,7 +95,9 @@ def _from_path(path: Path) -> RawTable:
             raise FileError("stats: there is no such file", got=str(path))
         if path.stat().st_size > LARGEST:
             raise FileError(
-                "stats: the file is too large", got=str(path), allowed=f"{LARGEST:,} bytes"
+                "stats: the file is too large",
+                got=str(path),
+                allowed=f"{LARGEST:,} bytes",
             )
     except (OSError, ValueError) as problem:
         if isinstance(problem, FileError):
@@ -323,7 +325,9 @@ def _as_list(values: Any) -> list[Any] | None:
     if isinstance(values, str | bytes | Mapping):
         return None
     try:
-        return values.tolist() if hasattr(values, "tolist") else list(values)
+        if hasattr(values, "tolist"):
+            return values.tolist()
+        return list(values)
     except (TypeError, ValueError):
         return None
 

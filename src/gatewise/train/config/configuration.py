@@ -99,7 +99,9 @@ class RunConfig(Part):
         Defaults are left out so that a key that is added later does not change old digests.
         """
         plain = self.model_dump(
-            mode="json", exclude={"recipe": {"title", "paper"}}, exclude_defaults=True
+            mode="json",
+            exclude={"recipe": {"title", "paper"}},
+            exclude_defaults=True,
         )
         return digest(json.dumps(plain, sort_keys=True).encode())
 

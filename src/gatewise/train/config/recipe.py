@@ -13,8 +13,6 @@ from gatewise.errors import GatewiseError
 
 OPTIMISERS = ("sgd", "nesterov", "adam", "adamw", "rmsprop")
 NOT_STEPPING = ("Optimizer", "LBFGS", "SparseAdam")  # need a closure, or sparse gradients
-SCHEDULES = ("constant", "cosine", "linear", "step", "phases", "triangle")
-SPARED = ("unit", "norm", "bias", "vector")
 
 Rate = Annotated[float, Field(gt=0, le=1000)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -46,7 +46,9 @@ def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
     """
     if not isinstance(name, str):
         raise ArgumentError(
-            "recipe: a name or a file is needed", got=type(name).__name__, allowed="str"
+            "recipe: a name or a file is needed",
+            got=type(name).__name__,
+            allowed="str",
         )
     if not name.endswith(".toml") and name not in recipes():
         raise unknown_name("recipe", name, recipes())
@@ -98,7 +100,9 @@ def parse(text: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError, OverflowError) as problem:
         why = "nested too deep" if isinstance(problem, RecursionError) else str(problem)
         raise ArgumentError(
-            f"{shorten(where)} is not valid TOML", got=why, fix="correct that place"
+            f"{shorten(where)} is not valid TOML",
+            got=why,
+            fix="correct that place",
         ) from None
     return table
 
@@ -151,11 +155,15 @@ def read_text(path: Path, kind: str) -> str:
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or str(problem)
         raise FileError(
-            f"the {kind} cannot be read", got=f"{shorten(str(path))}: {why}", fix="name another"
+            f"the {kind} cannot be read",
+            got=f"{shorten(str(path))}: {why}",
+            fix="name another",
         ) from None
     if len(data) > LARGEST:
         raise ArgumentError(
-            f"the {kind} is too large", got=str(path), allowed=f"at most {LARGEST} bytes"
+            f"the {kind} is too large",
+            got=str(path),
+            allowed=f"at most {LARGEST} bytes",
         )
     try:
         return data.decode()

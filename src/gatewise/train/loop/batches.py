@@ -111,7 +111,10 @@ class Batches:
     def _augment(self, epoch: int, index: Tensor) -> Tensor:
         """Return some images as they are in an epoch."""
         return self.augment.apply(
-            self.split.images[index], seed=self.seed, epoch=epoch, index=index
+            self.split.images[index],
+            seed=self.seed,
+            epoch=epoch,
+            index=index,
         )
 
     def walk(self, epoch: int, start: int, workers: int = 0) -> Iterator[Batch]:

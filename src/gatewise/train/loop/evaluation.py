@@ -65,7 +65,12 @@ def evaluate(
 
 
 def outputs(
-    model: nn.Module, split: Split, *, augment: Augment, precision: str = "float32", crops: int = 0
+    model: nn.Module,
+    split: Split,
+    *,
+    augment: Augment,
+    precision: str = "float32",
+    crops: int = 0,
 ) -> Tensor:
     """Return the outputs for every example in evaluation mode, (N, K), float32.
 
@@ -80,7 +85,11 @@ def outputs(
 
 
 def _walk(
-    model: nn.Module, split: Split, augment: Augment, precision: str, crops: int
+    model: nn.Module,
+    split: Split,
+    augment: Augment,
+    precision: str,
+    crops: int,
 ) -> Iterator[tuple[int, Tensor]]:
     """Yield the start and the outputs of every batch."""
     device = device_of(model)
@@ -122,7 +131,8 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def in_precision(
-    precision: str, device: torch.device | None = None
+    precision: str,
+    device: torch.device | None = None,
 ) -> AbstractContextManager[object]:
     """Return the context in which layers compute in that precision.
 

@@ -12,7 +12,10 @@ def example_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
     outputs = outputs.float()
     if loss.name == "cross_entropy":
         return F.cross_entropy(
-            outputs, labels, reduction="none", label_smoothing=loss.label_smoothing
+            outputs,
+            labels,
+            reduction="none",
+            label_smoothing=loss.label_smoothing,
         )
     squared = (outputs - signed_targets(labels, outputs.shape[1])).square().sum(1)
     return squared / 2 if loss.name == "half_mse" else squared

@@ -88,6 +88,8 @@ def _number(name: str, default: int) -> int:
     value = os.environ.get(name, str(default))
     if not value.isdecimal() or not int(value):
         raise ArgumentError(
-            f"the environment variable {name} is not a count", got=value, fix="let torchrun set it"
+            f"the environment variable {name} is not a count",
+            got=value,
+            fix="let torchrun set it",
         )
     return int(value)

@@ -210,7 +210,9 @@ class Loop:
         penalty = self.recipe.orthogonality
         if penalty.weight and last:
             loss = loss + orthogonality_penalty(
-                self.model, weight=penalty.weight, pieces=penalty.pieces
+                self.model,
+                weight=penalty.weight,
+                pieces=penalty.pieces,
             )
         if self.scaler.is_enabled():
             loss = self.scaler.scale(loss)

@@ -30,7 +30,9 @@ class KeepWeights(Watcher):
     def __init__(self, folder: str | Path, every: int = 1) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ArgumentError(
-                "keep weights: a number of epochs is needed", got=every, allowed="1 or more"
+                "keep weights: a number of epochs is needed",
+                got=every,
+                allowed="1 or more",
             )
         self.folder = Path(folder)
         self.every = every
@@ -57,4 +59,6 @@ def kept_weights(folder: str | Path) -> list[Path]:
     """Return the kept files in the order of the epochs, then the run's last weights."""
     files = sorted(Path(folder).glob(PATTERN))
     last = Path(folder) / "weights.safetensors"
-    return [*files, last] if files and last.exists() else files
+    if files and last.exists():
+        return [*files, last]
+    return files

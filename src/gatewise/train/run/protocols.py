@@ -135,7 +135,8 @@ def probabilities(config: RunConfig, folder: Path, data: DataSet) -> Tensor:
 
 
 def convergence(
-    metrics: Sequence[Mapping[str, Any]], thresholds: Sequence[float] = ()
+    metrics: Sequence[Mapping[str, Any]],
+    thresholds: Sequence[float] = (),
 ) -> Convergence:
     """Return the lowest training loss, its epoch, and the first epoch at each threshold.
 

@@ -22,7 +22,12 @@ STEPS = 3
 
 
 def seconds_per_run(
-    config: RunConfig, *, classes: int, shape: tuple[int, int, int], examples: int, threads: int = 1
+    config: RunConfig,
+    *,
+    classes: int,
+    shape: tuple[int, int, int],
+    examples: int,
+    threads: int = 1,
 ) -> float:
     """Return the time that the training steps of a run take, without evaluation.
 

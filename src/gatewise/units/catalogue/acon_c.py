@@ -16,12 +16,12 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
     self_gated,
-    sigmoid,
-    to_compute_dtype,
+    soft_choice,
     unit,
 )
 
@@ -51,11 +51,11 @@ def acon_c(
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
-    w = to_compute_dtype(check_input("acon_c", x))
+    check_input("acon_c", x)
     first = per_channel("acon_c", "p1", p1, x, dim)
     second = per_channel("acon_c", "p2", p2, x, dim)
     switch = per_channel("acon_c", "beta", beta, x, dim)
-    return smooth_maximum(w, first, second, switch).to(x.dtype)
+    return elementwise(smooth_maximum, x, first, second, switch)
 
 
 def smooth_maximum(
@@ -66,15 +66,10 @@ def smooth_maximum(
 ) -> Tensor:
     """Return ACON of arguments that broadcast.
 
-    It is a gate between two slopes. Both have positive weights, so no digits cancel in the tails.
+    It is a gate between two slopes.
     """
     gap = p1 - p2
-
-    def gate(z: Tensor) -> Tensor:
-        score = beta * (gap * z)
-        return p1 * sigmoid(score) + p2 * sigmoid(-score)
-
-    return self_gated(w, gate)
+    return self_gated(w, lambda z: soft_choice(beta * (gap * z), p2, p1))
 
 
 def slope_limits(p1: float = 1.0, p2: float = 0.0, beta: float = 1.0) -> Limits:

@@ -30,6 +30,8 @@ from gatewise.units.contract import (
     region_gates,
     registered_units,
     saturation_bound,
+    self_gated,
+    soft_choice,
     to_compute_dtype,
     unit,
 )
@@ -92,10 +94,15 @@ def beta_vq(
         offset = detach_saturated(w, _weighted(offsets, gates))
         return apply_gate(w, slope) + offset
 
-    if not _are_two_softened_lines(slopes, offsets, eta, alpha):
-        return plain(w, eta).to(x.dtype)
-    constants = (slopes[0], slopes[1], slopes[1] - slopes[0])
-    return elementwise("two_lines", plain, w, eta, constants).to(x.dtype)
+    if _are_two_softened_lines(slopes, offsets, eta, alpha):
+        return elementwise(_two_lines, x, eta, *slopes)
+    return plain(w, eta).to(x.dtype)
+
+
+def _two_lines(w: Tensor, eta: float | Tensor, first: float, second: float) -> Tensor:
+    """Return the soft choice between two lines through 0."""
+    lean = eta * (second - first)
+    return self_gated(w, lambda z: soft_choice(lean * z, first, second))
 
 
 def _are_two_softened_lines(

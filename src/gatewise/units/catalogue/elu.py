@@ -13,7 +13,6 @@ from gatewise.units.contract import (
     elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -34,9 +33,8 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     Clevert, Unterthiner and Hochreiter, 2016, "Fast and Accurate Deep Network Learning by ELUs",
     arXiv:1511.07289.
     """
-    w = to_compute_dtype(check_input("elu", x))
-    alpha = check_number("elu", "alpha", alpha)
-    return elementwise("elu", _plain, w, alpha).to(x.dtype)
+    check_input("elu", x)
+    return elementwise(_plain, x, check_number("elu", "alpha", alpha))
 
 
 def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:

@@ -13,11 +13,11 @@ from gatewise.units.contract import (
     at_most,
     by_channel,
     check_input,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
     self_gated,
-    to_compute_dtype,
     unit,
 )
 
@@ -50,10 +50,14 @@ def erfact(
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    w = to_compute_dtype(check_input("erfact", x))
+    check_input("erfact", x)
     a = per_channel("erfact", "alpha", alpha, x, dim)
     b = per_channel("erfact", "beta", beta, x, dim)
-    return self_gated(w, lambda z: torch.erf(a * torch.exp(at_most(b * z, _SATURATED)))).to(x.dtype)
+    return elementwise(_plain, x, a, b)
+
+
+def _plain(w: Tensor, alpha: float | Tensor, beta: float | Tensor) -> Tensor:
+    return self_gated(w, lambda z: torch.erf(alpha * torch.exp(at_most(beta * z, _SATURATED))))
 
 
 @unit(

@@ -58,7 +58,9 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
     paper="Ma, Zhang and Sun, 2020 (arXiv:2007.11824)",
     studied_in=("iieu",),
     reference=lambda x, condition: torch.where(
-        x == condition, (x + condition) / 2, torch.where((x > condition) | x.isnan(), x, condition)
+        x == condition,
+        (x + condition) / 2,
+        torch.where((x > condition) | x.isnan(), x, condition),
     ),
     limits=lambda: Limits(minus=(0.0,), plus=(math.inf,)),
     probe=lambda x: {
@@ -86,7 +88,14 @@ class FReLU(UnitModule):
         count = check_channels("frelu", channels, required=True) or 1
         with allocating("frelu", device, dtype):
             self.funnel = nn.Conv2d(
-                count, count, 3, padding=1, groups=count, bias=False, device=device, dtype=dtype
+                count,
+                count,
+                3,
+                padding=1,
+                groups=count,
+                bias=False,
+                device=device,
+                dtype=dtype,
             )
             self.norm = nn.BatchNorm2d(count, device=device, dtype=dtype)
 

@@ -13,7 +13,6 @@ from gatewise.units.contract import (
     error_bounds,
     promise,
     self_gated,
-    to_compute_dtype,
     unit,
 )
 
@@ -33,11 +32,10 @@ def gelu(x: Tensor) -> Tensor:
 
     Hendrycks and Gimpel, 2016, "Gaussian Error Linear Units", arXiv:1606.08415.
     """
-    w = to_compute_dtype(check_input("gelu", x))
-    return elementwise("gelu", _plain, w).to(x.dtype)
+    return elementwise(_plain, check_input("gelu", x))
 
 
-def _plain(w: Tensor, _: object) -> Tensor:
+def _plain(w: Tensor) -> Tensor:
     return self_gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
 
 

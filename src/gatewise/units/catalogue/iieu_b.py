@@ -24,16 +24,16 @@ from gatewise.units.contract import (
     check_number,
     check_producer,
     check_source,
+    detach_saturated,
+    elementwise,
     error_bounds,
     filter_norm,
-    max_magnitude,
     mean_without_overflow,
     patch_norm,
     per_channel,
     per_sample_and_channel,
     promise,
     resolve_dim,
-    saturation_bound,
     softplus,
     to_compute_dtype,
     unit,
@@ -77,27 +77,34 @@ def iieu_b(
     the similarity lies in [-1, 1] (the supplement's C.1 says [0, 1]), and only if there is no norm
     between the filter and ``x``.
     """
-    w = to_compute_dtype(check_input("iieu_b", x))
-    s = similarity(w, patch, filter_norm, dim)
-    shift = _broadcasting("shift", shift, x, dim)
-    threshold = per_channel("iieu_b", "eta", eta, x, dim)
-    shift, threshold = _freeze_far_out(w, dim, shift, threshold)
-    rho = s + shift
-    gate, decay = _adjusted(rho, threshold)
+    check_input("iieu_b", x)
+    return elementwise(
+        _plain,
+        x,
+        _inverse(_broadcasting("patch", patch, x, dim)),
+        _inverse(per_channel("iieu_b", "filter_norm", filter_norm, x, dim)),
+        _broadcasting("shift", shift, x, dim),
+        per_channel("iieu_b", "eta", eta, x, dim),
+    )
+
+
+def _plain(
+    w: Tensor, inverse_patch: Value, inverse_filter: Value, shift: Value, eta: Value
+) -> Tensor:
+    # The gradient of shift and threshold is the response, summed over positions. See Note [Far out]
+    # in the arithmetic of units.
+    shift = _freeze_far_out(w, shift)
+    eta = _freeze_far_out(w, eta)
+    rho = (w * inverse_patch) * inverse_filter + shift
+    gate, decay = _adjusted(rho, eta)
     # A gate that decayed to 0 also stops an infinite response. The test is on `decay`, not on
     # `gate`: where eta is 0 the gate is 0 too, but its derivative with respect to eta is not.
-    return (torch.where(decay == 0, 0.0, w) * gate).to(x.dtype)
+    return torch.where(decay == 0, 0.0, w) * gate
 
 
-def _freeze_far_out(w: Tensor, dim: int, *values: Value) -> list[Value]:
-    """Return ``values``, detached for channels with responses far out.
-
-    The gradient of shift and threshold is the response, summed over positions. See Note [Far out]
-    in the arithmetic of units.
-    """
-    positions = [i for i in range(1, w.dim()) if i != dim % w.dim()]
-    far_out = max_magnitude(w, positions, keepdim=True) > saturation_bound(w)
-    return [torch.where(far_out, v.detach(), v) if isinstance(v, Tensor) else v for v in values]
+def _freeze_far_out(w: Tensor, value: Value) -> Value:
+    """Return ``value``, detached where a response is far out."""
+    return value if isinstance(value, float) else detach_saturated(w, value)
 
 
 def similarity(

@@ -32,7 +32,9 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
     check_input("leaky_relu", x)
     slope = check_number("leaky_relu", "slope", slope)
     # With slope 0, leaky_relu would multiply minus infinity by 0, which is NaN.
-    return nn.functional.leaky_relu(x, slope) if slope else x.relu()
+    if slope:
+        return nn.functional.leaky_relu(x, slope)
+    return x.relu()
 
 
 @unit(

@@ -16,6 +16,7 @@ from gatewise.units.contract import (
     check_input,
     describe_shape,
     detach_overflowing,
+    elementwise,
     error_bounds,
     mean_without_overflow,
     per_channel,
@@ -51,7 +52,7 @@ def meta_acon(
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
-    w = to_compute_dtype(check_input("meta_acon", x))
+    check_input("meta_acon", x)
     axis = _channel_axis(x, dim)
     if not isinstance(switch, Tensor) or tuple(switch.shape) != (x.shape[0], x.shape[axis]):
         raise ArgumentError(
@@ -63,7 +64,7 @@ def meta_acon(
     second = per_channel("meta_acon", "p2", p2, x, dim)
     beta = sigmoid(cast_like_input("meta_acon", "switch", switch, x))
     beta = per_sample_and_channel(beta, x, axis)
-    return smooth_maximum(w, first, second, beta).to(x.dtype)
+    return elementwise(smooth_maximum, x, first, second, beta)
 
 
 def _channel_axis(x: Tensor, dim: int) -> int:

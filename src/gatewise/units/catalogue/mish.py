@@ -14,7 +14,6 @@ from gatewise.units.contract import (
     error_bounds,
     promise,
     self_gated,
-    to_compute_dtype,
     unit,
 )
 
@@ -34,11 +33,10 @@ def mish(x: Tensor) -> Tensor:
 
     Misra, 2020, "Mish: A Self Regularized Non-Monotonic Activation Function", arXiv:1908.08681.
     """
-    w = to_compute_dtype(check_input("mish", x))
-    return elementwise("mish", _plain, w).to(x.dtype)
+    return elementwise(_plain, check_input("mish", x))
 
 
-def _plain(w: Tensor, _: object) -> Tensor:
+def _plain(w: Tensor) -> Tensor:
     return self_gated(w, _gate)
 
 

@@ -18,9 +18,9 @@ from gatewise.units.contract import (
     check_input,
     describe_shape,
     detach_saturated,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -65,10 +65,19 @@ def pau(
 
     Molina, Schramowski and Kersting, 2020, "Padé Activation Units", arXiv:1907.06732.
     """
-    w = to_compute_dtype(check_input("pau", x))
+    check_input("pau", x)
     a = _coefficients("numerator", numerator, 6, x)
     b = _coefficients("denominator", denominator, 4, x)
-    return _ratio(w, a, b, check_choice("pau", "form", form, FORMS)).to(x.dtype)
+    plain = {"A": _plain_a, "B": _plain_b}[check_choice("pau", "form", form, FORMS)]
+    return elementwise(plain, x, *a, *b)
+
+
+def _plain_a(w: Tensor, *coefficients: Tensor) -> Tensor:
+    return _ratio(w, coefficients[:6], coefficients[6:], "A")
+
+
+def _plain_b(w: Tensor, *coefficients: Tensor) -> Tensor:
+    return _ratio(w, coefficients[:6], coefficients[6:], "B")
 
 
 def _coefficients(

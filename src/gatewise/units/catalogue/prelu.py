@@ -10,11 +10,11 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
-    replace_infinities,
-    to_compute_dtype,
+    stop_infinities,
     unit,
 )
 
@@ -36,12 +36,13 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on
     the slope.
     """
-    w = to_compute_dtype(check_input("prelu", x))
-    slope = per_channel("prelu", "slope", slope, x, dim)
-    a = torch.as_tensor(slope, dtype=w.dtype, device=w.device)
+    check_input("prelu", x)
+    return elementwise(_plain, x, per_channel("prelu", "slope", slope, x, dim))
+
+
+def _plain(w: Tensor, slope: float | Tensor) -> Tensor:
     # With a slope of exactly 0 the limit at minus infinity is 0, not NaN.
-    low = torch.where(a == 0, replace_infinities(w), w)
-    return torch.where(w > 0, w, a * low).to(x.dtype)
+    return torch.where(w > 0, w, stop_infinities(slope, w))
 
 
 @unit(

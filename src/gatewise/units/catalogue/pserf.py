@@ -12,12 +12,12 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
     self_gated,
     softplus,
-    to_compute_dtype,
     unit,
 )
 
@@ -43,10 +43,14 @@ def pserf(
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    w = to_compute_dtype(check_input("pserf", x))
+    check_input("pserf", x)
     g = per_channel("pserf", "gamma", gamma, x, dim)
     d = per_channel("pserf", "delta", delta, x, dim)
-    return self_gated(w, lambda z: torch.erf(g * softplus(d * z))).to(x.dtype)
+    return elementwise(_plain, x, g, d)
+
+
+def _plain(w: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
+    return self_gated(w, lambda z: torch.erf(gamma * softplus(delta * z)))
 
 
 @unit(

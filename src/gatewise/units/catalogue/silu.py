@@ -14,7 +14,6 @@ from gatewise.units.contract import (
     promise,
     self_gated,
     sigmoid,
-    to_compute_dtype,
     unit,
 )
 
@@ -33,11 +32,10 @@ def silu(x: Tensor) -> Tensor:
 
     Elfwing, Uchibe and Doya, 2018, "Sigmoid-Weighted Linear Units", arXiv:1702.03118.
     """
-    w = to_compute_dtype(check_input("silu", x))
-    return elementwise("two_lines", _plain, w, constants=(0.0, 1.0, 1.0)).to(x.dtype)
+    return elementwise(_plain, check_input("silu", x))
 
 
-def _plain(w: Tensor, _: object) -> Tensor:
+def _plain(w: Tensor) -> Tensor:
     return self_gated(w, sigmoid)
 
 

@@ -12,12 +12,12 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     leaky_limits,
     per_channel,
     promise,
     self_gated,
-    to_compute_dtype,
     unit,
 )
 
@@ -47,15 +47,19 @@ def smu(
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    w = to_compute_dtype(check_input("smu", x))
+    check_input("smu", x)
     alpha = check_number("smu", "alpha", alpha)
     m = per_channel("smu", "mu", mu, x, dim)
+    return elementwise(_plain, x, m, alpha)
+
+
+def _plain(w: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
     rest = 1 - alpha
 
     def gate(z: Tensor) -> Tensor:
-        return alpha + (0.5 * rest) * torch.erfc(-m * (rest * z))
+        return alpha + (0.5 * rest) * torch.erfc(-mu * (rest * z))
 
-    return self_gated(w, gate).to(x.dtype)
+    return self_gated(w, gate)
 
 
 @unit(

@@ -11,12 +11,12 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     leaky_limits,
     per_channel,
     promise,
-    replace_infinities,
-    to_compute_dtype,
+    stop_infinities,
     unit,
 )
 
@@ -52,15 +52,18 @@ def smu1(
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    w = to_compute_dtype(check_input("smu1", x))
+    check_input("smu1", x)
     alpha = check_number("smu1", "alpha", alpha)
-    m = torch.as_tensor(per_channel("smu1", "mu", mu, x, dim), dtype=w.dtype, device=w.device)
+    return elementwise(_plain, x, per_channel("smu1", "mu", mu, x, dim), alpha)
+
+
+def _plain(w: Tensor, m: float | Tensor, alpha: float) -> Tensor:
     t = (1 - alpha) * w
     right = t >= 0
     distance = at_most(torch.where(right, t, -t), _FAR)
     h = torch.sqrt(distance * distance + m * m + torch.finfo(w.dtype).tiny)
-    low = replace_infinities(w) if alpha == 0 else w
-    return (torch.where(right, w, alpha * low) + 0.5 * (m * (m / (h + distance)))).to(x.dtype)
+    leak = stop_infinities(alpha, w)
+    return torch.where(right, w, leak) + 0.5 * (m * (m / (h + distance)))
 
 
 @unit(

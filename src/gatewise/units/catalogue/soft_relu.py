@@ -15,7 +15,6 @@ from gatewise.units.contract import (
     promise,
     self_gated,
     sigmoid,
-    to_compute_dtype,
     unit,
 )
 
@@ -38,14 +37,14 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
-    w = to_compute_dtype(check_input("soft_relu", x))
+    check_input("soft_relu", x)
     beta = check_number("soft_relu", "beta", beta, above=0.0)
     eps = check_number("soft_relu", "eps", eps, above=-1.0)
+    return elementwise(_plain, x, beta, 1 + eps)
 
-    def plain(w: Tensor, beta: float | Tensor) -> Tensor:
-        return self_gated(w, lambda z: (1 + eps) * sigmoid(beta * z))
 
-    return elementwise("two_lines", plain, w, beta, (0.0, 1 + eps, 1.0)).to(x.dtype)
+def _plain(w: Tensor, beta: float, top: float) -> Tensor:
+    return self_gated(w, lambda z: top * sigmoid(beta * z))
 
 
 @unit(

@@ -14,7 +14,6 @@ from gatewise.units.contract import (
     elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -36,9 +35,9 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
 
     Dugas et al., 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing".
     """
-    w = to_compute_dtype(check_input("softplus", x))
+    check_input("softplus", x)
     beta = check_number("softplus", "beta", beta, above=0.0)
-    return elementwise("softplus", arithmetic.softplus, w, beta).to(x.dtype)
+    return elementwise(arithmetic.softplus, x, beta)
 
 
 @unit(

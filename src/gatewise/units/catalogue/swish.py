@@ -18,7 +18,6 @@ from gatewise.units.contract import (
     promise,
     self_gated,
     sigmoid,
-    to_compute_dtype,
     unit,
 )
 
@@ -40,9 +39,8 @@ def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
 
     Ramachandran, Zoph and Le, 2017, "Searching for Activation Functions", arXiv:1710.05941.
     """
-    w = to_compute_dtype(check_input("swish", x))
-    steepness = per_channel("swish", "beta", beta, x, dim)
-    return elementwise("two_lines", _plain, w, steepness, (0.0, 1.0, 1.0)).to(x.dtype)
+    check_input("swish", x)
+    return elementwise(_plain, x, per_channel("swish", "beta", beta, x, dim))
 
 
 def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:

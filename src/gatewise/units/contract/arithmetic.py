@@ -198,6 +198,13 @@ def replace_infinities(x: Tensor) -> Tensor:
     return torch.where(x.isinf(), x.detach().clamp(-bound, bound), x)
 
 
+def stop_infinities(factor: float | Tensor, x: Tensor) -> Tensor:
+    """Return ``factor * x``, where a factor of exactly 0 also stops an infinite ``x``."""
+    if isinstance(factor, float):
+        return factor * (x if factor else replace_infinities(x))
+    return factor * torch.where(factor == 0, replace_infinities(x), x)
+
+
 def saturation_bound(x: Tensor) -> float:
     """Return the magnitude beyond which gates are treated as constants. See Note [Far out]."""
     return torch.finfo(x.dtype).max * 2.0**-40
@@ -249,11 +256,22 @@ def sigmoid(x: Tensor) -> Tensor:
     return torch.where(positive, 1.0, e) / (1.0 + e)
 
 
+def soft_choice(score: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
+    """Return ``low * sigmoid(-score) + high * sigmoid(score)``.
+
+    Both have positive weights, so no digits cancel in the tails.
+    """
+    positive = score >= 0
+    e = torch.exp(torch.where(positive, -score, score))
+    return torch.where(positive, high + low * e, high * e + low) / (1.0 + e)
+
+
 def softplus(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
     """Return ``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow.
 
     The derivative at 0 is 1/2.
     """
-    positive = x >= 0
-    e = torch.exp(beta * torch.where(positive, -x, x))
+    scaled = beta * x
+    positive = scaled >= 0
+    e = torch.exp(torch.where(positive, -scaled, scaled))
     return torch.where(positive, x, 0.0) + torch.log1p(e) / beta

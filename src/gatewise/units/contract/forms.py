@@ -1,41 +1,55 @@
 """The place where a compiled form of a unit, if there is one, replaces its plain form.
 
-A unit's file holds its definition in torch's operations. ``gatewise.fused`` registers forms here
-that compute the same in one pass, and decides which call may use one.
+A unit's file holds its definition in torch's operations. ``gatewise.fused`` derives a form from it
+that computes the same in one pass, registers here, and decides which call may use it.
 """
 
-from collections.abc import Callable
+import functools
+import importlib
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-# A function of the input and of the number that may be trained.
-PlainForm = Callable[[Tensor, float | Tensor], Tensor]
-KernelConstants = tuple[float, float, float]
-Form = Callable[[PlainForm, Tensor, float | Tensor, KernelConstants], Tensor]
+from gatewise.units.contract.arithmetic import to_compute_dtype
 
-FORMS: dict[str, Form] = {}
+# A function of the input and of numbers that may be trained, made of elementwise operations. It is
+# defined once, at the top of a module: compiled forms are kept by function.
+PlainForm = Callable[..., Tensor]
+Form = Callable[[PlainForm, Tensor, Sequence[float | Tensor]], Tensor]
+
+FORMS: list[Form] = []  # at most one
 
 
-def elementwise(
-    kernel: str,
-    plain: PlainForm,
-    x: Tensor,
-    k: float | Tensor = 1.0,
-    constants: KernelConstants = (0.0, 0.0, 0.0),
-) -> Tensor:
-    """Return ``plain(x, k)``, computed by the compiled form ``kernel`` where it applies.
+def elementwise(plain: PlainForm, x: Tensor, *numbers: float | Tensor) -> Tensor:
+    """Return ``plain(x, *numbers)`` in the dtype of ``x``, by compiled code where that is safe.
 
     The result is within the unit's error bound, not equal bit by bit.
 
     Args:
-        kernel: the name of the compiled form.
-        plain: the plain form.
+        plain: the plain form, which gets ``x`` in the dtype of the computation.
         x: the input.
-        k: a number, or a tensor that broadcasts with ``x``, of one number or one per channel.
-        constants: further numbers of the compiled form.
+        *numbers: numbers, or tensors in the dtype of the computation that broadcast with ``x``.
     """
     # A compiler fuses the plain form itself.
-    if torch.compiler.is_compiling() or kernel not in FORMS:
-        return plain(x, k)
-    return FORMS[kernel](plain, x, k, constants)
+    if torch.compiler.is_compiling():
+        return run_plain(plain, x, numbers)
+    _load_compiled_forms()
+    if not FORMS:
+        return run_plain(plain, x, numbers)
+    return FORMS[0](plain, x, numbers)
+
+
+@functools.cache
+def _load_compiled_forms() -> None:
+    """Import ``gatewise.fused``, which registers in ``FORMS``.
+
+    By name and at the first call: ``fused`` is built on ``units``, and a unit has its compiled form
+    whichever part of the library was imported.
+    """
+    importlib.import_module("gatewise.fused")
+
+
+def run_plain(plain: PlainForm, x: Tensor, numbers: Sequence[float | Tensor]) -> Tensor:
+    """Return ``plain(x, *numbers)`` in the dtype of ``x``, by torch's operations."""
+    return plain(to_compute_dtype(x), *numbers).to(x.dtype)

@@ -62,7 +62,10 @@ def _as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _traced_call(
-    module: nn.Module, proxy: Proxy, args: tuple[Any, ...], options: dict[str, Any]
+    module: nn.Module,
+    proxy: Proxy,
+    args: tuple[Any, ...],
+    options: dict[str, Any],
 ) -> Any:
     """Record a call of ``module`` with the tracer of ``proxy``."""
     tracer: Any = proxy.tracer

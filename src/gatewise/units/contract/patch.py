@@ -109,7 +109,9 @@ def patch_norm(
         energy = energy.unflatten(1, (conv.groups, -1)).sum(2)
     axes = axes_of(conv)
     length = _length(
-        _box(_padded(energy, axes, conv.padding_mode), axes), eps, math.prod(conv.kernel_size)
+        _box(_padded(energy, axes, conv.padding_mode), axes),
+        eps,
+        math.prod(conv.kernel_size),
     )
     if scope == "group" and 1 < conv.groups < conv.out_channels:
         length = length.repeat_interleave(conv.out_channels // conv.groups, 1)
@@ -156,7 +158,9 @@ def check_source(unit: str, source: Tensor, conv: Producer) -> Tensor:
         largest_padding = {"reflect": size - 1, "circular": size}.get(conv.padding_mode)
         if largest_padding is not None and max(axis.before, axis.after) > largest_padding:
             raise _wrong_shape(
-                unit, source, f"sizes that allow {conv.padding_mode} padding of {axis.after}"
+                unit,
+                source,
+                f"sizes that allow {conv.padding_mode} padding of {axis.after}",
             )
         if size + axis.before + axis.after < axis.extent:
             raise _wrong_shape(

@@ -19,9 +19,9 @@ Family = Literal["max-affine", "soft", "smooth", "adaptive", "context"]
 FAMILIES: dict[Family, str] = {
     "max-affine": "largest of a few straight lines",
     "soft": "a max-affine unit with softened gates",
-    "smooth": "fixed smooth curve",
+    "smooth": "fixed curve",
     "adaptive": "curve with trainable shape",
-    "context": "looks beyond its own element",
+    "context": "looks beyond its own element, or has two responses",
 }
 PAPERS = {
     "psc": "Phase Selective Convolution (CVPRW 2021)",

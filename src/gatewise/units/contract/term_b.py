@@ -54,7 +54,11 @@ class TermB(LeafModule):
             self.bias = nn.Parameter(torch.empty(channels, device=device, dtype=dtype))
             if term == "batch":
                 self.norm = nn.BatchNorm1d(
-                    channels, eps=EPS, affine=False, device=device, dtype=dtype
+                    channels,
+                    eps=EPS,
+                    affine=False,
+                    device=device,
+                    dtype=dtype,
                 )
         self.reset_parameters()
 

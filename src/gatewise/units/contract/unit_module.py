@@ -197,7 +197,9 @@ def check_generator(unit: str, generator: torch.Generator | None) -> torch.Gener
     if generator is not None and not isinstance(generator, torch.Generator):
         allowed = "a torch.Generator, or None for torch's global one"
         raise ArgumentError(
-            f"{unit}: option generator is not allowed", got=generator, allowed=allowed
+            f"{unit}: option generator is not allowed",
+            got=generator,
+            allowed=allowed,
         )
     return generator
 
@@ -206,7 +208,9 @@ def check_flag(unit: str, name: str, value: bool) -> bool:
     """Return ``value`` if it is True or False."""
     if not isinstance(value, bool):
         raise ArgumentError(
-            f"{unit}: option {name} is not allowed", got=value, allowed="True or False"
+            f"{unit}: option {name} is not allowed",
+            got=value,
+            allowed="True or False",
         )
     return value
 

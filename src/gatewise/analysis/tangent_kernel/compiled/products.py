@@ -79,7 +79,9 @@ def is_readable(rows: Tensor) -> bool:
 def native_library(name: str) -> ctypes.CDLL | None:
     """The compiled ``name.c``; None without a compiler, or without AVX-512 that makes it fast."""
     handle = compiled_library(name)
-    return handle if handle is not None and handle[f"gw_{name}_is_quick"]() else None
+    if handle is not None and handle[f"gw_{name}_is_quick"]():
+        return handle
+    return None
 
 
 def require_library(name: str) -> ctypes.CDLL:

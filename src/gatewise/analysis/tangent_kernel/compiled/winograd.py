@@ -70,7 +70,10 @@ def compiled_multiplications(channels: int, filters: int, positions: tuple[int, 
 
 
 def weight_gradients(
-    x: Tensor, d: Tensor, zeros: tuple[int, int] = (0, 0), out: Tensor | None = None
+    x: Tensor,
+    d: Tensor,
+    zeros: tuple[int, int] = (0, 0),
+    out: Tensor | None = None,
 ) -> Tensor:
     """The weight gradients of a convolution with stride 1 and ``g`` groups.
 
@@ -125,7 +128,9 @@ def _pad_to(images: Tensor, before: tuple[int, int], sizes: list[int]) -> Tensor
     below = sizes[0] - before[0] - height
     right = sizes[1] - before[1] - width
     sides = (before[1], right, before[0], below)
-    return F.pad(images, sides) if any(sides) else images
+    if any(sides):
+        return F.pad(images, sides)
+    return images
 
 
 def _transform_tiles(images: Tensor, transform: Tensor) -> Tensor:

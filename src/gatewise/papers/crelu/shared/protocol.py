@@ -61,7 +61,9 @@ def all_errors(run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn")
 
 
 def measured_errors(
-    settings: ErrorSettings, config: RunConfig, folder: Path
+    settings: ErrorSettings,
+    config: RunConfig,
+    folder: Path,
 ) -> dict[str, float | None]:
     """Return errors in per cent by name: train and test, and with folds average and vote.
 

@@ -37,11 +37,15 @@ def convolutions() -> tuple[nn.ModuleDict, str]:
                     weights[name.removesuffix(".weight")] = tensor
     except (ValueError, OSError) as problem:
         raise DamagedFileError(
-            f"{PATH} is not a file of arrays", got=str(problem), fix=FETCH
+            f"{PATH} is not a file of arrays",
+            got=str(problem),
+            fix=FETCH,
         ) from problem
     if FIRST not in weights or weights[FIRST].shape[1] != 3:
         raise DamagedFileError(
-            f"{PATH} has no first convolution of colour images", got=sorted(weights), fix=FETCH
+            f"{PATH} has no first convolution of colour images",
+            got=sorted(weights),
+            fix=FETCH,
         )
     weights[FIRST] = weights[FIRST].flip(1)  # it was trained on images with blue first
     layers = {name.replace(".", "/"): _convolution(weight) for name, weight in weights.items()}

@@ -120,7 +120,11 @@ INSTEAD = "largeCNN on CIFAR-10 in the place of All-CNN-B on ImageNet"
 
 
 def configuration(
-    settings: CifarSettings, form: Form, data: str, seed: int, model: str = "convpool_cnn"
+    settings: CifarSettings,
+    form: Form,
+    data: str,
+    seed: int,
+    model: str = "convpool_cnn",
 ) -> RunConfig:
     """Return the run of one form and seed.
 

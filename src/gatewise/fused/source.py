@@ -1,0 +1,160 @@
+"""The C source of a traced function: one loop for its values and two for its derivatives."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import torch
+
+from gatewise.fused.derivatives import derivatives
+from gatewise.fused.expressions import (
+    Expression,
+    in_order,
+    is_negative_or_zero,
+    is_unit_interval,
+    without_detach,
+)
+from gatewise.native import HERE
+
+MARK = "/*@LOOPS@*/"
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
+    "and": "&",
+    "or": "|",
+}
+_CALLS = {
+    "abs": "absolute",
+    "sqrt": "square_root",
+    "exp": "exp_any",
+    "expm1": "expm1_any",
+    "log": "log_any",
+    "log1p": "log1p_any",
+    "erf": "erf_any",
+    "erfc": "erfc_any",
+    "tanh": "tanh_any",
+}
+
+
+class Loop(NamedTuple):
+    """One loop of the source.
+
+    Attributes:
+        name: of the C function.
+        needs_gradient: whether it reads the gradient of the output.
+        results: the expressions that it stores, the output first.
+    """
+
+    name: str
+    needs_gradient: bool
+    results: Sequence[Expression]
+
+
+def source_text(result: Expression, numbers: int) -> str:
+    """Return the C source that computes ``result`` and its derivatives.
+
+    Args:
+        result: the traced function.
+        numbers: how many numbers it has besides the element.
+    """
+    value, *slopes = without_detach(result, *derivatives(result, numbers + 1))
+    loops = (
+        Loop("values", False, [value]),
+        Loop("slopes", True, slopes[:1]),
+        Loop("terms", True, slopes),
+    )
+    parts = [f"#define COUNT {numbers}"]
+    for loop in loops:
+        parts += [_function(loop, numbers, by_row=False), _function(loop, numbers, by_row=True)]
+    return _frame().replace(MARK, "\n".join(parts))
+
+
+@cache
+def _frame() -> str:
+    return (HERE / "elementwise.c").read_text()
+
+
+def _function(loop: Loop, numbers: int, *, by_row: bool) -> str:
+    """Return one C function; ``by_row`` if each element has numbers of its own."""
+    arguments = ["In x", *(["In above"] if loop.needs_gradient else []), "Out out"]
+    arguments += ["Out terms"] * (loop.name == "terms")
+    arguments += ["In numbers", "int64_t count"]
+    suffix = "many" if by_row else "one"
+    read = []
+    for k in range(numbers):
+        place = f"{k} * BLOCK + i" if by_row else f"{k}"
+        read.append(f"const float n{k + 1} = numbers[{place}];")
+    body = ["const float n0 = x[i];", *_statements(loop)]
+    outside, inside = ([], read + body) if by_row else (read, body)
+    name = f"{loop.name}_{suffix}"
+    return "\n".join(
+        [
+            f"__attribute__((noinline)) static void {name}({', '.join(arguments)}) {{",
+            *(f"    {line}" for line in outside),
+            "    for (int64_t i = 0; i < count; i++) {",
+            *(f"        {line}" for line in inside),
+            "    }",
+            "}",
+        ]
+    )
+
+
+def _statements(loop: Loop) -> list[str]:
+    names: dict[Expression, str] = {}
+    lines = []
+    for expression in in_order(*loop.results):
+        if expression.operation == "constant":
+            names[expression] = _literal(expression.value)
+        elif expression.operation == "input":
+            names[expression] = f"n{int(expression.value)}"
+        else:
+            name = f"v{len(names)}"
+            kind = "int" if expression.is_condition else "float"
+            lines.append(f"const {kind} {name} = {_written(expression, names)};")
+            names[expression] = name
+    output, *terms = [names[result] for result in loop.results]
+    lines.append(f"out[i] = above[i] * {output};" if loop.needs_gradient else f"out[i] = {output};")
+    lines += [f"terms[{k} * BLOCK + i] = {term};" for k, term in enumerate(terms)]
+    return lines
+
+
+def _written(expression: Expression, names: dict[Expression, str]) -> str:
+    operands = [names[operand] for operand in expression.operands]
+    operation = expression.operation
+    if operation in _INFIX:
+        return f"{operands[0]} {_INFIX[operation]} {operands[1]}"
+    if operation == "neg":
+        return f"-{operands[0]}"
+    if operation == "not":
+        return f"!{operands[0]}"
+    if operation == "where":
+        return f"{operands[0]} ? {operands[1]} : {operands[2]}"
+    return f"{_call(expression)}({operands[0]})"
+
+
+def _call(expression: Expression) -> str:
+    """Return the C function, for the range in which its argument lies."""
+    (argument,) = expression.operands
+    if expression.operation in ("exp", "expm1") and is_negative_or_zero(argument):
+        return f"{expression.operation}_of_negative"
+    if expression.operation == "log1p" and is_unit_interval(argument):
+        return "log1p_of_unit"
+    return _CALLS[expression.operation]
+
+
+def _literal(value: float) -> str:
+    """Return a constant as C writes it, rounded to float32 as torch does."""
+    rounded = float(torch.tensor(value, dtype=torch.float32))
+    if rounded != rounded:
+        return '__builtin_nanf("")'
+    if rounded in (float("inf"), float("-inf")):
+        return "__builtin_inff()" if rounded > 0 else "(-__builtin_inff())"
+    return f"({rounded.hex()}f)"
