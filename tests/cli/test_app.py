@@ -75,7 +75,7 @@ def test_version(run):
         (["units", "show", "rellu"], "did you mean 'relu'?"),
         (["units", "--family", "sfot"], "did you mean 'soft'?"),
         (["reproduce", "deep_gated/figur1"], "did you mean 'deep_gated/figure1'?"),
-        (["reproduce", "deep_gated/figure1", "--scale", "cpus"], "did you mean 'cpu'?"),
+        (["reproduce", "deep_gated/figure1", "--scale", "desks"], "did you mean 'desk'?"),
         (["reproduce", "deep_gated/figure1", "--seeds", "0"], "seeds must be a number of seeds"),
         (["reproduce"], "gatewise reproduce --list"),
         (["units", "--paper", "crelo"], "did you mean 'crelu'?"),

@@ -21,12 +21,14 @@ def test_comparable_is_within_two_in_a_hundred():
         for beta in sizes.betas
         for eps in sizes.epsilons
     }
-    soft[table4.name_of(1, 0.1)] = [0.5, 0.505, 0.51]
+    soft[table4.name_of(1, 0.1)] = [0.5, 0.506, 0.51]
     found = table4.claims(
-        sizes, {"deep linear network": [0.3] * 3, "ReLU": [0.605, 0.612, 0.612], **soft}
+        sizes, {"deep linear network": [0.3, 0.31, 0.3], "ReLU": [0.605, 0.612, 0.612], **soft}
     )
     assert [claim.verdict.value for claim in found] == ["supported"] * 3
-    found = table4.claims(sizes, {"deep linear network": [0.55] * 3, "ReLU": [0.7] * 3, **soft})
+    found = table4.claims(
+        sizes, {"deep linear network": [0.9, 0.901, 0.9], "ReLU": [0.7, 0.71, 0.7], **soft}
+    )
     assert [claim.verdict.value for claim in found] == [
         "contradicted",
         "supported",

@@ -167,8 +167,8 @@ def test_impossible_numbers_of_seeds_are_refused(tmp_path: Path, seeds):
 
 
 def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path):
-    with pytest.raises(UnknownNameError, match="did you mean 'cpu'"):
-        experiment(lambda run: Findings([], [])).run("cpuu", 1, tmp_path)
+    with pytest.raises(UnknownNameError, match="did you mean 'desk'"):
+        experiment(lambda run: Findings([], [])).run("deskk", 1, tmp_path)
     with pytest.raises(UnknownNameError, match="did you mean 'deep_gated/figure10'"):
         find_experiment("deep_gated/figure100")
 
@@ -191,7 +191,7 @@ def test_a_closed_form_outside_the_interval_does_not_agree():
     assert (
         row("a", [2.0, 2.0], closed_form=2.0, compared=1).agrees is True
     )  # no spread, and no miss
-    assert row("a", [None, math.nan]) == Row("a", None, None, 0, left_out=2)
+    assert row("a", [None, math.nan]) == Row("a", None, None, 0, left_out=2, per_seed=[None, None])
 
 
 def test_a_line_leaves_out_what_is_not_finite():

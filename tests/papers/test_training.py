@@ -18,7 +18,7 @@ from gatewise.papers.common import (
     counted,
     curve_lines,
     judge,
-    tested,
+    judged_by_p,
     train_all,
     train_once,
 )
@@ -154,5 +154,5 @@ def test_few_or_diverged_seeds_test_nothing():
 def test_counts_are_equal_or_contradicted_and_an_unsure_test_decides_nothing():
     assert counted("", True, "").verdict.value == "supported"
     assert counted("", False, "").verdict.value == "contradicted"
-    assert tested("", True, 0.2, 0.05, "").verdict.value == "undecided"
-    assert tested("", False, 0.01, 0.05, "").verdict.value == "contradicted"
+    assert judged_by_p("", True, 0.2, 0.05, "").verdict.value == "undecided"
+    assert judged_by_p("", False, 0.01, 0.05, "").verdict.value == "contradicted"

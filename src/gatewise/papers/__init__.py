@@ -18,7 +18,16 @@ from gatewise.papers.not_here import NotHere as NotHere
 
 PAPERS = (crelu, deep_gated, iieu, maso, psc)
 # Pages of docs/ with a generated part, and the paper whose records it shows; None: of all.
-PAGES: Mapping[str, str | None] = MappingProxyType({"reproductions.md": None})
+PAGES: Mapping[str, str | None] = MappingProxyType(
+    {
+        "reproductions.md": None,
+        "crelu.md": "crelu",
+        "deep_gated.md": "deep_gated",
+        "iieu.md": "iieu",
+        "maso.md": "maso",
+        "psc.md": "psc",
+    }
+)
 
 
 def experiments() -> Mapping[str, Experiment]:

@@ -8,10 +8,10 @@ from gatewise.papers.common.claims import counted as counted
 from gatewise.papers.common.claims import finite_mean as finite_mean
 from gatewise.papers.common.claims import judge as judge
 from gatewise.papers.common.claims import judged as judged
+from gatewise.papers.common.claims import judged_by_p as judged_by_p
 from gatewise.papers.common.claims import not_tested as not_tested
 from gatewise.papers.common.claims import number as number
 from gatewise.papers.common.claims import percent as percent
-from gatewise.papers.common.claims import tested as tested
 from gatewise.papers.common.claims import with_spread as with_spread
 from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues

@@ -63,7 +63,7 @@ def counted(published: str, holds: bool, evidence: str) -> Claim:
     return Claim(published, verdict, evidence)
 
 
-def tested(published: str, is_as_claimed: bool, p: float, sure: float, evidence: str) -> Claim:
+def judged_by_p(published: str, is_as_claimed: bool, p: float, sure: float, evidence: str) -> Claim:
     """Return a claim that a significance test decides.
 
     Args:

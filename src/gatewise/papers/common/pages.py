@@ -82,7 +82,7 @@ def _short_summary(records: Sequence[Record]) -> str:
     """Say what the records of short training are, and how many claims have which verdict."""
     return (
         f"In short training, which settles nothing about the papers: {_counts(records)}, in "
-        f"{len(records)} records. They were made on 800 to 5,000 images, before the values of "
+        f"{len(records)} records. They were made before the values of "
         "every seed were kept, and are judged by the printed differences."
     )
 

@@ -16,8 +16,8 @@ from gatewise.papers.common import (
     Run,
     column,
     counted,
+    judged_by_p,
     row,
-    tested,
 )
 from gatewise.papers.crelu.shared import (
     FEWEST_DRAWS,
@@ -122,7 +122,7 @@ def _claims(layers: list[Layer], alexnet: dict[str, list[float]]) -> list[Claim]
     means = {name: mean(values) for name, values in alexnet.items()}
     texts = ", ".join(f"{name} {value:.2f}" for name, value in means.items())
     return [
-        tested(
+        judged_by_p(
             published.FIRST_LAYER_PAIRS,
             first["mean"] < chance,
             first["p"],
@@ -160,7 +160,7 @@ def _depth_claim(layers: list[Layer]) -> Claim:
         f"rank correlation with depth {trend:.2f} (p {p:.1g}); "
         f"{paired} of all {len(layers)} layers are below random filters (p < {SURE})"
     )
-    return tested(published.PAIRING_LESSENS, trend > 0, p, SURE, evidence)
+    return judged_by_p(published.PAIRING_LESSENS, trend > 0, p, SURE, evidence)
 
 
 EXPERIMENT = Experiment(
