@@ -40,7 +40,7 @@ demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); w
 	@echo "Wrote demo/units.html: formula, curve, derivative, facts and measured error of every unit."
 	@echo "Open both files in a browser. They work offline."
 
-test: $(DEV) $(DATA) ## run the tests that a change needs: every part, 6 to 8 minutes
+test: $(DEV) $(DATA) ## run the tests that a change needs: every part, about 6 minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 test-all: export GATEWISE_THOROUGH = 1
@@ -76,7 +76,7 @@ compat: $(DEV) ## read, swap, save, load and diagnose models of transformers 4.5
 	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(COMPAT) $(OLD_TRANSFORMERS)
 	OMP_NUM_THREADS=1 GATEWISE_THOROUGH=1 PYTHONPATH=$(COMPAT) $(BIN)/python -m pytest -q tests/surgery/test_transformers_versions.py
 
-surgery-table: $(DEV) ## try surgery on 34 networks and write docs/surgery_models.md again (minutes)
+surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
 data: $(DATA) ## lay the real data sets out under GATEWISE_DATA

@@ -245,6 +245,21 @@ FURTHER: dict[str, Maker] = {
     "hf:GPTNeoX": language_model("GPTNeoX"),
     "hf:OPT": language_model("OPT", ffn_dim=64, word_embed_proj_dim=32),
     "hf:Bloom": language_model("Bloom", n_head=4, n_layer=2),
+    "hf:Qwen3": language_model("Qwen3", head_dim=8, num_key_value_heads=2),
+    "hf:Falcon": language_model("Falcon"),
+    "hf:GPTJ": language_model("GPTJ", n_embd=32, n_layer=2, n_head=4, rotary_dim=4),
+    "hf:GPTNeo": language_model(
+        "GPTNeo", num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]]
+    ),
+    "hf:StableLm": language_model("StableLm", num_key_value_heads=2),
+    "hf:Cohere": language_model("Cohere", num_key_value_heads=2),
+    "hf:OLMo2": language_model("Olmo2", num_key_value_heads=2),
+    "hf:StarCoder2": language_model("Starcoder2", num_key_value_heads=2),
+    "hf:Granite": language_model("Granite", num_key_value_heads=2),
+    "hf:CodeGen": language_model("CodeGen", n_embd=32, n_layer=2, n_head=4, rotary_dim=4),
+    "hf:Phi": language_model("Phi", num_key_value_heads=4),
+    "hf:Nemotron": language_model("Nemotron", num_key_value_heads=2),
+    "hf:MPT": language_model("Mpt", d_model=32, n_layers=2, n_heads=4, max_seq_len=64),
     "hf:RoBERTa": (
         lambda: as_shipped("RobertaForSequenceClassification", "RobertaConfig", **LANGUAGE),
         lambda: tokens(input_ids=12),

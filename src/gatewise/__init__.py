@@ -3,22 +3,16 @@
 import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from gatewise import errors as errors
-from gatewise import functional as functional
-from gatewise import fused as fused
-from gatewise import nn as nn
-from gatewise import units as units
-from gatewise.fused import fuse as fuse
-from gatewise.units import create_unit as create_unit
-from gatewise.units import get_unit as get_unit
-from gatewise.units import list_units as list_units
-
 if _TYPE_CHECKING:
     from gatewise import analysis as analysis
     from gatewise import data as data
+    from gatewise import errors as errors
+    from gatewise import functional as functional
+    from gatewise import fused as fused
     from gatewise import graph as graph
     from gatewise import layers as layers
     from gatewise import models as models
+    from gatewise import nn as nn
     from gatewise import papers as papers
     from gatewise import report as report
     from gatewise import stats as stats
@@ -26,6 +20,7 @@ if _TYPE_CHECKING:
     from gatewise import surgery as surgery
     from gatewise import testing as testing
     from gatewise import train as train
+    from gatewise import units as units
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
     from gatewise.analysis import affine_map as affine_map
     from gatewise.analysis import alignment as alignment
@@ -37,6 +32,7 @@ if _TYPE_CHECKING:
     from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
+    from gatewise.analysis import identify as identify
     from gatewise.analysis import invariance as invariance
     from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
@@ -53,6 +49,7 @@ if _TYPE_CHECKING:
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import subnetworks as subnetworks
     from gatewise.analysis import term_s_range as term_s_range
+    from gatewise.fused import fuse as fuse
     from gatewise.graph import find_sites as find_sites
     from gatewise.models import create_model as create_model
     from gatewise.models import get_model as get_model
@@ -75,16 +72,24 @@ if _TYPE_CHECKING:
     from gatewise.surgery import save_swaps as save_swaps
     from gatewise.surgery import swap as swap
     from gatewise.surgery import undo as undo
+    from gatewise.units import create_unit as create_unit
+    from gatewise.units import get_unit as get_unit
+    from gatewise.units import list_units as list_units
 
 __version__ = "0.1.0"
 
-# Parts and names that take time to import are loaded when they are first used.
+# Parts and names are loaded when they are first used, so that the command line can print its help
+# without torch.
 _PARTS = (
     "analysis",
     "data",
+    "errors",
+    "functional",
+    "fused",
     "graph",
     "layers",
     "models",
+    "nn",
     "papers",
     "report",
     "stats",
@@ -92,6 +97,7 @@ _PARTS = (
     "surgery",
     "testing",
     "train",
+    "units",
 )
 _NAMES = {
     "analysis": (
@@ -106,6 +112,7 @@ _NAMES = {
         "gate_overlap",
         "gates",
         "ideal_spectrum",
+        "identify",
         "invariance",
         "neutralisation",
         "ntk",
@@ -123,6 +130,7 @@ _NAMES = {
         "subnetworks",
         "term_s_range",
     ),
+    "fused": ("fuse",),
     "graph": ("find_sites",),
     "models": (
         "create_model",
@@ -151,23 +159,16 @@ _NAMES = {
         "swap",
         "undo",
     ),
+    "units": (
+        "create_unit",
+        "get_unit",
+        "list_units",
+    ),
 }
 _PART_OF = {name: part for part, names in _NAMES.items() for name in names}
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll] - the tables above are the list
-    [
-        *_PARTS,
-        *_PART_OF,
-        "create_unit",
-        "errors",
-        "functional",
-        "fuse",
-        "fused",
-        "get_unit",
-        "list_units",
-        "nn",
-        "units",
-    ]
+    [*_PARTS, *_PART_OF]
 )
 
 

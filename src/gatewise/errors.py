@@ -167,7 +167,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
         known: All names of the table.
     """
     names = sorted(known)
-    closest = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    closest = get_close_matches(str(name).lower(), names, n=1, cutoff=0.6)
     fix = f"did you mean {closest[0]!r}?" if closest else None
     return UnknownNameError(
         f"there is no {kind} of that name", got=repr(name), allowed=", ".join(names), fix=fix

@@ -191,7 +191,10 @@ def test_overlap_is_held_against_the_square_of_the_share_that_is_on() -> None:
     nn.init.zeros_(model[0].weight)
     model[0].bias.data = torch.tensor([1.0, -1.0] * 4)  # half of the gates are on, for every input
     line = gw.diagnose(model, torch.randn(6, 4), questions=["overlap"])["overlap"].line
-    assert line == ("Two inputs open the same 50 % of gates; unrelated inputs would share 25 %.")
+    assert line == (
+        "Two inputs open the same 50 % of gates. If all gates were independent and equally often "
+        "on, it would be 25 %."
+    )
 
 
 def test_dead_channels_are_advised_on_with_their_number() -> None:

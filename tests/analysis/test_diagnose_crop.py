@@ -86,3 +86,46 @@ def test_the_line_says_what_the_ratio_is():
         questions=["reconstruction"],
     )
     assert "norm" in diagnosis["reconstruction"].line
+
+
+class _Scaled(nn.Module):
+    """A network that scales its input before the first layer."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+        self.end = nn.Linear(conv.out_channels, 2)
+
+    def forward(self, x):
+        return self.end(torch.relu(self.conv((x - 5) / 0.2)).mean((2, 3)))
+
+
+def test_the_layer_is_rebuilt_from_what_it_reads():
+    torch.manual_seed(0)
+    conv = nn.Conv2d(3, 6, 3, 3)  # patches that do not overlap: few iterations are enough
+    x = torch.randn(4, 3, 12, 12)
+    ratio = _facts(_Scaled(conv), x)["ratios"]["crelu"]
+    expected = gw.reconstruct(conv, (x - 5) / 0.2).ratio.mean()
+    assert float(expected) > 0.1
+    assert ratio == pytest.approx(float(expected), abs=1e-3)
+
+
+def test_ratios_are_those_of_the_pseudo_inverse():
+    # A dense matrix of the layer, solved by singular values. Its shifted filters are nearly
+    # dependent: at a tolerance of 1e-4, conjugate gradients stop at other ratios.
+    torch.manual_seed(0)
+    conv = nn.Conv2d(1, 8, 2, 3)
+    x = torch.randn(4, 1, 14, 14)
+    model = nn.Sequential(conv, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
+    facts = _facts(model, x)
+    assert facts["at_most"] == []
+    pixels = torch.eye(14 * 14).reshape(-1, 1, 14, 14)
+    with torch.no_grad():
+        matrix = (conv(pixels) - conv(torch.zeros(1, 1, 14, 14))).flatten(1).T.double()
+        known = conv(x).flatten(1) > 0
+    read = (matrix != 0).any(0)
+    errors = []
+    for image, rows in zip(x.double().flatten(1), known, strict=True):
+        rebuilt = torch.linalg.pinv(matrix[rows], rtol=1e-9) @ (matrix[rows] @ image)
+        errors.append((rebuilt - image)[read].norm() / image[read].norm())
+    assert facts["ratios"]["relu"] == pytest.approx(float(sum(errors)) / 4, abs=1e-3)

@@ -182,3 +182,16 @@ def test_squeezenet_has_right_numbers_and_does_not_trust_wrong_inputs() -> None:
     made = gw.diagnose(model, wrong, questions=asked)
     assert made.input_check.state == "suspect" and "same class (669)" in made.input_check.line
     assert {item.question for item in made.advice} <= {"pairing"} and made.held_back
+
+
+def test_norms_as_they_are_made_say_that_a_network_is_not_trained() -> None:
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
+    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(8, 12)).eval()
+    nn.init.kaiming_normal_(layers[0].weight)
+    model[-1].bias.data[3] = 100.0  # every input gets this class
+    images = torch.randn(20, 3, 8, 8)
+    check = gw.diagnose(model, images, questions=["sites"]).input_check
+    assert check.state == "not decided" and "initialisation" in check.line
+    layers[1].weight.data[0] = 1.1
+    assert gw.diagnose(model, images, questions=["sites"]).input_check.state == "suspect"

@@ -252,3 +252,12 @@ def test_the_first_convolution_of_a_trained_squeezenet_pairs_and_a_random_networ
     )  # no pairs
     chance = gw.pairing(random)
     assert min(*chance.p_values, *chance.p_phases) > 1e-3
+
+
+def test_a_diagnosis_covers_linear_layers_before_a_unit() -> None:
+    torch.manual_seed(0)
+    patches = [nn.Conv2d(3, 8, 4, 4), nn.Flatten(2), nn.Linear(4, 16), nn.GELU()]
+    model = nn.Sequential(*patches, nn.Flatten(), nn.Linear(128, 5)).eval()
+    found = gw.diagnose(model, torch.randn(4, 3, 8, 8), questions=["pairing"])
+    assert [row["layer"] for row in found["pairing"].facts["layers"]] == ["0", "2"]
+    assert gw.pairing(model, where="2").layers[0].name == "2"

@@ -30,7 +30,7 @@ WRITTEN: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "another bound": ("a nonlinear function", lambda h: h.clamp(min=1)),
     "two tensors": ("leaky ReLU with slope 0.5", lambda h: torch.maximum(h, h / 2)),
     "sine": ("a nonlinear function", torch.sin),
-    "square": ("the square", lambda h: functional.relu(h) ** 2),
+    "square": ("the square", lambda h: functional.silu(h) ** 2),
 }
 
 

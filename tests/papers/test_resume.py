@@ -97,7 +97,7 @@ def small_experiment(cells: list[FunctionCell], settings: object) -> Experiment:
     return Experiment(
         "some/thing",
         "a thing",
-        {"cpu": settings},
+        {"desk": settings},
         cells=lambda settings, seeds: cells,
         findings=findings,
     )
@@ -105,31 +105,31 @@ def small_experiment(cells: list[FunctionCell], settings: object) -> Experiment:
 
 @pytest.mark.thorough
 def test_cells_may_run_in_worker_processes(tmp_path: Path):
-    settings = experiments()["crelu/table5"].scales["cpu"]
+    settings = experiments()["crelu/table5"].scales["desk"]
     experiment = experiments()["crelu/table5"]
     workers = RunOptions(on="local", workers=2, threads=1)
-    done = experiment.run("cpu", 1, tmp_path, options=workers)
+    done = experiment.run("desk", 1, tmp_path, options=workers)
     assert not done.failed and len(done.findings.rows) == 10
     assert settings.reduced == ""
 
 
 def test_a_failed_cell_is_an_error_with_its_reason_and_is_run_again(tmp_path: Path):
-    settings = experiments()["crelu/table5"].scales["cpu"]
+    settings = experiments()["crelu/table5"].scales["desk"]
     cells = [
         FunctionCell("good", double, {"value": 3}),
         FunctionCell("bad", fail_once, {"marker": str(tmp_path / "marker")}),
     ]
     experiment = small_experiment(cells, settings)
     with pytest.raises(ArgumentError, match=r"1 of 2 parts failed.*the first attempt fails"):
-        experiment.run("cpu", 1, tmp_path)
+        experiment.run("desk", 1, tmp_path)
     told: list[str] = []
-    done = experiment.run("cpu", 1, tmp_path, tell=told.append)
+    done = experiment.run("desk", 1, tmp_path, tell=told.append)
     assert told == ["bad"]
     assert [row.ours for row in done.findings.rows] == [6.0, 1.0]
 
 
 def test_a_function_that_workers_cannot_import_is_refused(tmp_path: Path):
-    settings = experiments()["crelu/table5"].scales["cpu"]
+    settings = experiments()["crelu/table5"].scales["desk"]
     experiment = small_experiment([FunctionCell("a", lambda cell: 1.0)], settings)
     with pytest.raises(ArgumentError, match="cannot be imported by a worker"):
-        experiment.run("cpu", 1, tmp_path)
+        experiment.run("desk", 1, tmp_path)

@@ -33,7 +33,11 @@ class SomeSettings:
 
 def experiment(measure) -> Experiment:
     return Experiment(
-        "some/thing", "a thing", {"cpu": SomeSettings(), "full": SomeSettings("")}, measure, seeds=3
+        "some/thing",
+        "a thing",
+        {"desk": SomeSettings(), "full": SomeSettings("")},
+        measure,
+        seeds=3,
     )
 
 
@@ -60,7 +64,7 @@ def test_the_files_hold_what_was_found(tmp_path: Path):
             [row("mean", values, published=9.0, closed_form=1.5, compared=1)],
         )
 
-    done = experiment(measure).run("cpu", out=tmp_path)
+    done = experiment(measure).run("desk", out=tmp_path)
     folder = tmp_path / "some" / "thing"
     record = read_json(folder / "results.json")
     (number,) = record["findings"]["rows"]
@@ -70,7 +74,7 @@ def test_the_files_hold_what_was_found(tmp_path: Path):
         and number["seeds"] == 2
         and number["left_out"] == 1
     )
-    assert number["scale"] == "cpu: half of it" and number["agrees"] is True
+    assert number["scale"] == "desk: half of it" and number["agrees"] is True
     assert record["seeds"] == [0, 1, 2] and record["settings"] == {
         "reduced": "half of it",
         "size": 2,
@@ -79,7 +83,7 @@ def test_the_files_hold_what_was_found(tmp_path: Path):
     assert [point["mean"] for point in points] == ["1.0", "", "1.0", "2.0"]
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert table(folder / "rows.csv")[0]["published"] == "9.0"
-    assert done.failed == [] and done.scale_in_words == "cpu: half of it"
+    assert done.failed == [] and done.scale_in_words == "desk: half of it"
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path):
@@ -93,11 +97,11 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path):
         return Findings(one_panel([1.0, 2.0]), [])
 
     with pytest.raises(KeyboardInterrupt):
-        experiment(lambda run: measure(run, True)).run("cpu", out=tmp_path)
-    experiment(lambda run: measure(run, False)).run("cpu", out=tmp_path)
+        experiment(lambda run: measure(run, True)).run("desk", out=tmp_path)
+    experiment(lambda run: measure(run, False)).run("desk", out=tmp_path)
     assert worked == ["first", "second"]
     assert not list(tmp_path.rglob("unfinished*"))
-    experiment(lambda run: measure(run, False)).run("cpu", out=tmp_path)
+    experiment(lambda run: measure(run, False)).run("desk", out=tmp_path)
     assert worked == ["first", "second"] * 2  # a finished run is not remembered
 
 
@@ -117,15 +121,15 @@ def test_what_a_stopped_cell_had_trained_is_still_there_and_gone_at_the_end(tmp_
         return Findings(one_panel([1.0, 2.0]), [])
 
     with pytest.raises(KeyboardInterrupt):
-        experiment(lambda run: measure(run, True)).run("cpu", out=tmp_path)
-    experiment(lambda run: measure(run, False)).run("cpu", out=tmp_path)
+        experiment(lambda run: measure(run, True)).run("desk", out=tmp_path)
+    experiment(lambda run: measure(run, False)).run("desk", out=tmp_path)
     assert seen == [False, True] and not list(tmp_path.rglob("unfinished*"))
 
 
 def test_an_image_is_drawn_beside_the_plots_and_is_not_among_their_points(tmp_path: Path):
     def drawn(pixels: list) -> bytes:
         panels = [Picture("image", pixels), *one_panel([1.0, 2.0])]
-        experiment(lambda _: Findings(panels, [])).run("cpu", out=tmp_path)
+        experiment(lambda _: Findings(panels, [])).run("desk", out=tmp_path)
         return (tmp_path / "some" / "thing" / "figure.png").read_bytes()
 
     assert drawn([[[0.0, 0.0, 0.0]]]) != drawn([[[1.0, 0.0, 0.0]]])
@@ -139,7 +143,7 @@ def test_what_was_done_with_other_seeds_or_settings_is_not_taken(tmp_path: Path)
         run.cell("first", lambda: worked.append(len(run.seeds)) or 1.0)
         raise KeyboardInterrupt
 
-    for scale, seeds in (("cpu", 3), ("cpu", 4), ("full", 3), ("cpu", 3)):
+    for scale, seeds in (("desk", 3), ("desk", 4), ("full", 3), ("desk", 3)):
         with pytest.raises(KeyboardInterrupt):
             experiment(measure).run(scale, seeds, tmp_path)
     assert worked == [3, 4, 3]
@@ -152,14 +156,14 @@ def test_each_piece_of_work_is_told(tmp_path: Path):
         run.cell("draw", lambda: 1.0)
         return Findings(one_panel([1.0, 2.0]), [])
 
-    experiment(measure).run("cpu", out=tmp_path, tell=told.append)
+    experiment(measure).run("desk", out=tmp_path, tell=told.append)
     assert told == ["draw"]
 
 
 @pytest.mark.parametrize("seeds", [0, -1, 1001, 1.5])
 def test_impossible_numbers_of_seeds_are_refused(tmp_path: Path, seeds):
     with pytest.raises(ArgumentError, match="seeds"):
-        experiment(lambda run: Findings([], [])).run("cpu", seeds, tmp_path)
+        experiment(lambda run: Findings([], [])).run("desk", seeds, tmp_path)
 
 
 def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path):

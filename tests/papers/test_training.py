@@ -1,6 +1,7 @@
 """The networks of a table are trained by :mod:`gatewise.train`, and claims follow their numbers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import nn
@@ -14,12 +15,14 @@ from gatewise.papers.common import (
     Run,
     TableTraining,
     at_end,
+    counted,
     curve_lines,
     judge,
-    number,
+    tested,
     train_all,
     train_once,
 )
+from gatewise.stats import standard_deviation
 from gatewise.train.run import records, train
 
 DIGITS = TableTraining(
@@ -113,37 +116,43 @@ def test_lines_are_means_over_seeds():
     assert drawn == Line("a", [1, 2], [1.5, 3.0], [pytest.approx(0.5**0.5), 0.0])
 
 
-VALUES = {"a": [0.5, 0.7], "b": [0.4, 0.5], "c": [0.1, 0.2]}
+VALUES = {
+    "a": [0.50, 0.52, 0.51, 0.53],
+    "b": [0.40, 0.43, 0.41, 0.42],
+    "c": [0.10, 0.11, 0.12, 0.14],
+    "like a": [0.51, 0.50, 0.53, 0.52],
+}
 
 
-def test_the_better_one_must_be_above_the_best_of_the_others():
-    claim = judge("said", VALUES, ["a"], ["b", "c"])
-    assert claim.holds and claim.published == "said"
-    assert claim.evidence == (
-        "b is the best of the others: 45.00 ± 7.07; a 60.00 ± 14.14, by seed +15.00 ± 7.07"
-    )
-    assert not judge("said", VALUES, ["b"], ["a"]).holds
-    assert not judge("said", VALUES, ["a", "c"], ["b"]).holds  # each of them
+def verdict(*arguments: Any, **options: Any) -> str:
+    return judge("said", VALUES, *arguments, **options).verdict.value
 
 
-def test_lower_may_be_better():
-    assert judge("said", VALUES, ["c"], ["a", "b"], lower=True).holds
-    claim = judge("said", VALUES, ["b"], ["a", "c"], lower=True, show=number)
-    assert not claim.holds and claim.evidence.startswith(
-        "c is the best of the others: 0.15 ± 0.0707"
-    )
+def test_every_one_must_be_shown_better_than_every_other():
+    assert verdict(["a"], ["b", "c"]) == "supported"
+    assert verdict(["b"], ["a"]) == "contradicted"
+    assert verdict(["a", "c"], ["b"]) == "contradicted"  # each of them
+    assert verdict(["a"], ["like a", "c"]) == "undecided"
+    assert verdict(["c"], ["a", "b"], lower=True) == "supported"
 
 
-def test_a_difference_below_its_spread_is_called_so_and_one_pair_shows_nothing():
-    noisy = {"a": [0.5, 0.1], "b": [0.1, 0.4]}
-    assert judge("", noisy, ["a"], ["b"]).evidence.endswith(
-        "by seed +5.00 ± 49.50, less than the spread"
-    )
-    assert judge("", {"a": [0.5], "b": [0.4]}, ["a"], ["b"]).evidence.endswith(
-        "(one pair shows nothing)"
-    )
+def test_the_interval_is_that_of_the_paired_differences():
+    claim = judge("said", VALUES, ["a"], ["b"])
+    (compared,) = claim.compared
+    gaps = [10.0, 9.0, 10.0, 11.0]
+    half = 3.182446 * standard_deviation(gaps) / 2  # t of 3 degrees of freedom, two-sided 95 %
+    assert compared.n == 4 and compared.difference == pytest.approx(0.1)
+    assert compared.interval == pytest.approx(((10 - half) / 100, (10 + half) / 100), rel=1e-5)
+    assert "+10.00 [+8.70, +11.30], n = 4" in claim.evidence
 
 
-def test_seeds_that_diverged_are_left_out_of_pairs():
+def test_few_or_diverged_seeds_test_nothing():
     claim = judge("", {"a": [0.5, None, 0.7], "b": [0.4, 0.5, 0.5]}, ["a"], ["b"])
-    assert claim.holds and "+15.00 ± 7.07" in claim.evidence
+    assert claim.verdict.value == "not tested" and "three seeds" in claim.reason
+
+
+def test_counts_are_equal_or_contradicted_and_an_unsure_test_decides_nothing():
+    assert counted("", True, "").verdict.value == "supported"
+    assert counted("", False, "").verdict.value == "contradicted"
+    assert tested("", True, 0.2, 0.05, "").verdict.value == "undecided"
+    assert tested("", False, 0.01, 0.05, "").verdict.value == "contradicted"

@@ -107,6 +107,7 @@ def test_every_question_has_its_row_and_every_answered_one_its_section(page, rec
 
 def test_the_numbers_are_those_of_the_record(page, record) -> None:
     facts = {each["name"]: each["facts"] for each in record["questions"]}
+    layers = {row["site"]: row["layer"] for row in record["layers"]}
     for row, layer in zip(
         table_of(page, "layer", "random filters"), facts["pairing"]["layers"], strict=True
     ):
@@ -116,8 +117,9 @@ def test_the_numbers_are_those_of_the_record(page, record) -> None:
         assert float(row["most similar"].attributes["data-value"]) == layer["similar_mean"]
         assert float(row["p of signs"].attributes["data-value"]) == layer["p_phases_corrected"]
     for row, site in zip(
-        table_of(page, "activation", "dead", "duplicates"), facts["gates"]["sites"], strict=True
+        table_of(page, "after layer", "dead", "duplicates"), facts["gates"]["sites"], strict=True
     ):
+        assert row["after layer"].text.startswith(layers[site["site"]])
         assert number(row["dead"].text) == len(site["dead"])
         assert number(row["channels"].text) == site["channels"]
         assert float(row["bits"].attributes["data-value"]) == site["entropy"]
@@ -140,14 +142,14 @@ def drawn_regions(figure: Node) -> int:
 
 def test_the_bound_of_theorem_2_2_stands_with_its_eigenvalues(page, record) -> None:
     facts = next(each["facts"] for each in record["questions"] if each["name"] == "reconstruction")
-    shown = table_of(page, "smallest eigenvalue", "bound", "lost")
+    shown = table_of(page, "smallest eigenvalue", "bound", "error")
     assert len(shown) == len(facts["bound"]["images"]) == 4
     for row, each in zip(shown, facts["bound"]["images"], strict=True):
         for column, key in (
             ("smallest eigenvalue", "least"),
             ("largest", "largest"),
             ("bound", "bound"),
-            ("lost", "ratio"),
+            ("error", "ratio"),
         ):
             if each[key] is None:
                 assert row[column].text == ""
@@ -161,11 +163,12 @@ def test_a_film_has_a_picture_a_checkpoint_and_flips_a_row_a_site(page, record) 
     titles = [each.one("figcaption").one("b").text for each in film.all("figure", "regions")]
     assert titles == facts["film"]["names"] == ["checkpoint 1", "now"]
     for row, site in zip(
-        table_of(page, "activation", "checkpoint 1 to now"),
+        table_of(page, "after layer", "checkpoint 1 to now"),
         facts["flips"]["steps"][0]["sites"],
         strict=True,
     ):
-        assert row["activation"].text == site["site"]
+        layers = [each["layer"] for each in record["layers"] if each["site"] == site["site"]]
+        assert row["after layer"].text.startswith(layers[0])
         assert float(row["checkpoint 1 to now"].attributes["data-value"]) == site["flipped"]
 
 

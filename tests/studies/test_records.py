@@ -316,7 +316,9 @@ def test_runs_without_seeds_or_with_repeated_ones_are_not_paired() -> None:
     by_row = [{method: runs[seed] for method, runs in values().items()} for seed in SEEDS]
     check(gw.compare_records(by_row, mode="max"), method="Welch's t")
     other = [{**row, "seed": f"{row['activation']} {row['seed']}"} for row in long_rows()]
-    check(gw.compare_records(other), method="Welch's t")
+    result = gw.compare_records(other)
+    check(result, method="Welch's t")
+    assert any("No two methods share a seed" in note for note in result.content["study"]["notes"])
 
 
 def test_diverged_and_missing_runs_are_told_apart(tmp_path) -> None:
@@ -353,6 +355,7 @@ def test_values_are_as_fine_as_their_digits() -> None:
         ("", {}, "empty"),
         ("method,seed,acc\n", {}, "no rows"),
         ("method,seed,acc\nrelu,0,0.9\n", {}, "one method only"),
+        ("method,seed,acc\nrelu,0,1\ngelu,0,fast\n", {}, "row 3, column 'acc': not a number"),
         (
             "method,seed,acc\nrelu,0,fast\ngelu,0,1\n",
             {"value": "acc"},

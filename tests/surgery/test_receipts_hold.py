@@ -91,6 +91,7 @@ TAKEN = {
     "Normed",
     "Counting",
     "Custom",
+    "Mapped",
 }
 
 
@@ -135,6 +136,17 @@ def test_a_model_without_comparable_outputs_is_not_proved(choices: dict):
     unit = choices.pop("unit")
     receipt = gw.receipt(gw.swap(NoNumbers().eval(), unit, torch.randn(4, 8), **choices))
     assert not receipt.proved and str(receipt).startswith("NOT PROVED: ")
+
+
+def test_a_model_without_activation_calls_is_told_what_is_written_out():
+    class Clamped(tricky_models.Tricky):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.first(x).clamp_(min=0))
+
+    with pytest.raises(
+        ArgumentError, match=r"calls no activation function.*ReLU, written as clamp"
+    ):
+        gw.plan(Clamped().eval(), "silu", torch.randn(4, 8))
 
 
 # Other paths

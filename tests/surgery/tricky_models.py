@@ -5,6 +5,7 @@ written without in-place calls, views and hooks.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -72,6 +73,69 @@ class SliceAssigned(Tricky):
     def truth(self, x: Tensor, act: Function) -> Tensor:
         h = self.first(x)
         return self.last(torch.cat((h[:, :4], act(h[:, 4:])), 1))
+
+
+class Chunk(Tricky):
+    """With gradients, torch refuses to write into what chunk returns."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        h.chunk(2, 1)[0].relu_()
+        return self.last(h)
+
+    def truth(self, x: Tensor, act: Function) -> Tensor:
+        h = self.first(x)
+        return self.last(torch.cat((act(h[:, :4]), h[:, 4:]), 1))
+
+
+class Unbound(Tricky):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        for row in h.unbind(0):
+            F.relu_(row)
+        return self.last(h)
+
+
+class Strided(Tricky):
+    """A partial function in place on every second column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = partial(F.relu, inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        self.act(h[:, ::2])
+        return self.last(h)
+
+    def truth(self, x: Tensor, act: Function) -> Tensor:
+        h = self.first(x)
+        pairs = torch.stack((act(h[:, ::2]), h[:, 1::2]), 2)
+        return self.last(pairs.flatten(1))
+
+
+class AddedInto(Tricky):
+    """The result of a module in place is added to, and read under its other name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        y = self.act(h)
+        y += x
+        return self.last(h)
+
+    def truth(self, x: Tensor, act: Function) -> Tensor:
+        return self.last(act(self.first(x)) + x)
+
+
+class Mapped(Tricky):
+    """The activation is called inside ``torch.vmap``, where tensors stand for their rows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.vmap(lambda row: F.relu(self.first(row)))(x))
 
 
 class Discarded(Tricky):
@@ -286,6 +350,11 @@ ALL: tuple[type[Tricky], ...] = (
     ModuleOnView,
     Slice,
     SliceAssigned,
+    Chunk,
+    Unbound,
+    Strided,
+    AddedInto,
+    Mapped,
     Discarded,
     PositionalInplace,
     SharedMemory,

@@ -1,12 +1,15 @@
 """What surgery does to each network of the zoo: one row of the table in the documentation.
 
-PYTHONPATH=tests python -m surgery.zoo_rows docs/surgery_models.md
+PYTHONPATH=tests python -m surgery.zoo_rows docs/surgery_models.md [NETWORK ...]
+
+With names of networks, only their rows are measured again; the others stay as they are.
 """
 
+import re
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -157,35 +160,39 @@ def row(name: str) -> Row:
     )
 
 
-def totals(rows: Sequence[Row]) -> str:
+def cells_of(line: str) -> list[str]:
+    """The cells of a line of the table."""
+    return re.split(r"\s*\|\s*", line)[1:-1]
+
+
+def totals(lines: Iterable[str]) -> str:
     """The last line of the table."""
-    added = [
-        tuple(map(sum, zip(*(astuple(each)[place] for each in rows), strict=True)))
-        for place in (1, 2, 7)
-    ]
-    worst = [max(astuple(each)[place] for each in rows) for place in (4, 5, 6)]
-    cells = [
-        "**all**",
-        *("/".join(map(str, each)) for each in added[:2]),
-        str(sum(each.together[0] for each in rows)),
-    ]
-    cells += [f"{each:.1g}" for each in worst] + [
-        "/".join(map(str, added[2])),
-        str(sum(each.units for each in rows)),
-    ]
-    return "| " + " | ".join(cells) + " |"
+    columns = list(zip(*map(cells_of, lines), strict=True))
+    cells = ["**all**"]
+    for place in (1, 2, 3, 7, 8):
+        parts = [cell.partition(",")[0].split("/") for cell in columns[place]]
+        added = [sum(map(int, each)) for each in zip(*parts, strict=True)]
+        cells.append("/".join(map(str, added)))
+    worst = [f"{max(map(float, columns[place])):.1g}" for place in (4, 5, 6)]
+    return "| " + " | ".join([*cells[:4], *worst, *cells[4:]]) + " |"
 
 
-def main(path: str) -> None:
+def main(path: str, *names: str) -> None:
     """Write the table."""
     torch.set_num_threads(1)
-    rows = []
-    for name in ZOO | FURTHER:
-        rows.append(row(name))
-        print(rows[-1].line(), rows[-1].live, flush=True)
-    head = HEAD.replace("{count}", str(len(rows)))
-    write_text(Path(path), head + "\n".join([*(each.line() for each in rows), totals(rows)]) + "\n")
+    file = Path(path)
+    known = {}
+    for line in file.read_text("utf-8").splitlines() if names else ():
+        if line.startswith("| "):
+            known[cells_of(line)[0]] = line
+    for name in names or ZOO | FURTHER:
+        found = row(name)
+        known[name] = found.line()
+        print(found.line(), found.live, flush=True)
+        lines = [known[each] for each in ZOO | FURTHER if each in known]
+        head = HEAD.replace("{count}", str(len(lines)))
+        write_text(file, head + "\n".join([*lines, totals(lines)]) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -21,6 +21,7 @@ for unit in registered_units().values():
 # These checks take seconds, and a mistake in the code that units share shows in any of them.
 HEAVY = (
     "limits_hold_at_every_length_and_stride",
+    "threads_do_not_matter",
     "compiles_whole_and_once",
     "traces_through_aot_autograd",
     "exports",

@@ -206,6 +206,7 @@ def test_weights_with_the_init_gain_keep_the_mean_square_of_a_normal_input(name)
     assert out.square().mean().item() == pytest.approx(1.0, abs=0.06)
 
 
+GATED = ("glu", "swiglu", "geglu", "reglu", "bilinear")
 DEFAULTS = [n for n, u in registered_units().items() if not u.needs and n != "pau" and n != "pwlu"]
 
 
@@ -219,8 +220,10 @@ def test_a_function_and_its_module_have_the_same_defaults(name):
 def test_the_channel_dimension_is_1_unless_said_otherwise(name):
     import inspect
 
-    assert gw.get_unit(name).options["dim"].default == 1
-    assert inspect.signature(gw.get_unit(name).function).parameters["dim"].default == 1
+    # Gated linear units as torch.nn.GLU, and a replacement of norms over the last dimension.
+    default = -1 if name in (*GATED, "dyt") else 1
+    assert gw.get_unit(name).options["dim"].default == default
+    assert inspect.signature(gw.get_unit(name).function).parameters["dim"].default == default
 
 
 @pytest.mark.parametrize("name", gw.list_units())

@@ -44,6 +44,9 @@ from gatewise.analysis.gating import gate_overlap as gate_overlap
 from gatewise.analysis.gating import gates as gates
 from gatewise.analysis.gating import invariance as invariance
 from gatewise.analysis.gating import term_s_range as term_s_range
+from gatewise.analysis.identification import Identification as Identification
+from gatewise.analysis.identification import SiteFunction as SiteFunction
+from gatewise.analysis.identification import identify as identify
 from gatewise.analysis.kernel_measures import Alignment as Alignment
 from gatewise.analysis.kernel_measures import AlignmentTracker as AlignmentTracker
 from gatewise.analysis.kernel_measures import Spectrum as Spectrum

@@ -5,14 +5,33 @@ import io
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-from gatewise.cli.application import app as app
+import gatewise
+
+if TYPE_CHECKING:
+    from gatewise.cli.application import app as app
+
+
+def __getattr__(name: str) -> object:
+    """Load the application when it is first used: ``--version`` does not need it."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gatewise.cli.application import app
+
+    return app
 
 
 def main() -> None:
     """Run the ``gatewise`` command."""
     _prepare_streams()
     try:
+        if sys.argv[1:] == ["--version"]:
+            print(f"gatewise {gatewise.__version__}")
+            sys.stdout.flush()
+            return
+        from gatewise.cli.application import app
+
         try:
             app(prog_name="gatewise")
         finally:

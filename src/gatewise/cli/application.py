@@ -10,7 +10,11 @@ from gatewise.cli.commands import (
     data,
     diagnose,
     doctor,
+    explore,
+    identify,
+    models,
     plan,
+    recipes,
     report,
     reproduce,
     sites,
@@ -36,11 +40,14 @@ First steps:
 
 - `gatewise stats results.csv` compares methods by runs that you already have.
 
+- `gatewise explore` writes a page on which two small networks train while you drag their activation functions.
+
 - `gatewise doctor` checks the installation.
 
 MODEL is, for example, `torchvision:resnet18` or `file.py:function`.
 
-Exit codes: 0 success, 1 a check failed, 2 invalid input.
+Exit codes: 0 success, 1 a check failed, 2 invalid input, 130 interrupted (Ctrl+C). After 130, run the same
+command again: `train`, `compare` and `reproduce` resume.
 """
 
 MODELS = "Models"
@@ -70,7 +77,10 @@ def _gatewise(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and exit.",
         ),
     ] = False,
 ) -> None:
@@ -79,6 +89,7 @@ def _gatewise(
 
 app.command("diagnose", cls=diagnose.DiagnoseCommand, rich_help_panel=MODELS)(diagnose.diagnose)
 app.command("sites", rich_help_panel=MODELS)(sites.sites)
+app.command("identify", rich_help_panel=MODELS)(identify.identify)
 app.command("plan", rich_help_panel=MODELS)(plan.plan)
 app.command("swap", rich_help_panel=MODELS)(swap.swap)
 app.command("train", rich_help_panel=TRAINING)(train.train)
@@ -87,6 +98,9 @@ app.command("stats", rich_help_panel=TRAINING)(stats.stats)
 app.command("report", rich_help_panel=TRAINING)(report.report)
 app.command("reproduce", rich_help_panel=TRAINING)(reproduce.reproduce)
 app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)
+app.command("models", rich_help_panel=REFERENCE)(models.models)
+app.command("recipes", rich_help_panel=REFERENCE)(recipes.recipes)
 app.command("data", rich_help_panel=REFERENCE)(data.data)
 app.command("bench", rich_help_panel=REFERENCE)(bench.bench)
+app.command("explore", rich_help_panel=REFERENCE)(explore.explore)
 app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)

@@ -52,13 +52,19 @@ def _sub(s: Expression, *_: Expression) -> tuple[Expression, Expression]:
 
 
 def _mul(
-    s: Expression, _: Expression, a: Expression, b: Expression
+    s: Expression,
+    _: Expression,
+    a: Expression,
+    b: Expression,
 ) -> tuple[Expression, Expression]:
     return apply("mul", s, b), apply("mul", s, a)
 
 
 def _div(
-    s: Expression, y: Expression, _: Expression, b: Expression
+    s: Expression,
+    y: Expression,
+    _: Expression,
+    b: Expression,
 ) -> tuple[Expression, Expression]:
     part = apply("div", s, b)
     return part, apply("neg", apply("mul", part, y))
@@ -83,7 +89,10 @@ def _tanh(s: Expression, _: Expression, a: Expression) -> tuple[Expression]:
 
 
 def _where(
-    s: Expression, _: Expression, c: Expression, *__: Expression
+    s: Expression,
+    _: Expression,
+    c: Expression,
+    *__: Expression,
 ) -> tuple[Expression | None, ...]:
     return None, choose(c, s, ZERO), choose(c, ZERO, s)
 

@@ -96,7 +96,10 @@ class _Elementwise(torch.autograd.Function):
 
 
 def _plain_gradients(
-    plain: PlainForm, inputs: Sequence[Number], gradient: Tensor, wanted: Sequence[bool]
+    plain: PlainForm,
+    inputs: Sequence[Number],
+    gradient: Tensor,
+    wanted: Sequence[bool],
 ) -> list[Tensor | None]:
     """Return the gradients to the inputs of the plain form; ``None`` if not wanted.
 
@@ -125,4 +128,6 @@ def _alias(tensor: Tensor, again: bool) -> Tensor:
 
     Hooks of ``tensor`` must run on the gradient that the caller gets, and not on this one.
     """
-    return tensor.view_as(tensor) if again else tensor.detach().requires_grad_()
+    if again:
+        return tensor.view_as(tensor)
+    return tensor.detach().requires_grad_()

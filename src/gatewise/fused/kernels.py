@@ -97,7 +97,11 @@ class Kernel:
         return out
 
     def slopes(
-        self, x: Tensor, numbers: Sequence[Number], gradient: Tensor, wanted: Sequence[bool]
+        self,
+        x: Tensor,
+        numbers: Sequence[Number],
+        gradient: Tensor,
+        wanted: Sequence[bool],
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Return ``gradient`` times the derivatives of the function.
 
@@ -180,7 +184,9 @@ def _chunks(count: int, sums: int) -> int:
     """
     chunks = max(1, min(MOST_CHUNKS, count // LEAST_PART))
     # The sums of all parts together must stay small beside the elements.
-    return max(1, min(chunks, count // (16 * sums))) if sums else chunks
+    if sums:
+        return max(1, min(chunks, count // (16 * sums)))
+    return chunks
 
 
 @lru_cache(maxsize=256)
@@ -190,7 +196,9 @@ def _as_tensor(number: float) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def _layout(
-    shape: tuple[int, ...], strides: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    shapes: tuple[tuple[int, ...], ...],
 ) -> Layout:
     """Return the fewest dimensions by which all numbers can be found, slowest first."""
     order = tuple(sorted(range(len(shape)), key=lambda dim: (-strides[dim], shape[dim] == 1)))

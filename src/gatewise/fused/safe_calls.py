@@ -54,7 +54,9 @@ def is_readable(x: Tensor) -> bool:
 
 def dense(x: Tensor) -> Tensor:
     """Return ``x`` if it fills its memory without gaps and overlaps, in any order; else a copy."""
-    return x if x.is_contiguous() or _fills_its_memory(x) else x.clone()
+    if x.is_contiguous() or _fills_its_memory(x):
+        return x
+    return x.clone()
 
 
 def _fills_its_memory(x: Tensor) -> bool:

@@ -7,6 +7,9 @@ Functional calls, calls in place and modules that are called several times are s
 other: nothing here relies on hooks of activation modules.
 """
 
+from gatewise.graph.glu import Branch as Branch
+from gatewise.graph.glu import Glu as Glu
+from gatewise.graph.glu import glu_of as glu_of
 from gatewise.graph.interpret import Interpreter as Interpreter
 from gatewise.graph.interpret import Replace as Replace
 from gatewise.graph.interpret import call_operator as call_operator
@@ -24,6 +27,7 @@ from gatewise.graph.ops import CONVOLUTIONS as CONVOLUTIONS
 from gatewise.graph.ops import CUTS as CUTS
 from gatewise.graph.ops import ELEMENTWISE as ELEMENTWISE
 from gatewise.graph.ops import GATES as GATES
+from gatewise.graph.ops import GLUS as GLUS
 from gatewise.graph.ops import LAST_NORMS as LAST_NORMS
 from gatewise.graph.ops import LEAVES as LEAVES
 from gatewise.graph.ops import LINEAR as LINEAR
@@ -59,6 +63,7 @@ from gatewise.graph.shapes import group_of as group_of
 from gatewise.graph.shapes import order_of as order_of
 from gatewise.graph.signs import is_never_negative as is_never_negative
 from gatewise.graph.sites import COMPOSITE as COMPOSITE
+from gatewise.graph.sites import SQUARED_RELU as SQUARED_RELU
 from gatewise.graph.sites import Found as Found
 from gatewise.graph.sites import Site as Site
 from gatewise.graph.sites import activation_sites as activation_sites

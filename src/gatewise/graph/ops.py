@@ -24,6 +24,7 @@ class Kind(Enum):
 
     # One tensor, each element by itself.
     ACTIVATION = "activation"
+    GLU = "gated linear unit"  # one tensor that holds two responses; one multiplies a gate
     GATE = "gate"  # most often a factor of a product, so it is swapped only on request
     POINTWISE = "pointwise"
     IDENTITY = "identity"  # the input itself or a view of all of it
@@ -154,7 +155,9 @@ def _resolve(entry: Entry, arguments: Mapping[str, Any]) -> Any:
     value = arguments.get(entry.removeprefix("-"))
     if isinstance(value, int):
         value = float(value)
-    return -value if entry.startswith("-") and value is not None else value
+    if entry.startswith("-") and value is not None:
+        return -value
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +201,9 @@ class Operator:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the arguments of its function after the input, in torch's order."""
-        return (*self.options, "inplace") if self.has_inplace else tuple(self.options)
+        if self.has_inplace:
+            return (*self.options, "inplace")
+        return tuple(self.options)
 
 
 def _unit(
@@ -231,7 +236,10 @@ def _unit(
 
 
 def _block(
-    kind: Kind, *names: str, form: Form = Form.OTHER, sign: Sign = Sign.UNKNOWN
+    kind: Kind,
+    *names: str,
+    form: Form = Form.OTHER,
+    sign: Sign = Sign.UNKNOWN,
 ) -> tuple[Operator, ...]:
     """Return one record per name, all with the same facts."""
     return tuple(Operator(name, kind, form, sign) for name in names)
@@ -252,6 +260,7 @@ _ACTIVATIONS = (
         nn.Hardtanh,
         pieces=_clamp("min_val", "max_val"),
         options={"min_val": -1.0, "max_val": 1.0},
+        unit_options={"min_val": "min_val", "max_val": "max_val"},
     ),
     _unit(
         "leaky_relu",
@@ -282,6 +291,7 @@ _ACTIVATIONS = (
         nn.Threshold,
         pieces=Pieces(("threshold",), (0.0, 1.0), ("value", 0.0)),
         options={"threshold": REQUIRED, "value": REQUIRED},
+        unit_options={"threshold": "threshold", "value": "value"},
     ),
     _unit(
         "hardshrink",
@@ -307,7 +317,13 @@ _ACTIVATIONS = (
         unit_options={"alpha": "alpha"},
     ),
     _unit("selu", Form.SMOOTH, nn.SELU),
-    _unit("celu", Form.SMOOTH, nn.CELU, options={"alpha": 1.0}),
+    _unit(
+        "celu",
+        Form.SMOOTH,
+        nn.CELU,
+        options={"alpha": 1.0},
+        unit_options={"alpha": "alpha"},
+    ),
     _unit("gelu", Form.SMOOTH, nn.GELU, options={"approximate": "none"}, has_inplace=False),
     _unit("silu", Form.SMOOTH, nn.SiLU),
     _unit("mish", Form.SMOOTH, nn.Mish),
@@ -351,6 +367,15 @@ _ACTIVATIONS = (
         nn.Softsign,
         kind=Kind.COMPOSITE_FUNCTION,
         has_inplace=False,
+    ),
+    _unit(
+        "glu",
+        Form.OTHER,
+        nn.GLU,
+        kind=Kind.GLU,
+        options={"dim": -1},
+        has_inplace=False,
+        on="gate > 1/2",
     ),
     _unit(
         "tanhshrink",
@@ -675,6 +700,7 @@ def operators_of(*facts: Kind | Form | Sign) -> frozenset[str]:
 
 ACTIVATIONS = operators_of(Kind.ACTIVATION)
 GATES = operators_of(Kind.GATE)
+GLUS = operators_of(Kind.GLU)
 CONVOLUTIONS = operators_of(Kind.CONVOLUTION)
 TRANSPOSED = operators_of(Kind.TRANSPOSED_CONVOLUTION)
 LINEAR = operators_of(Kind.MATRIX_PRODUCT)
@@ -708,5 +734,5 @@ LEAVES = frozenset({"parameter", "buffer", "constant", "input"})
 
 
 def is_activation(name: str) -> bool:
-    """Return whether the operator ``name`` is an activation or a gate."""
-    return name in ACTIVATIONS or name in GATES
+    """Return whether the operator ``name`` is an activation, a gate or a gated linear unit."""
+    return name in ACTIVATIONS or name in GATES or name in GLUS

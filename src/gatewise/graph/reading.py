@@ -10,6 +10,7 @@ from torch import nn
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
 from gatewise.graph.eager import cache_settings
+from gatewise.graph.glu import glu_of
 from gatewise.graph.relations import consumers, producers
 from gatewise.graph.roles import role_of
 from gatewise.graph.sites import Found, Site, activation_sites
@@ -74,7 +75,11 @@ class SiteGraph:
 
 
 def find_sites(
-    model: nn.Module, example: Example, *, modes: tuple[str, ...] = MODES, units: bool = False
+    model: nn.Module,
+    example: Example,
+    *,
+    modes: tuple[str, ...] = MODES,
+    units: bool = False,
 ) -> SiteGraph:
     """Find the activation sites of a model.
 
@@ -118,14 +123,19 @@ def find_sites(
         modules = {
             site.output.scope for site in reading.found.values() if site.kind != "functional"
         }
-        for note in written_activations(reading.graph, modules):
+        outputs = {site.output for site in reading.found.values()}
+        for note in written_activations(reading.graph, modules, outputs):
             if note not in notes:
                 notes.append(note)
     return SiteGraph(_merge(readings), readings, _aliases(model), tuple(notes))
 
 
 def _read(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str, notes: list[str]
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    mode: str,
+    notes: list[str],
 ) -> Graph | None:
     """Read the model by the first reader that can, and note why others could not."""
     reasons = []
@@ -192,13 +202,14 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
         owner_calls.update(call for path, call in node.scopes if path == owner)
     dim = reading.dims.get(site.output, reading.dims.get(site.input))
     shape = site.output.shape or ()
+    glu = glu_of(site.input, site.output)
     return Site(
         name=name,
         path=site.path,
         call=site.call,
         kind=site.kind,
         op=site.op,
-        role=role_of(site, earlier),
+        role=role_of(site, earlier, glu),
         owner=owner,
         place=place,
         order=site.order,
@@ -210,11 +221,15 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
         depth=depth,
         shared=len(owner_calls) > 1,
         modes=modes,
+        gate=None if glu is None else glu.gate,
+        value=None if glu is None else glu.value,
     )
 
 
 def _label(node: Node) -> str:
-    return node.op if node.op in ("input", "output") else node.scope[0]
+    if node.op in ("input", "output"):
+        return node.op
+    return node.scope[0]
 
 
 def _aliases(model: nn.Module) -> dict[str, tuple[str, ...]]:

@@ -2,23 +2,27 @@
 
 from collections import deque
 
+from gatewise.graph.glu import Glu
 from gatewise.graph.ops import CONVOLUTIONS, ELEMENTWISE, GATES, LEAVES, MOVES, SPATIAL
 from gatewise.graph.relations import ancestors, consumers, multiplies_own_ancestor, producers
 from gatewise.graph.sites import Found
 from gatewise.graph.trace import Node
 
-ROLES = ("stem", "block-inner", "block-out", "mlp", "squeeze-excite", "gate", "other")
+ROLES = ("stem", "block-inner", "block-out", "mlp", "squeeze-excite", "gate", "glu", "other")
 NEARBY = 40  # nodes: a residual block closes within a few dozen calls
 NORMS_BEFORE_A_SUM = ("batch_norm", "layer_norm", "group_norm")
 
 
-def role_of(site: Found, earlier: set[Node]) -> str:
+def role_of(site: Found, earlier: set[Node], glu: Glu | None = None) -> str:
     """Return one of :data:`ROLES`.
 
     Args:
         site: the activation.
         earlier: the outputs of the activations before this one. The stem depends on none of them.
+        glu: the gated linear unit that it is the gate of, if it is one.
     """
+    if glu is not None:
+        return "glu"
     if site.op in GATES:
         return "gate"
     if _feeds_a_gate(site):

@@ -7,10 +7,12 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.graph.ops import BROADCAST, ELEMENTWISE, LEAVES, is_activation
+from gatewise.graph.glu import Branch
+from gatewise.graph.ops import BROADCAST, ELEMENTWISE, GLUS, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
 from gatewise.units import registered_units
 
+SQUARED_RELU = "relu2"  # a ReLU of which the code uses only the square
 COMPOSITE = "composite"  # an activation made of several operations, such as a GELU written out
 
 
@@ -37,6 +39,8 @@ class Site:
         depth: 0 for the first site, 1 for the last.
         shared: whether several calls of the owner go through this same place.
         modes: ``"eval"``, ``"train"`` or both.
+        gate: the branch of the gate, for the role ``"glu"``.
+        value: the branch that the gate multiplies, for the role ``"glu"``.
     """
 
     name: str
@@ -56,6 +60,8 @@ class Site:
     depth: float
     shared: bool
     modes: tuple[str, ...]
+    gate: Branch | None = None
+    value: Branch | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the site as plain values."""
@@ -117,7 +123,9 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
             continue
         ends = _module_call(node, by_scope[node.scope], modules)
         if ends is None:
-            sites.append(Found(path, call, "functional", node.op, node.inputs[0], node, order))
+            square = _square_of(node)
+            op, result = (node.op, node) if square is None else (SQUARED_RELU, square)
+            sites.append(Found(path, call, "functional", op, node.inputs[0], result, order))
             continue
         module_calls.add(node.scope)
         op = node.op if ends == (node.inputs[0], node) else COMPOSITE
@@ -126,7 +134,9 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
 
 
 def _module_call(
-    node: Node, inside: Sequence[Node], modules: dict[str, nn.Module]
+    node: Node,
+    inside: Sequence[Node],
+    modules: dict[str, nn.Module],
 ) -> tuple[Node, Node] | None:
     """Return input and output of the call of the module that ``node`` is in.
 
@@ -139,9 +149,24 @@ def _module_call(
     # A weight matrix makes it a layer.
     if any(parameter.dim() > 1 for parameter in module.parameters(recurse=False)):
         return None
+    if len(inside) == 1 and node.op in GLUS:
+        return node.inputs[0], node
     if any(member.op not in ELEMENTWISE | BROADCAST for member in inside):
         return None
     return _input_and_output(inside)
+
+
+def _square_of(node: Node) -> Node | None:
+    """Return the call that squares a ReLU, if the code goes on with the square alone."""
+    if node.op != "relu" or len(node.users) != 1:
+        return None
+    user = node.users[0]
+    squares = user.op == "square"
+    if user.op == "pow":
+        squares = user.arguments.get("self") is node and user.arguments.get("exponent") == 2
+    if user.op in ("mul", "multiply"):
+        squares = user.arguments.get("self") is node and user.arguments.get("other") is node
+    return user if squares else None
 
 
 def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
@@ -167,7 +192,8 @@ def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
 
 
 def _unit_calls(
-    by_scope: Mapping[Scope, Sequence[Node]], modules: dict[str, nn.Module]
+    by_scope: Mapping[Scope, Sequence[Node]],
+    modules: dict[str, nn.Module],
 ) -> dict[Scope, tuple[str, Node, Node]]:
     """Return name, input and output of each call of a unit that is not one activation operator."""
     names: dict[type, str] = {unit.module: name for name, unit in registered_units().items()}
@@ -187,7 +213,9 @@ def _unit_calls(
 def _module_kind(path: str, modules: dict[str, nn.Module], calls: dict[str, int]) -> str:
     if calls.get(path, 1) > 1:
         return "reused"
-    return "hidden-in-norm" if _is_norm(modules[path.rpartition(".")[0]]) else "module"
+    if _is_norm(modules[path.rpartition(".")[0]]):
+        return "hidden-in-norm"
+    return "module"
 
 
 def _is_norm(module: nn.Module) -> bool:

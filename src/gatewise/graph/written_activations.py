@@ -55,20 +55,23 @@ class WrittenActivation(str):
 
 
 def written_activations(
-    graph: Graph, inside_sites: Collection[Scope]
+    graph: Graph,
+    inside_sites: Collection[Scope],
+    outputs: Collection[Node] = (),
 ) -> Iterator[WrittenActivation]:
     """Yield one note for each place that computes an activation without an activation operator.
 
     Args:
         graph: the graph of the model.
         inside_sites: calls of modules that are sites as a whole.
+        outputs: the outputs of the sites.
     """
     roots = _Roots(graph, inside_sites)
     for node in graph:
         module = node.scope[0]
         if node.op in RECURRENT:
             yield _note(f"the activations inside {node.op}, one operator", module)
-        elif roots.ends_activation(node):
+        elif node not in outputs and roots.ends_activation(node):
             region = roots.region(node)
             operators = ", ".join(dict.fromkeys(member.op for member in region))
             name = _recognise(region, roots.of[node])

@@ -100,7 +100,10 @@ def handle_or_warning(loaded: Library) -> ctypes.CDLL | None:
 
 
 def _load(
-    name: str, source: str, options: tuple[str, ...], compiler: str | None
+    name: str,
+    source: str,
+    options: tuple[str, ...],
+    compiler: str | None,
 ) -> tuple[ctypes.CDLL | None, bool]:
     """Return the library of a source, and whether it was compiled now.
 

@@ -11,8 +11,14 @@ from gatewise.papers import crelu, deep_gated, iieu, maso, psc
 from gatewise.papers.common import Experiment as Experiment
 from gatewise.papers.common import Result as Result
 from gatewise.papers.common import Row as Row
+from gatewise.papers.common import generated_part as generated_part
+from gatewise.papers.common import with_generated_part as with_generated_part
+from gatewise.papers.not_here import NOT_HERE as NOT_HERE
+from gatewise.papers.not_here import NotHere as NotHere
 
 PAPERS = (crelu, deep_gated, iieu, maso, psc)
+# Pages of docs/ with a generated part, and the paper whose records it shows; None: of all.
+PAGES: Mapping[str, str | None] = MappingProxyType({"reproductions.md": None})
 
 
 def experiments() -> Mapping[str, Experiment]:

@@ -171,7 +171,8 @@ def _patch_norm(seconds: float) -> Measured:
 
 
 def _crelu_reader(
-    size: tuple[int, int, int], layout: torch.memory_format
+    size: tuple[int, int, int],
+    layout: torch.memory_format,
 ) -> Callable[[float], Measured]:
     channels, outputs, kernel = size
 

@@ -31,4 +31,6 @@ class Line:
 
     def is_met(self, value: float) -> bool:
         """Return whether a measured value meets the target."""
-        return value <= self.target if self.relation == "at most" else value >= self.target
+        if self.relation == "at most":
+            return value <= self.target
+        return value >= self.target

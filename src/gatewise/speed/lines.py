@@ -39,7 +39,10 @@ def _maps(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def _steps(
-    ours: nn.Module, theirs: Callable[[Tensor], Tensor], x: Tensor, seconds: float
+    ours: nn.Module,
+    theirs: Callable[[Tensor], Tensor],
+    x: Tensor,
+    seconds: float,
 ) -> Measured:
     """Compare forward and backward of two modules, and name the form of the first."""
     their_parameters = list(theirs.parameters()) if isinstance(theirs, nn.Module) else []

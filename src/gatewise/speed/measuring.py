@@ -33,7 +33,11 @@ class Timing:
 
 
 def compare_times(
-    ours: Callable[[], object], theirs: Callable[[], object], *, seconds: float, least: int = 5
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    *,
+    seconds: float,
+    least: int = 5,
 ) -> Timing:
     """Return the processor time of ``ours`` over that of ``theirs``.
 
@@ -89,7 +93,9 @@ def kept_bytes(function: Callable[[], Tensor], *without: Tensor) -> int:
 
 
 def forward_and_backward(
-    function: Callable[[Tensor], Tensor], x: Tensor, parameters: list[nn.Parameter]
+    function: Callable[[Tensor], Tensor],
+    x: Tensor,
+    parameters: list[nn.Parameter],
 ) -> Callable[[], object]:
     """Return a step: forward, and gradients to the input and the parameters.
 

@@ -50,7 +50,10 @@ class Row:
 
 
 def measure_lines(
-    lines: Iterable[Line], *, seconds: float, tell: Callable[[Row], None] = lambda row: None
+    lines: Iterable[Line],
+    *,
+    seconds: float,
+    tell: Callable[[Row], None] = lambda row: None,
 ) -> list[Row]:
     """Measure lines, one after the other.
 

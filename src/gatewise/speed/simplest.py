@@ -71,7 +71,10 @@ class SimplestUnit(nn.Module):
     """
 
     def __init__(
-        self, expression: Expression, starts: tuple[float, ...], channels: int | None
+        self,
+        expression: Expression,
+        starts: tuple[float, ...],
+        channels: int | None,
     ) -> None:
         super().__init__()
         self.expression = expression

@@ -40,6 +40,11 @@ class Reason(str, Enum):
         "it is inside a unit or layer of this library, which is replaced as a whole or not at all"
     )
     HOOKS = "its module has hooks, which would no longer see the activation's output"
+    TWO_BRANCHES = (
+        "it holds a gate and a value: exchange its gate by glu, swiglu, geglu, reglu or bilinear"
+    )
+    NOT_GLU = "it is not the gate of a gated linear unit"
+    SEVERAL = "its gate is written as several operations, not as one activation"
     NARROW = "it has fewer channels than the coupler's reduction"
 
 

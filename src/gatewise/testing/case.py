@@ -36,7 +36,10 @@ class Subject(Protocol):
         ...
 
     def sample(
-        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = ..., seed: int = 0
+        self,
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] = ...,
+        seed: int = 0,
     ) -> Tensor:
         """Return a random input."""
         ...
@@ -83,7 +86,12 @@ class Case:
         Returns:
             The arguments by name, detached.
         """
-        arguments = self.unit.probe(x) if self.unit.probe else self.build().arguments(x)
+        if self.unit.probe is None:
+            arguments = self.build().arguments(x)
+        elif self.ratio < 1:  # of two responses: the probe gives the second
+            arguments = self.build().arguments(x) | self.unit.probe(x)
+        else:
+            arguments = self.unit.probe(x)
         for name, value in arguments.items():
             if isinstance(value, Tensor):
                 arguments[name] = value.detach().to(dtype or value.dtype)
@@ -113,6 +121,13 @@ class Case:
     def ratio(self) -> Fraction:
         """Output channels per input channel, as declared."""
         return Fraction(self.unit.fact("channel_ratio", **self.options))
+
+    @property
+    def probed_ratio(self) -> Fraction:
+        """Outputs per input of :meth:`function`; a unit of two responses gets the second one."""
+        if self.unit.probe is not None and self.ratio < 1:
+            return Fraction(1)
+        return self.ratio
 
     @property
     def kinks(self) -> Mapping[float, float]:
@@ -146,7 +161,7 @@ class Case:
         """
         # Some values occur twice, so that any group size divides their number.
         values = torch.cat((values, values[: -values.numel() % 12]))
-        if self.ratio < 1 and self.dim == 1:
+        if self.probed_ratio < 1 and self.dim == 1:
             rolled = [values.roll(1009 * c) for c in range(SHAPE[1])]
             return torch.stack(rolled)[None]
         return values.expand(1, self.channels, -1).clone()
@@ -181,7 +196,10 @@ class Case:
         return self.away_from_kinks(self.sample(torch.float64, (*copies, *SMALL)))
 
     def sample(
-        self, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = SHAPE, seed: int = 0
+        self,
+        dtype: torch.dtype = torch.float32,
+        shape: tuple[int, ...] = SHAPE,
+        seed: int = 0,
     ) -> Tensor:
         """Return a random input with standard deviation 2.
 

@@ -79,9 +79,9 @@ def limits_hold_at_every_length_and_stride(case: Case) -> None:
 
     The tensors are contiguous or strided.
     """
-    if case.ratio < 1:
+    if case.probed_ratio < 1:
         return _all_infinite_groups(case)
-    count = int(case.ratio)
+    count = int(case.probed_ratio)
     limits = {
         math.inf: case.limits.plus,
         -math.inf: case.limits.minus,
@@ -98,7 +98,8 @@ def limits_hold_at_every_length_and_stride(case: Case) -> None:
 def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
     """N7: tiny inputs are right.
 
-    With flush-to-zero on, results are off by at most the smallest normal number.
+    With flush-to-zero on, results are off by at most twice the smallest normal number: the input
+    and the result are flushed.
     """
     generator = torch.Generator().manual_seed(0)
     digits = torch.randint(1, 1 << 23, (1200,), generator=generator, dtype=torch.int32)
@@ -114,10 +115,10 @@ def denormals_are_kept_or_flushed_cleanly(case: Case) -> None:
         flushed = case.function(x)
     finally:
         torch.set_flush_denormal(False)
-    slack = torch.finfo(torch.float32).tiny + bound.absolute + 4e-7 * want.abs()
+    slack = 2 * torch.finfo(torch.float32).tiny + bound.absolute + 4e-7 * want.abs()
     require(
         bool(((flushed.double() - want).abs() <= slack).all()),
-        "flush-to-zero changes a result by more than the smallest normal",
+        "flush-to-zero changes a result by more than twice the smallest normal",
     )
 
 
@@ -160,4 +161,6 @@ def _require_within(sweep: Sweep, bound: Bound, name: str) -> None:
 
 
 def _first(values: Tensor, mask: Tensor) -> float:
-    return float(values[mask][0]) if mask.any() else math.nan
+    if mask.any():
+        return float(values[mask][0])
+    return math.nan

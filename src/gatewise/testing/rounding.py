@@ -118,7 +118,9 @@ class Sweep:
 
 
 def sweep_forward(
-    case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
+    case: Case,
+    values: Tensor,
+    function: Callable[[Tensor], Tensor] | None = None,
 ) -> Sweep:
     """Compare values with the reference and the declared limits.
 
@@ -131,13 +133,15 @@ def sweep_forward(
     got = (function or case.function)(x)
     want = case.reference(x)
     # Units that reduce channels have no limit of a single input.
-    if not case.ratio < 1:
+    if not case.probed_ratio < 1:
         want = _with_limits(case, x, want)
     return Sweep(_repeat_like(x, got, case), got, want)
 
 
 def sweep_backward(
-    case: Case, values: Tensor, function: Callable[[Tensor], Tensor] | None = None
+    case: Case,
+    values: Tensor,
+    function: Callable[[Tensor], Tensor] | None = None,
 ) -> Sweep:
     """Compare derivatives with those of the reference, and with the declared ones at kinks.
 
@@ -155,13 +159,16 @@ def sweep_backward(
         # NaN declares that either one-sided derivative is right.
         if math.isnan(derivative):
             want = torch.where(near, got.double(), want)
-        elif case.ratio == 1:
+        elif case.probed_ratio == 1:
             want = torch.where(x.double() == kink, derivative, want)
     return Sweep(x, got, want)
 
 
 def measure(
-    unit: str | Unit, *, dtypes: Sequence[str] = DTYPES, full: bool = False
+    unit: str | Unit,
+    *,
+    dtypes: Sequence[str] = DTYPES,
+    full: bool = False,
 ) -> list[Measured]:
     """Return the largest errors of ``unit`` for each of its sample options, by dtype and direction.
 
@@ -237,7 +244,7 @@ def _derivative(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def _with_limits(case: Case, x: Tensor, want: Tensor) -> Tensor:
     """Return ``want`` with the declared limits at infinite inputs, and NaN at NaN."""
-    parts = want.chunk(int(case.ratio), case.dim)
+    parts = want.chunk(int(case.probed_ratio), case.dim)
     limits = case.limits
     right = []
     for part, minus, plus in zip(parts, limits.minus, limits.plus, strict=True):
@@ -249,6 +256,6 @@ def _with_limits(case: Case, x: Tensor, want: Tensor) -> Tensor:
 
 def _repeat_like(x: Tensor, got: Tensor, case: Case) -> Tensor:
     """Return the input of each output element."""
-    if case.ratio < 1:
+    if case.probed_ratio < 1:
         return x
-    return torch.cat([x] * int(case.ratio), case.dim)
+    return torch.cat([x] * int(case.probed_ratio), case.dim)

@@ -11,6 +11,7 @@ from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
 from gatewise.units.contract import FLOATS as FLOATS
 from gatewise.units.contract import FORMS as FORMS
+from gatewise.units.contract import LAYOUTS as LAYOUTS
 from gatewise.units.contract import MARK as MARK
 from gatewise.units.contract import PAPERS as PAPERS
 from gatewise.units.contract import SPAN_TARGETS as SPAN_TARGETS
@@ -25,6 +26,7 @@ from gatewise.units.contract import Producer as Producer
 from gatewise.units.contract import Promise as Promise
 from gatewise.units.contract import TermB as TermB
 from gatewise.units.contract import TrainableUnit as TrainableUnit
+from gatewise.units.contract import TwoBranchUnit as TwoBranchUnit
 from gatewise.units.contract import Unit as Unit
 from gatewise.units.contract import UnitModule as UnitModule
 from gatewise.units.contract import allocating as allocating
@@ -64,6 +66,7 @@ from gatewise.units.contract import resolve_dim as resolve_dim
 from gatewise.units.contract import run_plain as run_plain
 from gatewise.units.contract import saturation_bound as saturation_bound
 from gatewise.units.contract import sigmoid as sigmoid
+from gatewise.units.contract import split_branches as split_branches
 from gatewise.units.contract import standardise as standardise
 from gatewise.units.contract import to_compute_dtype as to_compute_dtype
 from gatewise.units.contract import unit as unit

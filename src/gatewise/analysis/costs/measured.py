@@ -138,7 +138,9 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
     """
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ArgumentError(
-            "cost: repeats must be a number of runs", got=repeats, allowed="an integer >= 1"
+            "cost: repeats must be a number of runs",
+            got=repeats,
+            allowed="an integer >= 1",
         )
     graph = find_sites(model, example)
     args, kwargs = split_example(example)
@@ -161,7 +163,12 @@ class _Measurement:
     """All runs of the model that the cost needs, each done once."""
 
     def __init__(
-        self, model: nn.Module, graph: SiteGraph, args: Any, kwargs: Any, repeats: int
+        self,
+        model: nn.Module,
+        graph: SiteGraph,
+        args: Any,
+        kwargs: Any,
+        repeats: int,
     ) -> None:
         self.model = model
         self.args = args

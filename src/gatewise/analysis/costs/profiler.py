@@ -94,7 +94,11 @@ class ModuleProfiler:
 
 
 def time_nodes(
-    graph: Graph, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], repeats: int
+    graph: Graph,
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    repeats: int,
 ) -> dict[Node, float]:
     """Return the least time in seconds of every operator of a graph.
 
@@ -122,7 +126,10 @@ def time_nodes(
 
 
 def saved_by_nodes(
-    graph: Graph, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    graph: Graph,
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> dict[Node, Storages]:
     """Return the storages that every operator of a graph keeps for the backward pass.
 

@@ -103,7 +103,7 @@ def check_inputs(context: DiagnosisContext, findings: Mapping[str, Any]) -> Inpu
     if predictions and not fresh:
         suspect = [*_prediction_reasons(predictions), *suspect]
     if fresh:
-        open_questions.append("the weights are those of PyTorch's initialisation")
+        open_questions.append("the weights are those of an initialisation")
     elif not predictions:
         open_questions.append("the model is no classifier of single inputs")
     elif predictions["inputs"] < ENOUGH:
@@ -235,6 +235,28 @@ def _constant_reasons(findings: Mapping[str, Any]) -> list[str]:
 
 
 def _is_untrained(model: nn.Module) -> bool:
+    """Whether the weights are those of an initialisation: training changes every norm."""
+    return _has_fresh_norms(model) or _has_initial_weights(model)
+
+
+def _has_fresh_norms(model: nn.Module) -> bool:
+    """Whether there are trainable norms, and all scale and shift as one is made."""
+    seen = False
+    for module in model.modules():
+        weight = getattr(module, "weight", None)
+        named_norm = "norm" in type(module).__name__.lower()
+        if not named_norm or not isinstance(weight, Tensor) or weight.dim() != 1:
+            continue
+        bias = getattr(module, "bias", None)
+        shifted = isinstance(bias, Tensor) and bool(bias.any())
+        # Some networks start a norm at 0, or all at one small number.
+        if shifted or not bool((weight == weight[0]).all()):
+            return False
+        seen = True
+    return seen
+
+
+def _has_initial_weights(model: nn.Module) -> bool:
     """Whether all weights are within the bounds of PyTorch's initialisation, and fill them."""
     seen = False
     for module in model.modules():

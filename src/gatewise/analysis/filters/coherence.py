@@ -84,7 +84,8 @@ def orthogonality(
 
     Args:
         model: the model.
-        where: a pattern of layer names, a function of the name, or None for all layers.
+        where: a pattern of layer names, a function of the name, or None for the convolutions,
+            or the linear layers of a model without one.
     """
     return Orthogonality(tuple(map(_measure, find_filters("orthogonality", model, where))))
 

@@ -36,12 +36,14 @@ class Filters:
 def find_filters(
     question: str, model: nn.Module, where: str | Callable[[str], bool] | None
 ) -> list[Filters]:
-    """The filters of the convolutions of a model, or of its linear layers if it has none.
+    """The filters of the layers that ``where`` selects.
+
+    Without ``where``, those of the convolutions of a model, or of its linear layers if it has none.
 
     Args:
         question: the name of the caller, for messages.
         model: the model.
-        where: a pattern of layer names, a function of the name, or None for all layers.
+        where: a pattern of layer names, a function of the name, or None.
 
     Raises:
         ArgumentError: if there is no such layer, or its weights are not finite real numbers.
@@ -59,7 +61,10 @@ def find_filters(
     # A weight that is computed may change buffers, as in spectral norm.
     is_shapeless = any(map(is_lazy, model.parameters()))
     with nullcontext() if is_shapeless else untouched(model):
-        weights = _weights(model, CONVOLUTIONS) or _weights(model, (nn.Linear,))
+        if where is None:
+            weights = _weights(model, CONVOLUTIONS) or _weights(model, (nn.Linear,))
+        else:
+            weights = _weights(model, (*CONVOLUTIONS, nn.Linear))
     if not weights:
         raise NotApplicableError(
             Limitation.NO_FILTERS,

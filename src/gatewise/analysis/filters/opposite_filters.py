@@ -172,9 +172,9 @@ def pairing(
     0 on average: ``p_phases``. Filters are pairs if both p-values are small.
 
     Args:
-        model: any module. Its convolutions are used, or its linear layers if it has none.
+        model: any module.
         where: a pattern of layer names such as ``"features.*"``, a function of the name, or None
-            for all layers.
+            for the convolutions, or the linear layers of a model without one.
         draws: the number of random sets per layer.
         seed: the seed of the random filters and signs.
 

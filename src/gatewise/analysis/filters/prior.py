@@ -114,7 +114,8 @@ def region_prior(
     Args:
         model: the model. Its convolutions are used, or its linear layers if it has none.
         slope: the slope of the other piece: 0 for ReLU, -1 for the absolute value.
-        where: a pattern of layer names, a function of the name, or None for all layers.
+        where: a pattern of layer names, a function of the name, or None for the convolutions,
+            or the linear layers of a model without one.
         own: an initialiser that works in place, for example ``nn.init.orthogonal_``.
         draws: how often it is drawn.
         seed: the seed of the draws.

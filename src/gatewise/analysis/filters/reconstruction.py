@@ -40,6 +40,7 @@ class Reconstruction(AnalysisResult):
         eigenvalues: (n, 2), of theorem 2.2: the smallest of the shifts in the input, and the
             largest of the shifts that pooling keeps.
         bound: (n,), the theorem's bound on the ratio; NaN where a needed sign is not active.
+        tolerance: at which conjugate gradients stopped; 0 for the closed form.
     """
 
     image: Tensor
@@ -52,6 +53,7 @@ class Reconstruction(AnalysisResult):
     read: Tensor
     eigenvalues: Tensor | None = None
     bound: Tensor | None = None
+    tolerance: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file."""
@@ -174,6 +176,7 @@ def reconstruct(
         unknowns=x.shape[1] * int(read.sum()),
         method=method,
         iterations=iterations,
+        tolerance=tolerance if method == "cg" else 0.0,
         x=x,
         read=read,
         eigenvalues=eigenvalues,

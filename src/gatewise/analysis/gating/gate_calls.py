@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gatewise.analysis.gating.rules import (
     NOT_DECLARED,
@@ -13,9 +13,11 @@ from gatewise.analysis.gating.rules import (
     context_rule,
     hard_rule,
     soft_rule,
+    two_branch_rule,
 )
 from gatewise.graph import (
     COMPOSITE,
+    GLUS,
     LEAVES,
     Found,
     Graph,
@@ -26,7 +28,7 @@ from gatewise.graph import (
     get_operator,
     operators_of,
 )
-from gatewise.units import registered_units
+from gatewise.units import TwoBranchUnit, registered_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +153,12 @@ def _unit_call(scope: Scope, unit: str, module: nn.Module, members: frozenset[No
         if any(user not in members for user in node.users):
             leave.append(node)
     return UnitCall(
-        scope, unit, module, members, tuple(enter), leave[0] if len(leave) == 1 else None
+        scope,
+        unit,
+        module,
+        members,
+        tuple(enter),
+        leave[0] if len(leave) == 1 else None,
     )
 
 
@@ -163,7 +170,9 @@ def _site_of_call(call: UnitCall, reading: Reading) -> GateSite | None:
         return None
     dim = _channel_dim(reading, output, response)
     declared = registered_units()[call.unit]
-    if declared.family == "context":
+    if isinstance(call.module, TwoBranchUnit):
+        rule = _rule_of_two_branches(call.unit, call.module)
+    elif declared.family == "context":
         rule = context_rule(call.unit, call.module)
     else:
         rule = hard_rule(call.unit, {}, dim)
@@ -180,12 +189,26 @@ def _site_of_operator(name: str, found: Found, reading: Reading, model: nn.Modul
     if found.op == COMPOSITE and module is not None:
         unit = type(module).__name__
         rule = soft_rule(unit, module, dim, _composite_on(module))
+    elif found.op in GLUS:
+        unit = found.op
+        split = int(found.output.arguments.get("dim", -1))
+        rule = two_branch_rule(unit, split, "gate_last", torch.sigmoid, get_operator(unit).on)
     else:
         unit = found.op
         rule = hard_rule(unit, found.output.arguments, dim)
         on = get_operator(unit).on
         rule = rule or soft_rule(unit, _operator(found.output, model), dim, on)
     return GateSite(name, unit, found.input, found.output, dim, rule, module)
+
+
+def _rule_of_two_branches(unit: str, module: TwoBranchUnit) -> Rule:
+    function = registered_units()[unit].function
+
+    def of_gate(gate: Tensor) -> Tensor:
+        return function(gate, torch.ones_like(gate), **module.options)
+
+    on = registered_units()[unit].on
+    return two_branch_rule(unit, module.dim, module.layout, of_gate, on)
 
 
 def _composite_on(module: nn.Module) -> str:
@@ -212,4 +235,6 @@ def _operator(node: Node, model: nn.Module) -> Function:
 def _channel_dim(reading: Reading, output: Node, response: Node) -> int:
     """Return the dimension that the layers around a unit use; the second if there are none."""
     dim = reading.dims.get(output, reading.dims.get(response))
-    return min(1, response.rank - 1) if dim is None else dim
+    if dim is None:
+        return min(1, response.rank - 1)
+    return dim

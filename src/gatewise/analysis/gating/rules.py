@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import get_operator
+from gatewise.units import split_branches
 
 Function = Callable[[Tensor], Tensor]
 POSITIVE = "x > 0"
@@ -93,6 +94,24 @@ def context_rule(unit: str, module: Any) -> Rule | None:
         case "meta_acon":
             return Rule(lambda z, y: _between_slopes(module, z, y), soft=True, needs_output=True)
     return None
+
+
+def two_branch_rule(unit: str, dim: int, layout: str, function: Function, on: str) -> Rule:
+    """Return the rule of a gated linear unit, whose response holds a gate and a value.
+
+    Args:
+        unit: The name of the unit.
+        dim: The dimension along which the response holds both.
+        layout: How it holds them.
+        function: The unit as a function of its gate, for a value of 1.
+        on: What the unit declares on to be.
+    """
+    inner = soft_rule(unit, function, dim, on)
+
+    def gate(z: Tensor) -> Tensor:
+        return inner.gate(split_branches(unit, z, dim, layout)[0])
+
+    return Rule(gate, soft=True, on=on)
 
 
 def soft_rule(unit: str, function: Function, dim: int, on: str = NOT_DECLARED) -> Rule:

@@ -85,13 +85,17 @@ def _chosen(prefixes: list[str]) -> list["Line"]:
         if not any(line.name.startswith(prefix) for line in LINES):
             groups = sorted({line.name.partition("/")[0] + "/" for line in LINES})
             raise ArgumentError(
-                "bench: no line starts with this", got=prefix, allowed=", ".join(groups)
+                "bench: no line starts with this",
+                got=prefix,
+                allowed=", ".join(groups),
             )
     return [line for line in LINES if line.name.startswith(tuple(prefixes))]
 
 
 def _measure(
-    lines: list["Line"], seconds: float, quiet: bool
+    lines: list["Line"],
+    seconds: float,
+    quiet: bool,
 ) -> tuple[list["Row"], dict[str, str]]:
     """Measure the lines and print each row when it is there."""
     from gatewise.speed import machine_facts, measure_lines, memory_floor, tune_allocator

@@ -210,7 +210,10 @@ def compare(
 
 
 def _study(
-    name: str | None, table: dict[str, Any], recipe: str | None, changes: list[str]
+    name: str | None,
+    table: dict[str, Any],
+    recipe: str | None,
+    changes: list[str],
 ) -> "Study":
     """Return the study of a file, with options replacing its keys, or the study of the options.
 

@@ -24,13 +24,22 @@ List = Annotated[bool, typer.Option("--list", help="List all experiments and exi
 Scale = Annotated[
     str,
     typer.Option(
-        metavar="tiny|cpu|full",
-        help="`tiny`: seconds, only to see it run. `cpu`: minutes. `full`: as in the paper.",
+        metavar="tiny|desk|full",
+        help="`tiny`: seconds, only to see it run. `desk`: hours of two cores. `full`: as in the "
+        "paper.",
     ),
 ]
 Seeds = Annotated[
     int | None,
     typer.Option(metavar="N", help="Number of seeds. Default: as many as the paper has."),
+]
+Pages = Annotated[
+    bool,
+    typer.Option(
+        "--pages",
+        help="Write the tables of verdicts on the pages of docs/ from the records in --out, and "
+        "exit.",
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Write to FOLDER/PAPER/FIGURE.")]
 
@@ -38,22 +47,26 @@ Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Write to FOL
 def reproduce(
     name: Name = None,
     listed: List = False,
-    scale: Scale = "cpu",
+    scale: Scale = "desk",
     seeds: Seeds = None,
     out: Out = Path("reproduced"),
+    pages: Pages = False,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Run the experiment behind a figure or table, and compare the numbers with the paper.
 
     Writes figure.png, curves.csv, rows.csv and results.json. Every row says at which scale it was
-    computed. If interrupted, rerun the same command to resume. The exit code is 1 if a number is
-    outside the interval of its closed form.
+    computed, and every claim of the paper is supported, contradicted, undecided or not tested. If
+    interrupted, rerun the same command to resume. A record of another scale is never overwritten.
+    The exit code is 1 if a number is outside the interval of its closed form.
 
-    Example: `gatewise reproduce deep_gated/figure1 --scale cpu`
+    Example: `gatewise reproduce deep_gated/figure1`
     """
     from gatewise.papers import experiments, find_experiment
 
+    if pages:
+        return _write_pages(out)
     if listed:
         return _print_list(list(experiments().values()), json)
     if name is None:
@@ -86,13 +99,34 @@ def _print_list(experiments: list["Experiment"], json: bool) -> None:
     records = [_record(experiment) for experiment in experiments]
     if json:
         return print_json(records)
-    rows = table("name", "title", "seeds", "needs", "scale cpu", right=["seeds"], whole=["name"])
+    from gatewise.papers import NOT_HERE
+
+    rows = table("name", "title", "seeds", "needs", "scale desk", right=["seeds"], whole=["name"])
     for record in records:
         needs = ", ".join(record["needs"]) or "-"
-        cpu = record["scales"]["cpu"]
-        rows.add_row(record["name"], record["title"], str(record["seeds"]), needs, cpu)
+        desk = record["scales"]["desk"]
+        rows.add_row(record["name"], record["title"], str(record["seeds"]), needs, desk)
     example = f"gatewise reproduce {experiments[0].name}"
-    print_rich(rows, f"{len(experiments)} experiments. To run one: {example}")
+    missing = table("not run here", "title", "reason", whole=["not run here"])
+    for one in NOT_HERE:
+        missing.add_row(one.name, one.title, one.reason)
+    print_rich(rows, f"{len(experiments)} experiments. To run one: {example}", missing)
+
+
+def _write_pages(records: Path) -> None:
+    """Replace the generated part of every page that has one."""
+    from gatewise.files import write_text
+    from gatewise.papers import PAGES, generated_part, with_generated_part
+
+    for page, paper in PAGES.items():
+        path = Path("docs", page)
+        if not path.exists():
+            raise ArgumentError(
+                "reproduce: the page is missing", got=str(path), fix="run it in the repository"
+            )
+        text = with_generated_part(path.read_text(encoding="utf-8"), generated_part(records, paper))
+        write_text(path, text)
+        print_note(f"wrote {path}")
 
 
 def _record(experiment: "Experiment") -> dict[str, Any]:
@@ -120,9 +154,10 @@ def _page(result: "Result") -> list["RenderableType"]:
         rows.add_row(*_cells(row), result.scale_in_words)
     parts: list[RenderableType] = [heading, rows]
     if result.findings.claims:
-        claims = table("claim of the paper", "holds here", "evidence")
+        claims = table("claim of the paper", "verdict", "evidence")
         for claim in result.findings.claims:
-            claims.add_row(claim.published, "yes" if claim.holds else "no", claim.evidence)
+            evidence = "; ".join(text for text in (claim.reason, claim.evidence) if text)
+            claims.add_row(claim.published, claim.verdict.value, evidence)
         parts.append(claims)
     return [*parts, *(Text(f"note: {note}") for note in result.findings.notes)]
 

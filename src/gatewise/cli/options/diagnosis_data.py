@@ -207,7 +207,9 @@ def _prepared(images: list[Any], request: DataRequest) -> "tuple[Tensor, str, bo
         return prepare_images(images, steps), steps.text, steps.known
     side = None if request.size is None else (request.size, request.size)
     x = prepare_images(images, Preprocessing(NOT_KNOWN, known=False, size=side))
-    return _standardized(x), f"each channel scaled to mean 0 and deviation 1 ({NOT_KNOWN})", False
+    cut = "" if side is None else f"cropped to {side[0]} x {side[1]} pixels, "
+    how = f"{cut}each channel scaled to mean 0 and deviation 1 ({NOT_KNOWN})"
+    return _standardized(x), how, False
 
 
 def _standardized(x: "Tensor") -> "Tensor":

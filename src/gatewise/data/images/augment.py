@@ -7,7 +7,7 @@ sines, cosines and exponentials come from tables of 4,096 entries. Torch compute
 vectors for most of a batch and one by one for the rest, and both need not agree in the last bit.
 
 Note [Order of the steps]. Mirror, crop, shift, scale uint8 to [0, 1], rotate, normalise. What comes
-in from outside the image is 0, which is black before normalising.
+in from outside the image is 0, which is black before normalising, unless ``border`` says otherwise.
 """
 
 import math
@@ -23,6 +23,7 @@ from gatewise.data.images import warp
 from gatewise.data.images.crops import centre_crop, check_images, check_size
 from gatewise.errors import ArgumentError
 
+ALTERNATE = "alternate"
 SMALLEST = math.ulp(0.0)  # the smallest number above 0
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Random crops until one fits, as is usual; then the largest allowed one in the centre is taken.
@@ -70,25 +71,34 @@ class Augment:
     [Order of the steps].
 
     Attributes:
-        flip: whether half of the images are mirrored left to right.
+        flip: whether half of the images are mirrored left to right; with ``"alternate"`` a random
+            half in the even epochs and the other half in the odd ones.
         shift: moves an image by up to so many pixels in each direction.
         crop: ``(size, padding)``: a square of that size from anywhere in the image with that many
             black pixels around it.
         rotation: turns an image about its centre by up to so many degrees in each direction.
         random_resized_crop: a :class:`ResizedCrop`, or its fields as a mapping.
+        border: what ``shift`` and ``crop`` bring in from outside the image: ``"black"`` pixels, or
+            the image mirrored at its edge (``"reflect"``).
         normalise: ``(mean, std)``, each with one number per channel, as in :class:`DataSet`.
     """
 
-    flip: bool = False
+    flip: bool | str = False
     shift: int = 0
     crop: tuple[int, int] | None = None
     rotation: float = 0.0
     random_resized_crop: ResizedCrop | None = None
+    border: str = "black"
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def __post_init__(self) -> None:
-        if type(self.flip) is not bool:
-            raise ArgumentError("flip must be a bool", got=self.flip, allowed="True or False")
+        if type(self.flip) is not bool and self.flip != ALTERNATE:
+            allowed = f"True, False or {ALTERNATE!r}"
+            raise ArgumentError("flip is not allowed", got=self.flip, allowed=allowed)
+        if self.border not in warp.BORDERS:
+            raise ArgumentError(
+                "border is not allowed", got=self.border, allowed=" or ".join(warp.BORDERS)
+            )
         _count("shift", self.shift, least=0)
         _number("rotation", self.rotation, least=0.0, most=180.0)
         # The dataclass is frozen; lists become tuples here.
@@ -101,7 +111,12 @@ class Augment:
             )
 
     def apply(
-        self, images: Tensor, *, seed: int, epoch: int, index: Tensor | Sequence[int]
+        self,
+        images: Tensor,
+        *,
+        seed: int,
+        epoch: int,
+        index: Tensor | Sequence[int],
     ) -> Tensor:
         """Return the augmented images, float32.
 
@@ -118,7 +133,7 @@ class Augment:
         random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS)
         random = random.to(images.device)
         if self.flip:
-            flipped = (random[FLIP] < 0).view(-1, 1, 1, 1)
+            flipped = self._flipped(random, seed, epoch, index).view(-1, 1, 1, 1)
             images = torch.where(flipped, images.flip(-1), images)
         images = self._moved(images, random)
         images = _as_float(images)
@@ -131,7 +146,9 @@ class Augment:
         images = check_images(images)
         if self.crop:
             size, padding = self.crop
-            images = centre_crop(warp.pad(images, padding), size)  # size may exceed the image
+            images = centre_crop(
+                warp.pad(images, padding, self.border), size
+            )  # size may exceed the image
         elif self.random_resized_crop:
             images = centre_crop(images, self.random_resized_crop.size)
         return self._normalised(_as_float(images))
@@ -140,11 +157,18 @@ class Augment:
         """Return the same augmentation with these numbers to normalise by."""
         return replace(self, normalise=(tuple(mean), tuple(std)))
 
+    def _flipped(self, random: Tensor, seed: int, epoch: int, index: Tensor) -> Tensor:
+        """Return which images are mirrored."""
+        if self.flip != ALTERNATE:
+            return random[FLIP] < 0
+        first = bits(index, seed=seed, stream="augment", draws=FLIP + 1)[FLIP].to(random.device)
+        return (first < 0) ^ bool(epoch % 2)
+
     def _moved(self, images: Tensor, random: Tensor) -> Tensor:
         """Return the images after crop and shift, in the same dtype if pixels are only moved."""
         if self.crop:
             size, padding = self.crop
-            images = warp.pad(images, padding)
+            images = warp.pad(images, padding, self.border)
             height, width = check_size(images, size)
             top = below(random[CROP_TOP], height - size + 1)
             left = below(random[CROP_LEFT], width - size + 1)
@@ -155,7 +179,9 @@ class Augment:
             height, width = images.shape[-2:]
             top = below(random[SHIFT_TOP], 2 * self.shift + 1)
             left = below(random[SHIFT_LEFT], 2 * self.shift + 1)
-            images = warp.window(warp.pad(images, self.shift), top, left, height, width)
+            images = warp.window(
+                warp.pad(images, self.shift, self.border), top, left, height, width
+            )
         return images
 
     def _normalised(self, images: Tensor) -> Tensor:
@@ -205,7 +231,9 @@ def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, 
 
 
 def _as_float(images: Tensor) -> Tensor:
-    return images.float() / 255 if images.dtype == torch.uint8 else images
+    if images.dtype == torch.uint8:
+        return images.float() / 255
+    return images
 
 
 def _check_index(index: Any, images: Tensor) -> Tensor:
@@ -230,7 +258,9 @@ def _crop(value: Any) -> tuple[int, int] | None:
         return None
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise ArgumentError(
-            "crop must be a size and a padding", got=value, allowed="(size, padding)"
+            "crop must be a size and a padding",
+            got=value,
+            allowed="(size, padding)",
         )
     size = _count("crop: the size", value[0], least=1)
     return size, _count("crop: the padding", value[1], least=0)
@@ -266,7 +296,9 @@ def _normalise(value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None
 def _pair(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise ArgumentError(
-            f"{name} must be the smallest and the largest", got=value, allowed="two numbers"
+            f"{name} must be the smallest and the largest",
+            got=value,
+            allowed="two numbers",
         )
     low, high = (_number(name, number, least=SMALLEST, most=most) for number in value)
     if low > high:
@@ -281,7 +313,9 @@ def _pair(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
 def _count(name: str, value: Any, *, least: int) -> int:
     if type(value) is not int or value < least:
         raise ArgumentError(
-            f"{name} must be a number of pixels", got=value, allowed=f"an integer from {least}"
+            f"{name} must be a number of pixels",
+            got=value,
+            allowed=f"an integer from {least}",
         )
     return value
 

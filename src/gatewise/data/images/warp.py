@@ -11,13 +11,38 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatewise.data.hashing import below
+from gatewise.errors import ArgumentError
 
 STEPS = 4096  # entries of a table
+BORDERS = ("black", "reflect")
 
 
-def pad(images: Tensor, by: int) -> Tensor:
-    """Return the images with ``by`` black pixels on each side."""
-    return F.pad(images, (by, by, by, by))
+def pad(images: Tensor, by: int, border: str = "black") -> Tensor:
+    """Return the images with ``by`` more pixels on each side.
+
+    Args:
+        images: (n, c, h, w).
+        by: how many.
+        border: ``"black"``, or ``"reflect"`` for the image mirrored at its edge; then ``by`` is
+            smaller than the image.
+    """
+    if border == "black":
+        return F.pad(images, (by, by, by, by))
+    height, width = images.shape[-2:]
+    if by >= min(height, width):
+        raise ArgumentError(
+            "border: an image cannot be mirrored that far",
+            got=by,
+            allowed=f"< {min(height, width)}",
+        )
+    # By indexing, because torch does not mirror integers.
+    return images[..., _mirrored(height, by).view(-1, 1), _mirrored(width, by)]
+
+
+def _mirrored(size: int, by: int) -> Tensor:
+    """Return the places ``-by .. size + by - 1``, mirrored at the first and the last pixel."""
+    places = torch.arange(-by, size + by).abs()
+    return (size - 1) - (size - 1 - places).abs()
 
 
 def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -> Tensor:
@@ -30,7 +55,12 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
 
 
 def resize(
-    images: Tensor, top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, size: int
+    images: Tensor,
+    top: Tensor,
+    left: Tensor,
+    tall: Tensor,
+    wide: Tensor,
+    size: int,
 ) -> Tensor:
     """Return a rectangle of each image, resized to a square by bilinear interpolation, as float32.
 
@@ -122,7 +152,9 @@ def _between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
 
 
 def _scaled(pixels: Tensor) -> Tensor:
-    return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
+    if pixels.dtype == torch.uint8:
+        return pixels.float() / 255
+    return pixels
 
 
 @lru_cache

@@ -25,7 +25,11 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self, layer: nn.Module, norm: nn.Module | None, slot: Slot | None, channels: int
+        self,
+        layer: nn.Module,
+        norm: nn.Module | None,
+        slot: Slot | None,
+        channels: int,
     ) -> None:
         super().__init__()
         self.layer = layer
@@ -39,7 +43,9 @@ class Block(nn.Module):
             y = self.norm(y)
         if self.unit is None:
             return y
-        return self.unit(y, x, conv=self.layer) if self.binds else self.unit(y)
+        if self.binds:
+            return self.unit(y, x, conv=self.layer)
+        return self.unit(y)
 
 
 def conv_block(
@@ -49,7 +55,7 @@ def conv_block(
     slot: Slot | None,
     *,
     phases: bool = False,
-    norm: bool = True,
+    norm: bool | nn.Module = True,
     bias: bool = False,
     **options: Any,
 ) -> Block:
@@ -62,13 +68,17 @@ def conv_block(
         slot: the activation slot; ``None`` for no unit.
         phases: whether the input has not been rectified yet. Then the convolution is a phase
             selective one. See Note [Phases].
-        norm: whether batch norm follows the convolution.
+        norm: whether batch norm follows the convolution, or a module in its place.
         bias: whether the convolution has a bias.
         **options: further options of the convolution.
     """
     kind = PSConv2d if phases else nn.Conv2d
     layer = kind(channels, filters, kernel, bias=bias, **options)
-    return Block(layer, nn.BatchNorm2d(filters) if norm else None, slot, filters)
+    if isinstance(norm, bool):
+        norm_layer = nn.BatchNorm2d(filters) if norm else None
+    else:
+        norm_layer = norm
+    return Block(layer, norm_layer, slot, filters)
 
 
 def linear_block(

@@ -3,6 +3,7 @@
 from gatewise.models.networks import all_cnn as all_cnn
 from gatewise.models.networks import convpool_cnn as convpool_cnn
 from gatewise.models.networks import deep_gated as deep_gated
+from gatewise.models.networks import fast_cifar as fast_cifar
 from gatewise.models.networks import large_cnn as large_cnn
 from gatewise.models.networks import mobilenet_v2 as mobilenet_v2
 from gatewise.models.networks import resnet as resnet

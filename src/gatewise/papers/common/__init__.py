@@ -1,17 +1,27 @@
 """What the experiments of all papers share: how they run, what they find, and how it is written."""
 
+from gatewise.papers.common.claims import all_better as all_better
+from gatewise.papers.common.claims import all_comparable as all_comparable
 from gatewise.papers.common.claims import all_lower as all_lower
+from gatewise.papers.common.claims import by_seed as by_seed
+from gatewise.papers.common.claims import counted as counted
 from gatewise.papers.common.claims import finite_mean as finite_mean
 from gatewise.papers.common.claims import judge as judge
-from gatewise.papers.common.claims import lower_by_seed as lower_by_seed
+from gatewise.papers.common.claims import judged as judged
+from gatewise.papers.common.claims import not_tested as not_tested
 from gatewise.papers.common.claims import number as number
 from gatewise.papers.common.claims import percent as percent
+from gatewise.papers.common.claims import tested as tested
 from gatewise.papers.common.claims import with_spread as with_spread
 from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment
 from gatewise.papers.common.experiment import Run as Run
 from gatewise.papers.common.experiment import experiments_in as experiments_in
+from gatewise.papers.common.experiment import note_data as note_data
+from gatewise.papers.common.pages import SHORT as SHORT
+from gatewise.papers.common.pages import generated_part as generated_part
+from gatewise.papers.common.pages import with_generated_part as with_generated_part
 from gatewise.papers.common.records import Claim as Claim
 from gatewise.papers.common.records import Findings as Findings
 from gatewise.papers.common.records import Line as Line

@@ -1,11 +1,29 @@
-"""Decide whether a claim of a paper holds over seeds, and give the numbers that decide it."""
+"""Judge the claims of a paper by the rules of `gatewise.stats`, and say what decided them.
+
+Note [Verdicts]. A claim is supported, contradicted, undecided or not tested. What is measured once
+per seed is judged by intervals of paired differences. Counts and closed forms have no seeds: they
+are equal as printed, or contradicted.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from gatewise.papers.common.records import Claim, Numbers
-from gatewise.stats import finite, mean, paired_difference, standard_deviation
+from gatewise.stats import (
+    ClaimEvidence,
+    ClaimResult,
+    Judgement,
+    finite,
+    judge_better,
+    judge_comparable,
+    judge_everywhere,
+    mean,
+    standard_deviation,
+)
 
 Show = Callable[[float], str]
+Pairs = Mapping[str, tuple[Numbers, Numbers]]
+SHOWN = 6  # differences that the text of a claim names; the record holds all of them
 
 
 def percent(value: float) -> str:
@@ -33,6 +51,62 @@ def with_spread(values: Numbers, show: Show = percent) -> str:
     return f"{show(finite_mean(values))} ± {show(standard_deviation(finite(values)))}"
 
 
+def counted(published: str, holds: bool, evidence: str) -> Claim:
+    """Return a claim about counts or closed forms, which needs no statistics.
+
+    Args:
+        published: what the paper says.
+        holds: whether it is so.
+        evidence: the numbers.
+    """
+    verdict = Judgement.SUPPORTED if holds else Judgement.CONTRADICTED
+    return Claim(published, verdict, evidence)
+
+
+def tested(published: str, is_as_claimed: bool, p: float, sure: float, evidence: str) -> Claim:
+    """Return a claim that a significance test decides.
+
+    Args:
+        published: what the paper says.
+        is_as_claimed: whether the effect has the direction of the claim.
+        p: of the test.
+        sure: the p below which it counts.
+        evidence: the numbers.
+    """
+    if p >= sure:
+        return Claim(published, Judgement.UNDECIDED, evidence)
+    return counted(published, is_as_claimed, evidence)
+
+
+def not_tested(published: str, reason: str, evidence: str = "") -> Claim:
+    """Return a claim that could not be tested, with the reason."""
+    return Claim(published, Judgement.NOT_TESTED, evidence, reason=reason)
+
+
+def judged(published: str, result: ClaimResult, *, before: str = "", show: Show = number) -> Claim:
+    """Return a claim with the verdict of `gatewise.stats` and its numbers in words.
+
+    Args:
+        published: what the paper says.
+        result: the verdict.
+        before: words before the differences.
+        show: formats a number.
+    """
+    shown = [_in_words(one, show) for one in _least_as_claimed(result.evidence)]
+    more = len(result.evidence) - len(shown)
+    if more:
+        shown.append(f"and {more} more")
+    texts = [text for text in (before, "; ".join(shown)) if text]
+    return Claim(
+        published,
+        result.judgement,
+        ": ".join(texts),
+        compared=result.evidence,
+        detectable=result.detectable,
+        reason=result.reason,
+    )
+
+
 def judge(
     claim: str,
     values: Mapping[str, Numbers],
@@ -42,7 +116,7 @@ def judge(
     lower: bool = False,
     show: Show = percent,
 ) -> Claim:
-    """Decide whether each of ``better`` has a better mean than every one of ``others``.
+    """Judge that each of ``better`` is better than every one of ``others``.
 
     Args:
         claim: what the paper says.
@@ -51,58 +125,78 @@ def judge(
         others: the names they are compared with.
         lower: whether a lower value is better.
         show: formats a number.
-
-    Returns:
-        The claim. Its evidence names the best of the others and the mean difference seed by seed,
-        and says if that is smaller than its standard deviation: then nothing was shown.
     """
-    sign = -1 if lower else 1
-
-    def score(name: str) -> float:
-        """Return the mean, signed so that larger is better."""
-        return sign * finite_mean(values[name])
-
-    best = max(others, key=score)
-    several = " is the best of the others:" if len(others) > 1 else ""
-    texts = [f"{best}{several} {with_spread(values[best], show)}"]
+    pairs = {}
     for name in better:
-        gap = _difference_in_words(values[name], values[best], show)
-        texts.append(f"{name} {with_spread(values[name], show)}, {gap}")
-    holds = all(score(name) > score(best) for name in better)
-    return Claim(claim, holds, "; ".join(texts))
+        for other in others:
+            pairs[f"{name} and {other}"] = (values[name], values[other])
+    texts = [f"{name} {with_spread(values[name], show)}" for name in (*better, *others)]
+    return judged(claim, all_better(pairs, lower=lower), before=", ".join(texts), show=show)
 
 
-def lower_by_seed(ours: Numbers, theirs: Numbers) -> tuple[bool, str]:
-    """Return whether ``ours`` has the lower mean over seeds, and the numbers in words."""
-    gap = paired_difference(ours, theirs)
-    if not gap.n:
-        return False, "no seed came to an end with both"
-    word = "lower" if gap.difference < 0 else "not lower"
-    text = (
-        f"{gap.ours:.3g} against {gap.theirs:.3g}: {word}, "
-        f"by {gap.difference:+.2g} ± {gap.spread:.2g}, in {gap.below} of {gap.n} seeds"
-    )
-    if gap.within_spread:
-        text += " (less than its spread)"
-    return gap.difference < 0, text
+def all_better(pairs: Pairs, *, lower: bool = False) -> ClaimResult:
+    """Judge that the first of every pair is better, all of them together.
 
-
-def all_lower(pairs: Mapping[str, tuple[Numbers, Numbers]]) -> tuple[bool, str]:
-    """Return whether every first list has the lower mean, and the numbers of all in words."""
-    holds = True
-    texts = []
+    Args:
+        pairs: values by seed of both sides, by name.
+        lower: whether a lower value is better.
+    """
+    results = []
     for name, (ours, theirs) in pairs.items():
-        is_lower, text = lower_by_seed(ours, theirs)
-        holds = holds and is_lower
-        texts.append(f"{name} {text}")
-    return holds, "; ".join(texts)
+        result = judge_better(
+            by_seed(ours), by_seed(theirs), among=len(pairs), higher_is_better=not lower
+        )
+        results.append(_named(name, result))
+    return judge_everywhere(results)
 
 
-def _difference_in_words(ours: Numbers, theirs: Numbers, show: Show) -> str:
-    """Say how far two lists differ seed by seed, and whether that exceeds the spread."""
-    gap = paired_difference(ours, theirs)
-    sign = "+" if gap.difference > 0 else ""
-    text = f"by seed {sign}{show(gap.difference)} ± {show(gap.spread)}"
-    if gap.n < 2:
-        return f"{text} (one pair shows nothing)"
-    return f"{text}, less than the spread" if gap.within_spread else text
+def all_lower(published: str, pairs: Pairs) -> Claim:
+    """Return the claim that the first of every pair is lower."""
+    return judged(published, all_better(pairs, lower=True))
+
+
+def all_comparable(pairs: Pairs, margin: float) -> ClaimResult:
+    """Judge that no pair differs by more than ``margin``.
+
+    Args:
+        pairs: values by seed of both sides, by name.
+        margin: the largest difference that counts as comparable.
+    """
+    results = []
+    for name, (ours, theirs) in pairs.items():
+        result = judge_comparable(by_seed(ours), by_seed(theirs), margin=margin)
+        results.append(_named(name, result))
+    return judge_everywhere(results)
+
+
+def by_seed(values: Numbers) -> dict[int, float]:
+    """Return the values by the place of their seed; a run that diverged is NaN."""
+    return {seed: float("nan") if v is None else float(v) for seed, v in enumerate(values)}
+
+
+def _named(name: str, result: ClaimResult) -> ClaimResult:
+    """Return the result with the name of its pair."""
+    reason = f"{name}: {result.reason}" if result.reason else ""
+    evidence = tuple(replace(one, name=name.rstrip(":")) for one in result.evidence)
+    return replace(result, evidence=evidence, reason=reason)
+
+
+def _least_as_claimed(evidence: Sequence[ClaimEvidence]) -> list[ClaimEvidence]:
+    """Return the differences to show: all, or those that are least as claimed."""
+    if len(evidence) <= SHOWN:
+        return list(evidence)
+    return sorted(evidence, key=lambda one: one.difference)[:SHOWN]
+
+
+def _in_words(one: ClaimEvidence, show: Show) -> str:
+    """Say one difference, positive as claimed, with its interval and the number of pairs."""
+    low, high = one.interval
+    return (
+        f"{one.name}: {_signed(one.difference, show)} "
+        f"[{_signed(low, show)}, {_signed(high, show)}], n = {one.n}"
+    )
+
+
+def _signed(value: float, show: Show) -> str:
+    """Return a number with its sign."""
+    return f"+{show(value)}" if value > 0 else show(value)

@@ -9,6 +9,7 @@ older form is one function, ``measure``, that asks for one cell after another.
 """
 
 import importlib
+import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.files import make_folder
+from gatewise.files import make_folder, read_json
 from gatewise.papers.common.records import Findings, Result
-from gatewise.papers.common.writing import write_result
+from gatewise.papers.common.writing import RESULT, write_result
 from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
 
+DATA_READ: dict[str, str] = {}  # what the running experiment has read, with its digest
 UNFINISHED = "unfinished"
 TRAINING = "training"
 MOST_SEEDS = 1000
@@ -97,7 +99,8 @@ class Experiment:
     Args:
         name: ``paper/figure``.
         title: in a few words.
-        scales: settings by the name of the scale: ``tiny``, ``cpu`` and ``full``.
+        scales: settings by the name of the scale: ``tiny`` (seconds, for tests), ``desk`` (what
+            two cores do in hours) and ``full`` (the paper's own).
         measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
         seeds: how many; as many as the paper has.
         needs: data sets.
@@ -116,7 +119,7 @@ class Experiment:
 
     def run(
         self,
-        scale: str = "cpu",
+        scale: str = "desk",
         seeds: int | None = None,
         out: str | Path = "reproduced",
         *,
@@ -150,7 +153,9 @@ class Experiment:
         settings = self.scales[scale]
         numbers = tuple(range(count))
         folder = Path(out, *self.name.split("/"))
+        _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)
+        DATA_READ.clear()
         study = FunctionStudy(
             folder / UNFINISHED,
             name=self.name,
@@ -173,6 +178,8 @@ class Experiment:
             versions=versions(),
             seconds=seconds,
             date=date.today().isoformat(),
+            data_sha256=dict(sorted(DATA_READ.items())),
+            machine=machine(),
         )
         written = write_result(result, folder)
         shutil.rmtree(study.path, ignore_errors=True)
@@ -226,6 +233,42 @@ class Experiment:
         with study.claimed():
             run = Run(study, settings, seeds, tell)
             return self.measure(run), run.seconds
+
+
+def _refuse_other_scale(record: Path, scale: str) -> None:
+    """Raise if the record of another scale is there, which is never overwritten."""
+    if not record.exists():
+        return
+    kept = read_json(record)["scale"]
+    if kept != scale:
+        raise ArgumentError(
+            "the folder holds the record of another scale, which is not overwritten",
+            got=f"{record}: scale {kept}",
+            allowed=f"scale {kept}",
+            fix="name another folder with --out",
+        )
+
+
+def note_data(name: str, digest: str) -> None:
+    """Note that the running experiment reads a data set; its record names it.
+
+    Args:
+        name: of the data set, with its options.
+        digest: the sha256 of its content.
+    """
+    DATA_READ[name] = digest
+
+
+def machine() -> dict[str, str]:
+    """Return what the processor is, and how many cores there are."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    name = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    return {"processor": name, "cores": str(cores), "system": platform.system()}
 
 
 def experiments_in(package: str, modules: Sequence[str]) -> tuple[Experiment, ...]:

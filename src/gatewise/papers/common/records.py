@@ -4,7 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gatewise.stats import finite, half_width, mean, standard_deviation
+from gatewise.stats import (
+    ClaimEvidence,
+    Judgement,
+    finite,
+    half_width,
+    mean,
+    standard_deviation,
+)
 from gatewise.studies import plain
 
 # None for a number that is not finite: JSON has no other way to write it.
@@ -55,6 +62,7 @@ class Row:
     closed_form: float | None = None
     within: float | None = None  # half the width of the interval in which the closed form must lie
     left_out: int = 0  # seeds without a finite value: they diverged, or their kernel is singular
+    per_seed: Numbers = ()  # the value of every seed; None where it is not finite
 
     @property
     def agrees(self) -> bool | None:
@@ -66,11 +74,23 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says in words, whether it holds here, and the numbers that decide."""
+    """What the paper says in words, the verdict on it here, and the numbers that decide.
+
+    Attributes:
+        published: what the paper says.
+        verdict: supported, contradicted, undecided or not tested.
+        evidence: the numbers in words.
+        compared: the differences that decided, positive as claimed, with their intervals.
+        detectable: the smallest difference that this run could have shown with a chance of 80 %.
+        reason: why the claim was not tested.
+    """
 
     published: str
-    holds: bool
+    verdict: Judgement
     evidence: str
+    compared: Sequence[ClaimEvidence] = ()
+    detectable: float | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,8 @@ class Result:
     seconds: float  # of processor time, including that of an earlier, interrupted run
     date: str
     files: Sequence[str] = field(default=())
+    data_sha256: dict[str, str] = field(default_factory=dict)  # by name and options
+    machine: dict[str, str] = field(default_factory=dict)
 
     @property
     def scale_in_words(self) -> str:
@@ -157,6 +179,7 @@ def row(
         closed_form=closed_form,
         within=within,
         left_out=len(values) - len(good),
+        per_seed=plain(list(values)),
     )
 
 

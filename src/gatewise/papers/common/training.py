@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from torch import nn
 
 from gatewise.data import DataSet, load
-from gatewise.papers.common.experiment import CellValues, Run
+from gatewise.papers.common.experiment import CellValues, Run, note_data
 from gatewise.papers.common.records import Line, Numbers, column, line
 from gatewise.studies import CellCall, FunctionCell, plain_config
 from gatewise.train import (
@@ -104,6 +104,7 @@ def table_curves(table: Table, values: CellValues) -> Curves:
     """Return the curves that :func:`training_cells` measured."""
     curves: Curves = {}
     for name, configs in table.items():
+        data_of(configs[0])  # notes its digest, if worker processes read it
         curves[name] = [values[_cell_name(name, config)] for config in configs]
     return curves
 
@@ -180,7 +181,10 @@ def at_end(curves: Curves, part: str) -> dict[str, Numbers]:
 
 def data_of(config: RunConfig) -> DataSet:
     """Return the data of a run, read once per process."""
-    return _load(config.data, json.dumps(config.data_options), os.environ.get("GATEWISE_DATA"))
+    options = json.dumps(config.data_options)
+    data = _load(config.data, options, os.environ.get("GATEWISE_DATA"))
+    note_data(config.data if options == "{}" else f"{config.data} {options}", data.digest)
+    return data
 
 
 def _cell_name(name: str, config: RunConfig) -> str:

@@ -7,7 +7,18 @@ import torch
 from torch import nn
 
 from gatewise.analysis import partners
-from gatewise.papers.common import Claim, Experiment, Findings, Panel, Picture, Run, column, row
+from gatewise.papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Panel,
+    Picture,
+    Run,
+    column,
+    counted,
+    row,
+    tested,
+)
 from gatewise.papers.crelu.shared import (
     FEWEST_DRAWS,
     FIRST,
@@ -111,13 +122,15 @@ def _claims(layers: list[Layer], alexnet: dict[str, list[float]]) -> list[Claim]
     means = {name: mean(values) for name, values in alexnet.items()}
     texts = ", ".join(f"{name} {value:.2f}" for name, value in means.items())
     return [
-        Claim(
+        tested(
             published.FIRST_LAYER_PAIRS,
-            first["mean"] < chance and first["p"] < SURE,
+            first["mean"] < chance,
+            first["p"],
+            SURE,
             f"{first['mean']:.2f} against {chance:.2f} of random filters, "
             f"p (Holm) {first['p']:.1g}",
         ),
-        Claim(
+        counted(
             published.RANDOM_NEAR_ZERO,
             all(-SLIGHT < value < 0 for value in means.values()),
             f"AlexNet's sizes: {texts}; "
@@ -147,7 +160,7 @@ def _depth_claim(layers: list[Layer]) -> Claim:
         f"rank correlation with depth {trend:.2f} (p {p:.1g}); "
         f"{paired} of all {len(layers)} layers are below random filters (p < {SURE})"
     )
-    return Claim(published.PAIRING_LESSENS, trend > 0 and p < SURE, evidence)
+    return tested(published.PAIRING_LESSENS, trend > 0, p, SURE, evidence)
 
 
 EXPERIMENT = Experiment(
@@ -157,7 +170,7 @@ EXPERIMENT = Experiment(
         "tiny": CreluFigure2Settings(
             "SqueezeNet in the place of AlexNet; two of its layers shown", shown=(FIRST,)
         ),
-        "cpu": CreluFigure2Settings("SqueezeNet in the place of AlexNet"),
+        "desk": CreluFigure2Settings("SqueezeNet in the place of AlexNet"),
         "full": CreluFigure2Settings("SqueezeNet in the place of AlexNet"),
     },
     measure=measure,

@@ -8,7 +8,16 @@ import torch
 
 from gatewise.graph import parameter_count
 from gatewise.models import create_model
-from gatewise.papers.common import CellValues, Claim, Experiment, Findings, Line, Panel, Row
+from gatewise.papers.common import (
+    CellValues,
+    Claim,
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Row,
+    counted,
+)
 from gatewise.papers.crelu.shared import CONVPOOL, Layers, parameters, published, with_third_layer
 from gatewise.papers.crelu.shared import layer_tables as tables
 from gatewise.studies import CellCall, FunctionCell
@@ -46,7 +55,7 @@ class CreluTable5Settings:
     reduced: str = ""
 
 
-def counted() -> dict[str, CountedNetwork]:
+def counted_networks() -> dict[str, CountedNetwork]:
     """Return the networks by name."""
     printed = {
         "ReLU": tables.S1,
@@ -83,10 +92,19 @@ def _all_cnn() -> dict[str, CountedNetwork]:
     return {
         "ReLU": CountedNetwork("S7", "all_cnn", {}, tables.S7, published=millions["AllConvB"]),
         "CReLU (all)": CountedNetwork(
-            "S11", "all_cnn_crelu", {}, tables.S11, tables.S11_MENDED, millions["CReLU (all)"]
+            "S11",
+            "all_cnn_crelu",
+            {},
+            tables.S11,
+            tables.S11_MENDED,
+            millions["CReLU (all)"],
         ),
         "CReLU (conv1,4,7)": CountedNetwork(
-            "S12", "all_cnn", half, tables.S12, published=millions["CReLU (conv1,4,7)"]
+            "S12",
+            "all_cnn",
+            half,
+            tables.S12,
+            published=millions["CReLU (conv1,4,7)"],
         ),
         "CReLU (conv1-4)": same("S8", tables.S8, 4, millions["CReLU (conv1-4)"]),
         "CReLU (conv1-7)": same("S9", tables.S9, 7, None),
@@ -102,17 +120,17 @@ def built(network: CountedNetwork) -> int:
 
 def cells(settings: CreluTable5Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
     """Return one cell per network."""
-    return [FunctionCell(name, count_network, {"network": name}) for name in counted()]
+    return [FunctionCell(name, count_network, {"network": name}) for name in counted_networks()]
 
 
 def count_network(cell: CellCall) -> int:
     """Count the parameters of the network in the cell's settings."""
-    return built(counted()[cell.settings["network"]])
+    return built(counted_networks()[cell.settings["network"]])
 
 
 def findings(values: CellValues) -> Findings:
     """Compare our counts with the printed layers and numbers."""
-    networks = counted()
+    networks = counted_networks()
     rows = []
     claims = []
     for name, network in networks.items():
@@ -145,7 +163,7 @@ def _claim(name: str, network: CountedNetwork, count: int) -> Claim:
         third = parameters(with_third_layer(network.layers))
         texts.append(f"with a third layer before the first pool, as its authors have, {third:,}")
     holds = _rounds_to(count, network.published)
-    return Claim(f"{name} has {network.published}M parameters", holds, "; ".join(texts))
+    return counted(f"{name} has {network.published}M parameters", holds, "; ".join(texts))
 
 
 def _rounds_to(count: int, millions: float | None) -> bool:
@@ -156,7 +174,7 @@ def _rounds_to(count: int, millions: float | None) -> bool:
 def _text_claim(count: int) -> Claim:
     """Decide whether the count rounds to the number in the text, which differs from the table."""
     millions = published.MILLIONS_IN_TEXT
-    return Claim(
+    return counted(
         f"CReLU (all) has only {millions}M parameters (section 3.2)",
         _rounds_to(count, millions),
         f"{count:,}",
@@ -180,7 +198,7 @@ EXPERIMENT = Experiment(
     title="parameter counts of Tables 1 and 5",
     scales={
         "tiny": CreluTable5Settings("nothing: only counted"),
-        "cpu": CreluTable5Settings(),
+        "desk": CreluTable5Settings(),
         "full": CreluTable5Settings(),
     },
     cells=cells,

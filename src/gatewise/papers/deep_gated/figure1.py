@@ -13,6 +13,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    all_lower,
     column,
     line,
     row,
@@ -57,7 +58,10 @@ def measure(run: Run) -> Findings:
 
 
 def _spectra(
-    settings: GatedFigure1Settings, width: int, depth: int, seeds: Sequence[int]
+    settings: GatedFigure1Settings,
+    width: int,
+    depth: int,
+    seeds: Sequence[int],
 ) -> list[dict[str, Any]]:
     """Measure cumulative eigenvalues and mean diagonal of K_0 / d for every seed."""
     x, _ = inputs(1, settings.n, 0)
@@ -118,20 +122,15 @@ def _distance(curve: list[float], ideal: list[float]) -> float:
 
 
 def _claims(settings: GatedFigure1Settings, spectra: Spectra, ideal: IdealCurves) -> list[Claim]:
-    """Decide whether the wide network is nearer to the ideal curve at every depth."""
+    """Judge that the wide network is nearer to the ideal curve at every depth."""
     distance = {}
     for (width, depth), seeds in spectra.items():
-        values = [_distance(seed["curve"], ideal[depth]) for seed in seeds]
-        distance[width, depth] = mean(values)
+        distance[width, depth] = [_distance(seed["curve"], ideal[depth]) for seed in seeds]
     wide, narrow = settings.widths
-    nearer = [distance[wide, depth] < distance[narrow, depth] for depth in settings.depths]
-    deepest = max(settings.depths)
-    evidence = (
-        f"nearer at {sum(nearer)} of {len(nearer)} depths; "
-        f"d={deepest}: {distance[wide, deepest]:.3f} n at w={wide}, "
-        f"{distance[narrow, deepest]:.3f} n at w={narrow}"
-    )
-    return [Claim(published.WIDER_IS_NEARER_IDEAL, all(nearer), evidence)]
+    pairs = {}
+    for depth in settings.depths:
+        pairs[f"d={depth}, distance over n"] = (distance[wide, depth], distance[narrow, depth])
+    return [all_lower(published.WIDER_IS_NEARER_IDEAL, pairs)]
 
 
 EXPERIMENT = Experiment(
@@ -139,9 +138,12 @@ EXPERIMENT = Experiment(
     title="cumulative eigenvalues under random gates",
     scales={
         "tiny": GatedFigure1Settings(
-            "n=20, w=40 and 5, d=2, 4", n=20, widths=(40, 5), depths=(2, 4)
+            "n=20, w=40 and 5, d=2, 4",
+            n=20,
+            widths=(40, 5),
+            depths=(2, 4),
         ),
-        "cpu": GatedFigure1Settings(),
+        "desk": GatedFigure1Settings(),
         "full": GatedFigure1Settings(),
     },
     measure=measure,

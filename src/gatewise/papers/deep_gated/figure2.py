@@ -12,6 +12,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     column,
+    counted,
     line,
     row,
 )
@@ -73,7 +74,9 @@ def findings(values: CellValues) -> Findings:
 
         def ideal(depth: int, name: str = name) -> float:
             """Return the entry by equation 5."""
-            return 1.0 if name == "diagonal" else settings.mu ** (depth - 1)
+            if name == "diagonal":
+                return 1.0
+            return settings.mu ** (depth - 1)
 
         panels.append(_panel(name, by_depth, ideal))
         for depth, entries in by_depth.items():
@@ -107,7 +110,7 @@ def _claim(rows: list[Row]) -> Claim:
     evidence = (
         f"{inside} of {len(rows)} means have equation 5 in their interval (99.9 % for all together)"
     )
-    return Claim(published.ENTRIES_FOLLOW_IDEAL, inside == len(rows), evidence)
+    return counted(published.ENTRIES_FOLLOW_IDEAL, inside == len(rows), evidence)
 
 
 EXPERIMENT = Experiment(
@@ -115,7 +118,7 @@ EXPERIMENT = Experiment(
     title="entries of the kernel under random gates",
     scales={
         "tiny": GatedFigure2Settings("w=60, d=2, 4, 6", width=60, depths=(2, 4, 6)),
-        "cpu": GatedFigure2Settings(),
+        "desk": GatedFigure2Settings(),
         "full": GatedFigure2Settings(),
     },
     seeds=20,

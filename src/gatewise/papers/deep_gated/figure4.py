@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run
+from gatewise.papers.common import Claim, Experiment, Findings, Panel, Row, Run, all_better, judged
 from gatewise.papers.deep_gated.shared import (
     DEPTHS,
     DepthCells,
     convergence,
     depth_rows,
-    falls,
+    depth_trend,
     final_ratios,
-    in_words,
     published,
     ratio_panel,
     spectrum_panel,
@@ -69,32 +68,19 @@ def _claims(settings: GatedFigure4Settings, by_gate: Mapping[str, DepthCells]) -
     left = {name: final_ratios(cells) for name, cells in by_gate.items()}
     white = {name: whiteness(cells) for name, cells in by_gate.items()}
     galu, relu = by_gate
-    whitens = falls({depth: -value for depth, value in white[galu].items()})
-    faster = [left[galu][depth] < left[relu][depth] for depth in settings.depths]
-    whiter = [white[galu][depth] > white[relu][depth] for depth in settings.depths]
-    errors = "; ".join(f"{name}: {in_words(values)}" for name, values in left.items())
-    spectra = "; ".join(f"{name}: {in_words(values)}" for name, values in white.items())
+    faster = {}
+    whiter = {}
+    for depth in settings.depths:
+        faster[f"d={depth}"] = (left[galu][depth], left[relu][depth])
+        whiter[f"d={depth}"] = (white[galu][depth], white[relu][depth])
+    errors = f"error left after {settings.steps} steps"
+    spectra = "trace over largest eigenvalue"
+    better = all_better(faster, lower=True)
     return [
-        Claim(
-            published.DEPTH_HELPS_GALU,
-            falls(left[galu]),
-            f"error left after {settings.steps} steps: {in_words(left[galu])}",
-        ),
-        Claim(
-            published.DEPTH_WHITENS_GALU,
-            whitens,
-            f"trace over largest eigenvalue: {in_words(white[galu])}",
-        ),
-        Claim(
-            published.GALU_OPTIMISES_BETTER,
-            all(faster),
-            f"at {sum(faster)} of {len(faster)} depths; {errors}",
-        ),
-        Claim(
-            published.GALU_SPECTRUM_BETTER,
-            all(whiter),
-            f"at {sum(whiter)} of {len(whiter)} depths; {spectra}",
-        ),
+        depth_trend(published.DEPTH_HELPS_GALU, left[galu], errors, rises=False),
+        depth_trend(published.DEPTH_WHITENS_GALU, white[galu], spectra),
+        judged(published.GALU_OPTIMISES_BETTER, better, before=errors),
+        judged(published.GALU_SPECTRUM_BETTER, all_better(whiter), before=spectra),
     ]
 
 
@@ -103,9 +89,13 @@ EXPERIMENT = Experiment(
     title="spectra and convergence of GaLU and ReLU",
     scales={
         "tiny": GatedFigure4Settings(
-            "n=10, w=12, d=2, 4, 20 steps", n=10, width=12, depths=(2, 4), steps=20
+            "n=10, w=12, d=2, 4, 20 steps",
+            n=10,
+            width=12,
+            depths=(2, 4),
+            steps=20,
         ),
-        "cpu": GatedFigure4Settings("500 steps", steps=500),
+        "desk": GatedFigure4Settings(),
         "full": GatedFigure4Settings(),
     },
     measure=measure,

@@ -18,11 +18,12 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    all_better,
     column,
-    finite_mean,
+    judge,
+    judged,
     line,
     row,
-    with_spread,
 )
 from gatewise.papers.deep_gated.shared import generator, images, orders, published
 from gatewise.train import StackedNetworks, accuracy_by_seed, train_stacked
@@ -114,7 +115,12 @@ def _network(gate: str, settings: GatedFigure5Settings, seed: int) -> DeepGatedN
     depth = len(settings.widths) + 1
     stream = generator(seed, "network")
     return DeepGatedNetwork(
-        PIXELS, settings.widths, depth, gate=gate, d_out=CLASSES, generator=stream
+        PIXELS,
+        settings.widths,
+        depth,
+        gate=gate,
+        d_out=CLASSES,
+        generator=stream,
     )
 
 
@@ -172,27 +178,13 @@ def _last(curves: Curves, which: str) -> Numbers:
 def _claims(curves: ByKind) -> list[Claim]:
     """Judge which network generalises better and which trains faster."""
     tests = {name: _last(curves[KINDS[0], name], "test") for name in GATES}
-    accuracies = ", ".join(f"{name} {with_spread(values)} %" for name, values in tests.items())
-    first = {}
-    for key, cell in curves.items():
-        first[key] = finite_mean(column(cell["train"], 1))
-    faster = all(first[kind, "GaLU"] > first[kind, "ReLU"] for kind in KINDS)
-    speeds = []
-    for kind in KINDS:
-        galu = first[kind, "GaLU"]
-        relu = first[kind, "ReLU"]
-        speeds.append(f"{kind}: GaLU {galu:.3f}, ReLU {relu:.3f}")
+    first = {key: column(cell["train"], 1) for key, cell in curves.items()}
+    pairs = {kind: (first[kind, "GaLU"], first[kind, "ReLU"]) for kind in KINDS}
+    faster = all_better(pairs)
+    words = "training accuracy after one epoch, GaLU less ReLU"
     return [
-        Claim(
-            published.RELU_GENERALISES_BETTER,
-            finite_mean(tests["ReLU"]) > finite_mean(tests["GaLU"]),
-            accuracies,
-        ),
-        Claim(
-            published.GALU_TRAINS_FASTER,
-            faster,
-            f"training accuracy after one epoch, {'; '.join(speeds)}",
-        ),
+        judge(published.RELU_GENERALISES_BETTER, tests, ["ReLU"], ["GaLU"]),
+        judged(published.GALU_TRAINS_FASTER, faster, before=words),
     ]
 
 
@@ -201,9 +193,12 @@ EXPERIMENT = Experiment(
     title="ReLU and GaLU on MNIST",
     scales={
         "tiny": GatedFigure5Settings(
-            "widths 16, 12, 300 images, 2 epochs", widths=(16, 12), examples=300, epochs=2
+            "widths 16, 12, 300 images, 2 epochs",
+            widths=(16, 12),
+            examples=300,
+            epochs=2,
         ),
-        "cpu": GatedFigure5Settings("first 5,000 images, 5 epochs", examples=5_000, epochs=5),
+        "desk": GatedFigure5Settings(),
         "full": GatedFigure5Settings(),
     },
     measure=measure,

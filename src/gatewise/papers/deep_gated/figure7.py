@@ -14,10 +14,9 @@ from gatewise.papers.common import (
     Row,
     Run,
     column,
-    finite_mean,
+    judge,
     line,
     row,
-    with_spread,
 )
 from gatewise.papers.deep_gated.shared import (
     BinaryMnistSettings,
@@ -117,17 +116,8 @@ def _last(curves: Curves) -> Numbers:
 
 
 def _better(claim: str, curves: dict[str, Curves], better: tuple[str, ...], worse: str) -> Claim:
-    """Decide whether each of ``better`` has a higher mean test accuracy than ``worse``."""
-    base = _last(curves[worse])
-    texts = [f"{worse} {with_spread(base)} %"]
-    holds = True
-    for name in better:
-        values = _last(curves[name])
-        holds = holds and finite_mean(values) > finite_mean(base)
-        pairs = zip(values, base, strict=True)
-        wins = sum(a > b for a, b in pairs if a is not None and b is not None)
-        texts.append(f"{name} {with_spread(values)} %, above in {wins} of {len(base)} seeds")
-    return Claim(claim, holds, "; ".join(texts))
+    """Judge that each of ``better`` has a higher test accuracy than ``worse``."""
+    return judge(claim, {name: _last(cell) for name, cell in curves.items()}, better, [worse])
 
 
 FULL = BinaryMnistSettings()
@@ -136,9 +126,14 @@ EXPERIMENT = Experiment(
     title="adapting, frozen and learned gates, Binary-MNIST",
     scales={
         "tiny": replace(
-            FULL, reduced="w=10, 300 images, 2 epochs", width=10, examples=300, epochs=2, subset=10
+            FULL,
+            reduced="w=10, 300 images, 2 epochs",
+            width=10,
+            examples=300,
+            epochs=2,
+            subset=10,
         ),
-        "cpu": replace(FULL, reduced="12 epochs", epochs=12),
+        "desk": FULL,
         "full": FULL,
     },
     measure=measure,

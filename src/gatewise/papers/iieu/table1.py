@@ -1,6 +1,5 @@
 """Table 1: convergence of ResNet-14."""
 
-from gatewise.papers.iieu.convergence import SMALLER, experiment
-from gatewise.papers.iieu.networks import NETWORKS
+from gatewise.papers.iieu.convergence import experiment
 
-EXPERIMENT = experiment(14, tuple(NETWORKS), SMALLER)
+EXPERIMENT = experiment(14, 8)

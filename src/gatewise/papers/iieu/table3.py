@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatewise.models import create_model
-from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, row
+from gatewise.papers.common import Claim, Experiment, Findings, Line, Panel, Row, Run, counted, row
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.counting import GIGA, MILLION, agrees_as_printed, count
 from gatewise.papers.iieu.networks import NETWORKS
@@ -103,11 +103,15 @@ def _printed_claims(settings: IieuTable3Settings, counts: Counts) -> list[Claim]
     evidence = (
         "; ".join(wrong) or f"all {2 * len(counts)} are ours, rounded, FLOPs counted as operations"
     )
-    return [Claim(published.SIZES_AS_PRINTED, not wrong, evidence)]
+    return [counted(published.SIZES_AS_PRINTED, not wrong, evidence)]
 
 
 def _added_claim(
-    settings: IieuTable3Settings, counts: Counts, claim: str, part: str, percent: float
+    settings: IieuTable3Settings,
+    counts: Counts,
+    claim: str,
+    part: str,
+    percent: float,
 ) -> Claim:
     """Decide whether IIEU-B adds the printed percentage, rounded, at every depth."""
     added = {}
@@ -116,7 +120,7 @@ def _added_claim(
         added[depth] = 100 * (ratio - 1)
     evidence = ", ".join(f"ResNet-{depth} {value:.2f} %" for depth, value in added.items())
     holds = all(agrees_as_printed(value, percent) for value in added.values())
-    return Claim(claim, holds, f"{part}: {evidence}")
+    return counted(claim, holds, f"{part}: {evidence}")
 
 
 EXPERIMENT = Experiment(
@@ -130,7 +134,7 @@ EXPERIMENT = Experiment(
             size=64,
             scale=0.25,
         ),
-        "cpu": IieuTable3Settings(),
+        "desk": IieuTable3Settings(),
         "full": IieuTable3Settings(),
     },
     measure=measure,

@@ -6,7 +6,16 @@ from typing import Any
 
 from gatewise.graph import parameter_count
 from gatewise.layers import LowRankPSConv2d, equal_parameter_rank
-from gatewise.papers.common import CellValues, Claim, Experiment, Findings, Line, Panel, Row
+from gatewise.papers.common import (
+    CellValues,
+    Claim,
+    Experiment,
+    Findings,
+    Line,
+    Panel,
+    Row,
+    counted,
+)
 from gatewise.papers.psc import published
 from gatewise.papers.psc.absolute_value import Fit, error, least_squares, train_fit
 from gatewise.stats import mean, standard_deviation
@@ -141,13 +150,13 @@ def _fit_claims(fits: dict[str, list[Fit]]) -> list[Claim]:
     solved_both = error(*least_squares(phases=True))
     lowest = min([*one, solved_one])
     return [
-        Claim(
+        counted(
             published.BOUND_HOLDS,
             lowest >= BOUND - ROUNDING,
             f"2/15 = {BOUND:.6f}; least squares {solved_one:.6f}, "
             f"the best trained network {min(one):.6f}",
         ),
-        Claim(
+        counted(
             published.PHASES_FIT,
             solved_both <= ROUNDING and max(both) <= NEAR,
             f"least squares {solved_both:.1e}, the worst trained network {max(both):.1e}",
@@ -165,12 +174,12 @@ def _rank_claims(ranks: list[dict[str, Any]]) -> list[Claim]:
         total = 2 * layer["exact_rank"]
         freedom.append(f"{layer['layer']}: {total:.1f} and {layer['full_rank']}")
     return [
-        Claim(
+        counted(
             published.EQUAL_PARAMETERS,
             all(layer["ours"] == 1 for layer in ranks),
             f"never more, and less where the rank is not whole: {', '.join(shares)}",
         ),
-        Claim(
+        counted(
             published.LESS_FREEDOM,
             all(2 * layer["exact_rank"] < layer["full_rank"] for layer in ranks),
             ", ".join(freedom),
@@ -193,9 +202,11 @@ EXPERIMENT = Experiment(
     title="|x| after a rectifier and with both phases; ranks at equal parameters",
     scales={
         "tiny": PscLowerBoundSettings(
-            "12 epochs, three layers", epochs=12, layers=((16, 16, 3), (64, 64, 1), (256, 64, 1))
+            "12 epochs, three layers",
+            epochs=12,
+            layers=((16, 16, 3), (64, 64, 1), (256, 64, 1)),
         ),
-        "cpu": PscLowerBoundSettings(),
+        "desk": PscLowerBoundSettings(),
         "full": PscLowerBoundSettings(),
     },
     cells=cells,

@@ -154,10 +154,14 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def config_of(block: Block, unit: str) -> Mapping[str, Any]:
     """Return the configuration of the unit's first run in the block."""
-    return block.runs[unit][0].config if block.runs[unit] else {}
+    if block.runs[unit]:
+        return block.runs[unit][0].config
+    return {}
 
 
 def _short(value: Any) -> str:
     """A value of a configuration in at most 60 letters."""
     text = "-".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if len(text) <= 60:
+        return text
+    return text[:57] + "..."

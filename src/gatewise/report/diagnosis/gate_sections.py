@@ -139,7 +139,7 @@ def _histogram(site: Facts) -> Chart:
 def _gates_table(sites: Sequence[Facts]) -> Table:
     """All numbers of all activations."""
     columns = [
-        "activation",
+        "after layer",
         "unit",
         "on means",
         "channels",
@@ -176,7 +176,7 @@ def _parameters_table(sites: Sequence[Facts]) -> Table:
         for name, values in site["parameters"].items():
             numbers = [value_cell(values[key]) for key in ("least", "mean", "most")]
             rows.append([site["site"], name, count(values["count"]), *numbers])
-    columns = ["activation", "parameter", "numbers", "smallest", "mean", "largest"]
+    columns = ["after layer", "parameter", "numbers", "smallest", "mean", "largest"]
     return Table(columns, rows, caption="Trained parameters of the units", align="llrrrr")
 
 

@@ -1,6 +1,7 @@
 """Charts over the layers of a network, and cells of tables, for all sections of a diagnosis."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,7 @@ from gatewise.report.sheet import Text
 from gatewise.words import number
 
 Facts = Mapping[str, Any]  # the plain values of one answer, or of one entry in it
-MOST_NAMES = 8  # names that fit below a chart
-MOST_LETTERS = 90  # of all names together
+LONGEST = 30  # letters of a name below a chart, which may stand upright
 
 
 def layer_chart(
@@ -29,17 +29,41 @@ def layer_chart(
         title: The heading.
         about: A sentence on how to read it.
         label: What the vertical axis shows.
-        names: The layers. They stand below the axis if they fit, and in tooltips anyway.
+        names: The layers. They stand below the axis; tooltips have them in full.
         series: What is drawn, with x = 0, 1, 2 and so on.
         x_label: What the horizontal axis shows.
         **options: Further fields of :class:`Chart`.
     """
-    letters = max(map(len, names), default=0) * len(names)
-    if len(names) <= MOST_NAMES and letters <= MOST_LETTERS:
-        options["x_names"] = list(names)
-    elif x_label == "layer":
-        x_label = "layer, from input to output"
-    return Chart(title, about, x_label, label, series, **options)
+    short = [name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}" for name in names]
+    return Chart(title, about, x_label, label, series, x_names=short, **options)
+
+
+def with_layer_names(facts: Any, layers: Mapping[str, str]) -> Any:
+    """Return facts in which activations have the name of the layer before them.
+
+    Args:
+        facts: The facts of an answer, or any part of them.
+        layers: The layer before each activation, by the name of the activation.
+    """
+    if isinstance(facts, Mapping):
+        named = {}
+        for key, value in facts.items():
+            is_name = key in ("site", "name", "layer") and isinstance(value, str)
+            named[key] = layers.get(value, value) if is_name else with_layer_names(value, layers)
+        return named
+    if isinstance(facts, list | tuple):
+        return [with_layer_names(entry, layers) for entry in facts]
+    return facts
+
+
+def layer_labels(rows: Sequence[Facts]) -> dict[str, str]:
+    """Return the layer before each activation; with the activation where several follow a layer."""
+    times = Counter(row["layer"] for row in rows)
+    labels = {}
+    for row in rows:
+        once = times[row["layer"]] == 1
+        labels[row["site"]] = row["layer"] if once else f"{row['layer']} ({row['site']})"
+    return labels
 
 
 def layer_series(

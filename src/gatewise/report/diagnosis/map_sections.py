@@ -67,24 +67,27 @@ KERNEL = (
 
 
 def show_reconstruction(facts: Facts) -> list[Any]:
-    """Return images next to what can be rebuilt from features, and the lost share."""
+    """Return images next to what can be rebuilt from features, and how far that is off."""
     items: list[Any] = [Text([RECONSTRUCTION])]
-    lost = facts["per_image"]
+    errors = facts["per_image"]
     for place, images in enumerate(facts.get("pictures") or []):
         names = [name for name in images if name in RECONSTRUCTED_FROM]
         if len(names) > MOST_IN_A_ROW:
             names.remove("relu")  # the table has it, and its pooled form is shown
         pictures = []
         for name in names:
-            about = f"{lost[name][place]:.1%} lost" if name in lost else ""
+            about = f"error {errors[name][place]:.1%}" if name in errors else ""
             pictures.append(_picture(RECONSTRUCTED_FROM[name], images[name], about))
         items.append(Panels(f"Image {place + 1}", "", pictures))
-    keys = [name for name in RECONSTRUCTED_FROM if name in lost]
+    keys = [name for name in RECONSTRUCTED_FROM if name in errors]
     rows = []
     for place in range(facts["images"]):
-        rows.append([str(place + 1), *(value_cell(lost[key][place]) for key in keys)])
+        rows.append([str(place + 1), *(value_cell(errors[key][place]) for key in keys)])
     columns = ["image", *(RECONSTRUCTED_FROM[key] for key in keys)]
-    caption = f"Share of the image that is lost, |x − x'| / |x|, after layer {facts['layer']}"
+    caption = (
+        f"Error |x − x'| / |x| of the image rebuilt after layer {facts['layer']}. These are norms "
+        "over the pixels that the layer reads, not shares of the pixels."
+    )
     items.append(Table(columns, rows, caption=caption, align="l" + "r" * len(keys)))
     items.append(Text([_equations(facts)]))
     if facts.get("bound"):
@@ -98,12 +101,13 @@ def _equations(facts: Facts) -> str:
     pooled = " after pooling" if facts["pooled"] else ""
     words = f"{known} responses{pooled} are known for {count(facts['unknowns'])} pixel values."
     if facts.get("by_chance"):
-        words += f" A random projection to as many numbers would lose {facts['by_chance']:.1%}."
+        chance = facts["by_chance"]
+        words += f" A random projection to as many numbers would have an error of {chance:.1%}."
     return words
 
 
 def _bound(facts: Facts) -> list[Any]:
-    """Theorem 2.2: eigenvalues, bound and lost share of every image."""
+    """Theorem 2.2: eigenvalues, bound and error of every image."""
     rows = []
     for place, image in enumerate(facts["images"]):
         numbers = [image[key] for key in ("least", "largest", "bound", "ratio")]
@@ -122,12 +126,12 @@ def _bound(facts: Facts) -> list[Any]:
         "smallest eigenvalue",
         "largest",
         "bound",
-        "lost",
+        "error",
     ]
     down, across = facts["region"]
     height, width = facts["side"]
     caption = (
-        f"Bound on what both signs lose in pooling regions of {down} x {across}, "
+        f"Bound on the error with both signs in pooling regions of {down} x {across}, "
         f"on {height} x {width} pixels"
     )
     return [Table(columns, rows, caption=caption, align="lrrrrrr"), Text([BOUND])]

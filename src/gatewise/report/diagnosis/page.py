@@ -16,7 +16,13 @@ from gatewise.report.diagnosis import (
     weight_sections,
 )
 from gatewise.report.diagnosis.generic_section import show_facts
-from gatewise.report.diagnosis.layer_charts import Facts, percent, value_cell
+from gatewise.report.diagnosis.layer_charts import (
+    Facts,
+    layer_labels,
+    percent,
+    value_cell,
+    with_layer_names,
+)
 from gatewise.report.diagnosis.overview import SUSPECT, WARNING, overview
 from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
 from gatewise.units import registered_units
@@ -25,6 +31,8 @@ FORMAT = "gatewise diagnosis 2"
 FIRST = 2  # the number of the first section of a question
 GENERIC = {"Sequential", "Module", "ModuleList", "GraphModule"}
 NOT_TRUSTED = f"{WARNING} This depends on the inputs, which are probably preprocessed wrongly."
+# Questions whose facts name activations, where a page names the layers before them.
+BY_ACTIVATION = {"gates", "overlap", "invariance", "flips", "cost"}
 MOST_NAMES = 7  # questions whose names fit below a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
 # What the section of a question shows, by the name of the question. Any other question has a
@@ -103,11 +111,15 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
     questions = diagnosis["questions"]
     suspect = diagnosis["input_check"]["state"] == SUSPECT
     sections = [Section("Questions and answers", _answers(questions, links, suspect))]
+    labels = layer_labels(diagnosis["layers"])
     for question in questions:
         if question["name"] not in links:
             continue
         show = SHOWN.get(question["name"], show_facts)
-        items: list[Any] = [Text([question["line"]]), *show(question["facts"])]
+        facts = question["facts"]
+        if question["name"] in BY_ACTIVATION:
+            facts = with_layer_names(facts, labels)
+        items: list[Any] = [Text([question["line"]]), *show(facts)]
         if suspect and question.get("reads_inputs", True):
             items.insert(0, Text([[Cell(NOT_TRUSTED, look="down")]]))
         sections.append(Section(question["title"], items))

@@ -40,13 +40,13 @@ def show_flips(facts: Facts) -> list[Any]:
     sites = steps[-1]["sites"]
     places = column(sites, "site")
     title = "By activation, in the last step"
-    items.append(_flips_chart(title, names[-1], places, sites, "activation"))
+    items.append(_flips_chart(title, names[-1], places, sites, "layer"))
     rows = []
     for place, site in enumerate(sites):
         changed = [step["sites"][place]["flipped"] for step in steps]
         cells = [value_cell(value, percent) for value in changed]
         rows.append([site["site"], count(site["channels"]), *cells])
-    table = Table(["activation", "channels", *names], rows, align="lr" + "r" * len(steps))
+    table = Table(["after layer", "channels", *names], rows, align="lr" + "r" * len(steps))
     folded = Folded(f"All {len(rows)} activations in a table", [table])
     return [*items, folded, *_thinned(facts, len(steps) + 1)]
 

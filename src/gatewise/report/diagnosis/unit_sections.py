@@ -79,7 +79,7 @@ def _cost_table(sites: Sequence[Facts]) -> Table:
                 "" if saved is None else value_cell(saved / MIB),
             ]
         )
-    columns = ["activation", "unit", "operations", "ms", "share", "MiB for backward"]
+    columns = ["after layer", "unit", "operations", "ms", "share", "MiB for backward"]
     return Table(columns, rows, align="llrrrr")
 
 

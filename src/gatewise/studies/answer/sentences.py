@@ -137,7 +137,8 @@ def finite_or_zero(value: float) -> float:
 
 
 def _named_differences(
-    result: "StudyResult", differences: Sequence["Difference"]
+    result: "StudyResult",
+    differences: Sequence["Difference"],
 ) -> Iterator[Part]:
     """Yield units with their differences, separated by commas."""
     for place, difference in enumerate(differences[:MOST_UNITS]):

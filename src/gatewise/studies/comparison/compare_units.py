@@ -231,7 +231,9 @@ def _check_text(what: str, value: Any) -> None:
     """Raise an error for a name that is not a short text; None is none."""
     if value is not None and (not isinstance(value, str) or len(value) > MOST_LETTERS):
         raise ArgumentError(
-            f"{what}: a text is needed", got=value, allowed=f"at most {MOST_LETTERS} letters"
+            f"{what}: a text is needed",
+            got=value,
+            allowed=f"at most {MOST_LETTERS} letters",
         )
 
 
@@ -247,7 +249,9 @@ def _folder(out: Any) -> StudyFolder | None:
 def _place(device: Any, model: Any) -> torch.device:
     """Return the device to train on: the one that is named, or where the model is."""
     if device is None:
-        return device_of(model) if isinstance(model, nn.Module) else torch.device("cpu")
+        if isinstance(model, nn.Module):
+            return device_of(model)
+        return torch.device("cpu")
     return find_device(device)
 
 
@@ -278,7 +282,9 @@ def _tune(tune: Any, data: UserData) -> tuple[Tune, str]:
         tune = {"mode": tune}
     if not isinstance(tune, Mapping):
         raise ArgumentError(
-            "tune: not understood", got=tune, allowed="'quick', 'full', False, or a table"
+            "tune: not understood",
+            got=tune,
+            allowed="'quick', 'full', False, or a table",
         )
     chosen = check(Tune, tune, "tune")
     if chosen.mode == "none" or not data.not_tunable:

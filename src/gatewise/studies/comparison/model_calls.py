@@ -144,7 +144,9 @@ def read_outputs(value: Any) -> Outputs:
     """
     if isinstance(value, Tensor):
         is_loss = value.dim() == 0 and value.is_floating_point()
-        return Outputs(None, value) if is_loss else Outputs(value, None)
+        if is_loss:
+            return Outputs(None, value)
+        return Outputs(value, None)
     if isinstance(value, Mapping):
         loss = value.get("loss")
         outputs = _first_tensor([value.get(name) for name in OUTPUTS])

@@ -201,7 +201,9 @@ def class_weights(weights: Any) -> Tensor | None:
         raise ArgumentError("class_weights: numbers are needed", got=weights) from problem
     if tensor.dim() != 1 or not len(tensor) or bool((tensor < 0).any() | ~tensor.isfinite().all()):
         raise ArgumentError(
-            "class_weights: one number for each class is needed", got=weights, allowed="0 or more"
+            "class_weights: one number for each class is needed",
+            got=weights,
+            allowed="0 or more",
         )
     return tensor
 
@@ -354,12 +356,16 @@ def _is_zero_one(targets: Tensor) -> bool:
 
 def _without_single(values: Tensor) -> Tensor:
     """Return (n, ...) for (n, 1, ...)."""
-    return values[:, 0] if values.dim() > 1 and values.shape[1] == 1 else values
+    if values.dim() > 1 and values.shape[1] == 1:
+        return values[:, 0]
+    return values
 
 
 def _as_labels(targets: Tensor) -> Tensor:
     """Return (n,) for the losses of a recipe."""
-    return targets[:, 0] if targets.dim() == 2 else targets
+    if targets.dim() == 2:
+        return targets[:, 0]
+    return targets
 
 
 def _shape(value: Any) -> str:

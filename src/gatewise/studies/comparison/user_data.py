@@ -209,7 +209,9 @@ def _check_finite(tensor: Tensor, name: str) -> None:
 def _as_float32(content: Any) -> Any:
     """Return the tensors with float64 as float32, which is what arrays of NumPy become."""
     if isinstance(content, Tensor):
-        return content.float() if content.dtype == torch.float64 else content
+        if content.dtype == torch.float64:
+            return content.float()
+        return content
     if isinstance(content, tuple):
         return tuple(_as_float32(item) for item in content)
     return {key: _as_float32(value) for key, value in content.items()}

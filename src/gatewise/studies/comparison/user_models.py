@@ -200,7 +200,12 @@ def user_model(
         returned = try_training(training, copy.deepcopy(network), data.train, data.test)
     training = with_metric(training, choices, returned)
     model = UserModel(
-        source, name or type(network).__name__, data, recipe, training, example=example
+        source,
+        name or type(network).__name__,
+        data,
+        recipe,
+        training,
+        example=example,
     )
     if callable(choices.optimiser):
         model = replace(model, optimiser=optimiser_factory(choices.optimiser))
@@ -209,7 +214,9 @@ def user_model(
 
 
 def variants(
-    model: UserModel, units: Sequence[UserUnit], options: Mapping[str, Any]
+    model: UserModel,
+    units: Sequence[UserUnit],
+    options: Mapping[str, Any],
 ) -> list[Variant]:
     """Plan, apply and test every unit once, before anything is trained.
 
@@ -264,7 +271,9 @@ def read_units(units: Sequence[UnitRequest], baseline: Any) -> tuple[list[UserUn
     """
     if isinstance(units, str) or not isinstance(units, Sequence) or not units:
         raise ArgumentError(
-            "units: a list of units is needed", got=units, allowed='such as ["relu", "crelu"]'
+            "units: a list of units is needed",
+            got=units,
+            allowed='such as ["relu", "crelu"]',
         )
     choices = [_read_unit(unit) for unit in units]
     labels = [unit.label for unit in choices]
@@ -282,7 +291,9 @@ def read_units(units: Sequence[UnitRequest], baseline: Any) -> tuple[list[UserUn
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if repeated:
         raise ArgumentError(
-            "units: one appears twice", got=repeated[0], fix="give one of them another label"
+            "units: one appears twice",
+            got=repeated[0],
+            fix="give one of them another label",
         )
     return choices, base
 

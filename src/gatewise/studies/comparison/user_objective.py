@@ -62,7 +62,9 @@ class EvaluationLoader:
         self.halt = halt
 
     def __len__(self) -> int:
-        return min(self.most, self.source.count) if self.most else self.source.count
+        if self.most:
+            return min(self.most, self.source.count)
+        return self.source.count
 
     def __iter__(self) -> Iterator[Any]:
         for place, batch in enumerate(self.source.read(0, 0)):
@@ -152,7 +154,10 @@ class UserObjective(Objective):
 
 
 def measure(
-    training: Training, model: nn.Module, loader: EvaluationLoader, precision: str = "float32"
+    training: Training,
+    model: nn.Module,
+    loader: EvaluationLoader,
+    precision: str = "float32",
 ) -> Measured:
     """Return the metrics of the user's evaluation, checked.
 
@@ -290,7 +295,10 @@ def loss_evaluate(step: StepFunction) -> EvaluateFunction:
 
 
 def try_training(
-    training: Training, model: nn.Module, train: Source, test: Source
+    training: Training,
+    model: nn.Module,
+    train: Source,
+    test: Source,
 ) -> dict[str, float]:
     """Take a step and evaluate a batch, and return its metrics; errors name the function.
 

@@ -209,7 +209,12 @@ def budget(config: RunConfig, facts: Facts, by: str) -> int:
 
 
 def with_matched_widths(
-    config: RunConfig, facts: Facts, target: int, *, by: str, within: float
+    config: RunConfig,
+    facts: Facts,
+    target: int,
+    *,
+    by: str,
+    within: float,
 ) -> RunConfig:
     """Return ``config`` with widths at which its network costs ``target``.
 
@@ -243,7 +248,12 @@ def with_matched_widths(
 
 
 def _match_widths(
-    config: RunConfig, facts: Facts, widths: Widths, target: int, by: str, within: float
+    config: RunConfig,
+    facts: Facts,
+    widths: Widths,
+    target: int,
+    by: str,
+    within: float,
 ) -> Widths:
     """Return widths that cost ``target``, or raise; see Note [How widths are matched]."""
     known: dict[Widths, int] = {}
@@ -280,7 +290,10 @@ def _step(widths: Widths, cost_at: Callable[[Widths], int]) -> int:
 
 
 def _scale_widths(
-    widths: Widths, step: int, target: int, cost_at: Callable[[Widths], int]
+    widths: Widths,
+    step: int,
+    target: int,
+    cost_at: Callable[[Widths], int],
 ) -> Widths:
     """Scale all widths by the factor whose cost is closest to the target.
 
@@ -300,7 +313,10 @@ def _scale_widths(
 
 
 def _move_widths(
-    widths: Widths, step: int, error: Callable[[Widths], float], within: float
+    widths: Widths,
+    step: int,
+    error: Callable[[Widths], float],
+    within: float,
 ) -> Widths:
     """Change single widths by one step, the best change first, until the cost is close enough."""
     for _ in range(MOVES):
@@ -324,7 +340,12 @@ def scaled(widths: Sequence[int], scale: float, step: int) -> Widths:
 
 
 def _match_one_number(
-    config: RunConfig, facts: Facts, option: str, target: int, by: str, within: float
+    config: RunConfig,
+    facts: Facts,
+    option: str,
+    target: int,
+    by: str,
+    within: float,
 ) -> float:
     """Return the value of a network's single width option."""
     default = get_model(config.model).options[option].default

@@ -71,7 +71,9 @@ class RunOptions(CheckedOptions):
     @property
     def worker_count(self) -> int:
         """Cells at once."""
-        return 1 if self.on == "here" else self.workers or cores()
+        if self.on == "here":
+            return 1
+        return self.workers or cores()
 
 
 def shard_of(text: str) -> tuple[int, int]:
@@ -118,7 +120,9 @@ class StudyProgress:
     @property
     def seconds_left(self) -> float | None:
         """Seconds left at that rate; None until a cell has ended."""
-        return (self.total - self.done - self.failed) / self.rate if self.ended_now else None
+        if self.ended_now:
+            return (self.total - self.done - self.failed) / self.rate
+        return None
 
     def count(self, event: Event) -> None:
         """Take in what happened."""
@@ -180,7 +184,11 @@ class CellRunner:
         self._close()
 
     def run(
-        self, tasks: Sequence[Task], threads: int, below: str = CELLS, stage: str | None = None
+        self,
+        tasks: Sequence[Task],
+        threads: int,
+        below: str = CELLS,
+        stage: str | None = None,
     ) -> bool:
         """Run the tasks that have no record yet.
 
@@ -321,7 +329,9 @@ class _StageWork:
         """
         if self.claims is None:
             raise LostProcessError(
-                "runs ended without a result", got=f"{len(self.missing)} of them", fix=RERUN
+                "runs ended without a result",
+                got=f"{len(self.missing)} of them",
+                fix=RERUN,
             )
         before = len(self.missing)
         until = time.monotonic() + self.pause
@@ -458,4 +468,6 @@ def thread_share(options: RunOptions) -> int:
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

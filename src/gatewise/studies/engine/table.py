@@ -211,7 +211,8 @@ def _rate_lines(result: "StudyResult") -> Iterator[str]:
             if curve.chosen is not None:
                 parts.append(f"learning rate {rate(curve.chosen)}")
             if curve.best is not None and curve.best != curve.chosen:
-                parts.append(f"best learning rate {rate(curve.best)}")
+                best = "best held-out mean at" if curve.held_out else "best learning rate"
+                parts.append(f"{best} {rate(curve.best)}")
             if curve.good_words:
                 parts.append(f"within {near} of the best: {curve.good_words}")
             yield f"{curve.unit} in {block[0]}: {'; '.join(parts) or 'no learning rate'}"

@@ -320,6 +320,10 @@ class _Reader:
         """Return the column of the result, or raise if there is none or several."""
         candidates = self._free_numeric()
         if not candidates:
+            free = [name for name in self.table.columns if name not in self.taken]
+            metrics = [name for name in free if _direction(name) is not None]
+            if metrics:  # some cell is no number; whoever reads the column names its row
+                return min(metrics, key=_part_rank)
             raise ArgumentError(
                 f"stats: no column of {self.table.source} has the result of a run",
                 got=", ".join(self.table.columns),

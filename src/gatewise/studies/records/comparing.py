@@ -282,11 +282,18 @@ def _pairing_note(runs: Sequence[Run]) -> str:
     for run in runs:
         seeds.setdefault(run.task, {}).setdefault(run.method, set()).add(run.seed or "")
     shared = [len(set.intersection(*methods.values())) for methods in seeds.values()]
+    if max(shared) == 0 and not any(map(_some_share, seeds.values())):
+        return "No two methods share a seed: their runs are compared as separate groups."
     if max(shared) == 0:
         return "No seed is shared by all methods: every method is compared by the seeds it shares."
     few, many = min(shared), max(shared)
     count = plural(many, "seed") if few == many else f"{few} to {many} seeds"
     return f"Paired by seed: all methods have {count} in common."
+
+
+def _some_share(seeds: Mapping[str, set[str]]) -> bool:
+    """Return whether any two methods have a seed in common."""
+    return sum(map(len, seeds.values())) > len(set().union(*seeds.values()))
 
 
 def _seed_numbers(labels: Sequence[str]) -> list[int]:

@@ -1,11 +1,13 @@
 """Find out which modules and branches of a model's code a run reaches.
 
 Note [Branches]. A branch is one outcome of a conditional jump in the byte code of a function that
-has run: an ``if``, a conditional expression, ``and``, ``or``, a condition of a comprehension. An
-outcome that only raises an error is no path of the model. A condition that reads nothing but
-attributes of the module (``self.training``, ``self.downsample is not None``) is a setting: no input
-decides it. Functions count if they are in a file that defines a class of the model, outside of
-torch and of this library.
+has run: an ``if``, a conditional expression, ``and``, ``or``, a condition of a comprehension, a
+``case``. The body of a loop, an ``except`` clause and a method that ``self.name`` refers to are
+parts that may not have run, too. An outcome that only raises an error is no path of the model. A
+condition that reads nothing but attributes of the module (``self.training``, ``self.downsample is
+not None``) is a setting: no input decides it, unless the code that ran assigns the attribute, or
+it is a tensor. Functions count if they are in a file that defines a class of the model, or in a
+file outside of Python's own and of installed packages. Those of torch and of this library do not.
 """
 
 import ast
@@ -13,13 +15,15 @@ import dis
 import linecache
 import re
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from inspect import unwrap
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +31,7 @@ from torch.overrides import TorchFunctionMode
 
 _OWN = str(Path(__file__).parents[2])
 _TORCH = str(Path(torch.__file__).parent)
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 _HEADER = re.compile(r"^(?:if|elif|while)\s+(.+?):.*$")
 _METADATA = {"__get__", "__set__", "__delete__", "requires_grad_", "size", "dim", "numel"}
 _QUESTIONS = {"isinstance", "hasattr", "getattr", "len", "callable", "bool", "type"}
@@ -36,13 +41,23 @@ _NOTHING = (nn.Identity, nn.modules.dropout._DropoutNd)  # computing nothing tha
 
 @dataclass(frozen=True)
 class Jump:
-    """A conditional jump: its offset, where it goes, and the offsets of the next instruction."""
+    """A conditional jump: its offset, where it goes, and the offsets of the next instruction.
+
+    Attributes:
+        offset: of the instruction.
+        target: where it jumps to.
+        following: the offsets of the instruction behind it.
+        lines: first and last line of its condition in the source.
+        columns: first and last column.
+        kind: ``"condition"``; ``"loop"``, which jumps when the loop ends; or ``"except"``.
+    """
 
     offset: int
     target: int
     following: frozenset[int]
     lines: tuple[int, int]
     columns: tuple[int, int]
+    kind: str = "condition"
 
 
 @dataclass
@@ -53,11 +68,14 @@ class Coverage:
         model: the model.
         modules: ids of the modules that were called, or whose parameters were read.
         outcomes: by code, the conditional jumps that were executed, and where they went.
+        executed: by code with conditional jumps, the offsets of the instructions that were
+            executed.
     """
 
     model: nn.Module
     modules: set[int] = field(default_factory=set)
     outcomes: dict[CodeType, set[tuple[int, bool]]] = field(default_factory=dict)
+    executed: dict[CodeType, set[int]] = field(default_factory=dict)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -81,7 +99,8 @@ class Coverage:
 
     def _enter(self, frame: FrameType, files: frozenset[str]) -> Any:
         """Trace the instructions of a function of the model."""
-        if frame.f_code.co_filename not in files:
+        file = frame.f_code.co_filename
+        if file not in files and not _is_of_user(file):
             return None
         jumps = jumps_of(frame.f_code)
         outcomes = self.outcomes.setdefault(frame.f_code, set())
@@ -89,6 +108,7 @@ class Coverage:
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
+        executed = self.executed.setdefault(frame.f_code, set())
         last = -1
 
         def step(frame: FrameType, event: str, value: Any) -> Any:
@@ -97,6 +117,7 @@ class Coverage:
                 if last in jumps:
                     outcomes.add((last, frame.f_lasti not in jumps[last].following))
                 last = frame.f_lasti
+                executed.add(last)
             return step
 
         return step
@@ -109,22 +130,33 @@ class Coverage:
         """
         branches: list[str] = []
         settings: list[str] = []
+        state = _stored_names(self.outcomes)
+        tensors = {name.rpartition(".")[2] for name in self.model.state_dict(keep_vars=True)}
         for code, outcomes in self.outcomes.items():
             for offset, jump in jumps_of(code).items():
                 seen = {jumped for place, jumped in outcomes if place == offset}
-                if len(seen) != 1 or _only_raises(code, jump, jumped=not seen.copy().pop()):
+                part = _missing_part(code, jump, seen)
+                if part is None:
                     continue
-                condition = _condition(code, jump)
-                outcome = str(_when_true(code, jump, condition.text) is seen.pop()).lower()
-                words = f"`{condition.text}` was always {outcome}"
-                if not condition.exact:
-                    words = f"one outcome of `{condition.text}`"
-                words = f"{Path(code.co_filename).name}:{jump.lines[0]}: {words}"
-                target = settings if _is_setting(condition.text, code) else branches
+                is_setting = part.may_be_setting and _is_setting(part.read, code, state, tensors)
+                target = settings if is_setting else branches
+                words = f"{Path(code.co_filename).name}:{jump.lines[0]}: {part.words}"
                 if words not in target:
                     target.append(words)
+        branches += self._methods()
         branches += _optional_outputs(self.model)
         return Unreached(tuple(self._modules(set(reached))), tuple(branches), tuple(settings))
+
+    def _methods(self) -> list[str]:
+        """Return the methods that code which ran refers to, and that no run has called."""
+        own = _methods_of(self.model)
+        missing: dict[str, None] = {}
+        for code in self.outcomes:
+            for name in _referred_methods(code, self.executed.get(code)):
+                codes = own.get(name, frozenset())
+                if codes and not any(each in self.outcomes for each in codes):
+                    missing[f"method {name}, which {code.co_name} refers to"] = None
+        return list(missing)
 
     def _modules(self, reached: set[str]) -> list[str]:
         """Return the outermost modules that no run has called."""
@@ -183,6 +215,45 @@ def _optional_outputs(model: nn.Module) -> list[str]:
     return [f"optional output {name}" for name in names if getattr(config, name, None) is False]
 
 
+def _is_of_user(file: str) -> bool:
+    """Whether a file is neither Python's own nor of an installed package."""
+    return not file.startswith((_OWN, _TORCH, "<", *_INSTALLED))
+
+
+def _methods_of(model: nn.Module) -> dict[str, frozenset[CodeType]]:
+    """Return the code of the methods of the model's classes by name, this library's left out."""
+    files = _files_of(model)
+    methods: dict[str, set[CodeType]] = {}
+    for kind in {type(module) for module in model.modules()}:
+        for home in kind.__mro__:
+            for name, value in vars(home).items():
+                code = getattr(unwrap(value), "__code__", None) if callable(value) else None
+                if code is not None and code.co_filename in files:
+                    methods.setdefault(name, set()).add(code)
+    return {name: frozenset(codes) for name, codes in methods.items()}
+
+
+def _referred_methods(code: CodeType, executed: set[int] | None) -> Iterator[str]:
+    """Yield the names in executed ``self.name``; without ``executed``, everything was."""
+    previous = None
+    for instruction in dis.get_instructions(code):
+        is_attribute = instruction.opname in ("LOAD_ATTR", "LOAD_METHOD")
+        if is_attribute and previous is not None and previous.argval == "self":
+            if executed is None or instruction.offset in executed:
+                yield instruction.argval
+        previous = instruction
+
+
+def _stored_names(codes: Iterable[CodeType]) -> set[str]:
+    """Return the names of attributes that the codes assign."""
+    names = set()
+    for code in codes:
+        for instruction in dis.get_instructions(code):
+            if instruction.opname == "STORE_ATTR":
+                names.add(instruction.argval)
+    return names
+
+
 def _is_part(module: nn.Module) -> bool:
     """Whether the module is no layer: it holds what others call, or defines no forward."""
     forward = getattr(type(module), "forward", None)
@@ -207,7 +278,8 @@ def jumps_of(code: CodeType) -> dict[int, Jump]:
     instructions = list(dis.get_instructions(code))
     jumps = {}
     for number, instruction in enumerate(instructions):
-        if "JUMP" not in instruction.opname or "_IF_" not in instruction.opname:
+        kind = _kind_of_jump(instructions, number)
+        if not kind:
             continue
         following = set()
         for later in instructions[number + 1 :]:
@@ -224,8 +296,49 @@ def jumps_of(code: CodeType) -> dict[int, Jump]:
             frozenset(following),
             (line, last_line),
             (columns[0] or 0, -1 if columns[1] is None else columns[1]),
+            kind,
         )
     return jumps
+
+
+def _kind_of_jump(instructions: list[dis.Instruction], number: int) -> str:
+    name = instructions[number].opname
+    if name == "FOR_ITER":
+        return "loop"
+    if "JUMP" not in name or "_IF_" not in name:
+        return ""
+    before = instructions[number - 1].opname if number else ""
+    return "except" if before == "CHECK_EXC_MATCH" else "condition"
+
+
+@dataclass(frozen=True)
+class _MissingPart:
+    """A part of the source that did not run: words for it, and what decides about it."""
+
+    words: str
+    read: str
+    may_be_setting: bool = True
+
+
+def _missing_part(code: CodeType, jump: Jump, seen: set[bool]) -> _MissingPart | None:
+    """Return what did not run, if a jump had only one outcome."""
+    if jump.kind == "except":
+        if seen or _only_raises(code, jump, jumped=False):
+            return None
+        line = linecache.getline(code.co_filename, jump.lines[0]).strip().partition(":")[0]
+        return _MissingPart(f"`{line}` was never entered", line, may_be_setting=False)
+    if jump.kind == "loop":
+        text = _iterated(_text(code, jump))
+        words = f"the loop over `{text}` was never entered"
+        return _MissingPart(words, text) if seen == {True} else None
+    if len(seen) != 1 or _only_raises(code, jump, jumped=not min(seen)):
+        return None
+    condition = _condition(code, jump)
+    outcome = str(_when_true(code, jump, condition.text) is min(seen)).lower()
+    words = f"`{condition.text}` was always {outcome}"
+    if not condition.exact:
+        words = f"one outcome of `{condition.text}`"
+    return _MissingPart(words, condition.text, not condition.text.startswith("case "))
 
 
 def _when_true(code: CodeType, jump: Jump, condition: str) -> bool:
@@ -266,11 +379,10 @@ def _condition(code: CodeType, jump: Jump) -> _Condition:
     Python records the place of a comparison. For a plain name it records that of the statement or
     expression around it.
     """
-    line = linecache.getline(code.co_filename, jump.lines[0]).rstrip()
-    first, last = jump.columns
-    if jump.lines[0] == jump.lines[1] and last >= 0:
-        line = line.encode()[first:last].decode(errors="replace")
-    line = line.strip()
+    line = linecache.getline(code.co_filename, jump.lines[0]).strip()
+    if line.startswith("case "):
+        return _Condition(line.partition(":")[0], exact=False)
+    line = _text(code, jump)
     tree = _parsed(line)
     if tree is not None and isinstance(tree.body, ast.IfExp):
         return _Condition(ast.unparse(tree.body.test), exact=False)
@@ -280,6 +392,26 @@ def _condition(code: CodeType, jump: Jump) -> _Condition:
     return _Condition(header.group(1) if header else line, exact=False)
 
 
+def _text(code: CodeType, jump: Jump) -> str:
+    """Return the text of a jump in the source, or its line where Python records no more."""
+    line = linecache.getline(code.co_filename, jump.lines[0]).rstrip()
+    first, last = jump.columns
+    if jump.lines[0] == jump.lines[1] and last >= 0:
+        line = line.encode()[first:last].decode(errors="replace")
+    return line.strip()
+
+
+def _iterated(text: str) -> str:
+    """Return what the loop at the beginning of ``text`` goes over, or ``text``."""
+    for complete in (text, f"{text} pass"):
+        try:
+            statement = ast.parse(complete).body[0]
+        except SyntaxError:
+            continue
+        return ast.unparse(statement.iter) if isinstance(statement, ast.For) else text
+    return text
+
+
 def _parsed(text: str) -> ast.Expression | None:
     try:
         return ast.parse(text, mode="eval")
@@ -287,19 +419,31 @@ def _parsed(text: str) -> ast.Expression | None:
         return None
 
 
-def _is_setting(text: str, code: CodeType) -> bool:
-    """Return whether a condition reads only attributes of the module, and constants."""
+def _is_setting(text: str, code: CodeType, state: set[str], tensors: set[str]) -> bool:
+    """Return whether a condition reads only attributes of the module that stay as they are.
+
+    Args:
+        text: the condition.
+        code: the function that it is in.
+        state: the names of attributes that code which ran assigns.
+        tensors: the names of parameters and buffers. Whether they are ``None`` is a setting.
+    """
     tree = _parsed(text)
-    if tree is None:
+    if tree is None or not code.co_varnames or code.co_varnames[0] != "self":
         return False
-    own_name = code.co_varnames[0] if code.co_varnames else ""
+    questions = {id(node.left) for node in ast.walk(tree) if _is_none_question(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            is_local = node.id in code.co_varnames or node.id in code.co_freevars
-            if is_local and node.id != own_name:
+        if isinstance(node, ast.Name) and node.id != "self":
+            if node.id in code.co_varnames or node.id in code.co_freevars:
                 return False
-        if isinstance(node, ast.Call):
-            called = getattr(node.func, "id", "")
-            if called not in _QUESTIONS:
+        if isinstance(node, ast.Attribute):
+            if node.attr in state or (node.attr in tensors and id(node) not in questions):
                 return False
-    return own_name == "self"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") not in _QUESTIONS:
+            return False
+    return True
+
+
+def _is_none_question(node: ast.AST) -> TypeGuard[ast.Compare]:
+    """Return whether ``node`` is ``x is None`` or ``x is not None``."""
+    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)

@@ -117,12 +117,13 @@ def _record(
             got=type(model).__name__,
             allowed="a torch.nn.Module",
         )
-    recorder = _Recorder(model, also, ops)
     try:
         # Without gradients, torch may use fused kernels that hide the activation.
-        with untouched(model, buffers=True), torch.enable_grad(), recorder.counting(), recorder:
-            copied_args, copied_kwargs = copied((args, kwargs or {}))
-            model(*copied_args, **copied_kwargs)
+        recorder = _recorded_run(model, args, kwargs or {}, also, ops, gradients=True)
+    except RuntimeError:
+        # With gradients, torch refuses to write into parts of a tensor that chunk has returned.
+        recorder = _recorded_run(model, args, kwargs or {}, also, ops, gradients=False)
+    try:
         return (
             _finished_calls(recorder.events),
             _finished_calls(recorder.sums),
@@ -130,6 +131,32 @@ def _record(
         )
     finally:
         recorder.forget()
+
+
+def _recorded_run(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    also: Collection[str],
+    ops: Collection[str],
+    *,
+    gradients: bool,
+) -> "_Recorder":
+    """Run the model once; the recorder must be told to forget what it holds."""
+    recorder = _Recorder(model, also, ops)
+    try:
+        with (
+            untouched(model, buffers=True),
+            torch.set_grad_enabled(gradients),
+            recorder.counting(),
+            recorder,
+        ):
+            copied_args, copied_kwargs = copied((args, kwargs))
+            model(*copied_args, **copied_kwargs)
+    except BaseException:
+        recorder.forget()
+        raise
+    return recorder
 
 
 def copied(arguments: Any) -> Any:

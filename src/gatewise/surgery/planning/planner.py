@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import nn
 
@@ -65,7 +65,7 @@ def make_plan(
     wanted: set[str] = set()
     for request, chosen in assigned:
         for site in chosen:
-            if site.op in GATES and not request.gates:
+            if site.op in GATES and not (request.gates or request.swap.takes_gates):
                 refused[site.name] = Refusal(Reason.GATE)
                 continue
             wanted.add(site.name)
@@ -113,11 +113,23 @@ def _assign(
     for request in requests:
         extra = {site.name for site in request.swap.extra_sites(context)}
         offered = [site for site in sites if site.name in activations | extra]
+        if not offered:
+            _no_sites(context.graph.notes)
         matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
         taken |= {site.name for site in chosen}
         assigned.append((request, chosen))
     return assigned
+
+
+def _no_sites(notes: Sequence[str]) -> NoReturn:
+    """The error for a model without activation calls; it names those that are written out."""
+    written = [note for note in notes if note.startswith("not a site")]
+    raise ArgumentError(
+        "plan: the model calls no activation function",
+        got="; ".join(written[:4]) if written else ...,
+        fix="call the activation as a function of torch or as a module, such as F.relu or nn.ReLU",
+    )
 
 
 def _unit_around(site: Site, modules: Mapping[str, nn.Module]) -> str:

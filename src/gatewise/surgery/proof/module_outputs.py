@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gatewise.graph import example_tensors
@@ -33,7 +34,7 @@ def sampling_outputs(model: nn.Module, samples: Samples) -> Iterator[None]:
         samples[path, calls[path]] = tuple(
             (tuple(tensor.shape), _sample(tensor))
             for tensor in example_tensors(output)
-            if tensor.is_floating_point()
+            if tensor.is_floating_point() and not _is_inside_transform(tensor)
         )
         calls[path] += 1
 
@@ -78,6 +79,11 @@ def changed_modules(one: Samples, other: Samples, most: float) -> list[str]:
         if shapes or not values <= most:
             changed[key[0]] = None
     return list(changed)
+
+
+def _is_inside_transform(tensor: Tensor) -> bool:
+    """Whether the tensor stands for several, as inside ``torch.vmap``: it has no values later."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _sample(tensor: Tensor) -> Tensor:

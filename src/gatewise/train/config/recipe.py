@@ -33,6 +33,7 @@ SCHEDULE_OPTIONS = {
     "linear": {"end"},
     "step": {"at", "factor"},
     "phases": {"phases"},
+    "triangle": {"peak", "first", "last"},
 }
 
 
@@ -66,6 +67,10 @@ def _refuse_others(part: Any, options: dict[str, set[str]]) -> None:
 class Optimiser(Part):
     """The optimiser and its options. ``smoothing`` is RMSprop's alpha.
 
+    The rate of the scales and shifts of normalisation layers is ``norm_lr_scale`` times that of the
+    other parameters. Their weight decay is divided by it, so that one step shrinks all parameters
+    by the same share.
+
     Besides the five that have keys here, ``name`` is that of any optimiser of ``torch.optim`` in
     lower case, with its arguments in the table ``options``.
     """
@@ -77,6 +82,7 @@ class Optimiser(Part):
     beta2: Share = 0.999
     eps: Annotated[float, Field(gt=0, le=1)] = 1e-8
     smoothing: Share = 0.99
+    norm_lr_scale: Annotated[float, Field(gt=0, le=10_000)] = 1.0
     options: Annotated[dict[str, Any], Field(max_length=50)] = {}
 
     @model_validator(mode="after")
@@ -111,7 +117,7 @@ def _check_torch_optimiser(chosen: Optimiser) -> None:
         near = get_close_matches(chosen.name.lower(), known, n=1, cutoff=0.5)
         hint = f", did you mean {near[0]!r}?" if near else ""
         raise RuleError("name", f"{chosen.name} is none of {', '.join(known)}{hint}")
-    other = chosen.model_fields_set - {"name", "lr", "options"}
+    other = chosen.model_fields_set - {"name", "lr", "norm_lr_scale", "options"}
     if other:
         raise RuleError(sorted(other)[0], f"write the options of {chosen.name} in `options`")
     allowed = inspect.signature(classes[chosen.name]).parameters.keys() - {"params", "lr"}
@@ -133,13 +139,18 @@ class Schedule(Part):
 
     Warm-up rises linearly from ``warmup_from`` times the rate, and is a part of the recipe's
     epochs; the curve spans the others. Cool-down epochs are added, with the rate at which the curve
-    ends.
+    ends. ``triangle`` rises linearly from ``first`` times the rate to the rate itself, which it
+    reaches after the share ``peak`` of all steps, and falls linearly to ``last`` times the rate. It
+    has no other warm-up.
     """
 
-    name: Literal["constant", "cosine", "linear", "step", "phases"] = "constant"
+    name: Literal["constant", "cosine", "linear", "step", "phases", "triangle"] = "constant"
     end: Annotated[float, Field(ge=0, le=1000)] = 0.0
     at: Annotated[list[Epochs], Field(max_length=1000)] = []
     factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    peak: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    first: Share = 0.2
+    last: Share = 0.07
     phases: Annotated[list[Phase], Field(max_length=1000)] = []
     warmup: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     warmup_from: Share = 0.0
@@ -153,6 +164,8 @@ class Schedule(Part):
             raise RuleError(
                 "at", "step needs the epochs after which the rate falls, in rising order"
             )
+        if self.name == "triangle" and (self.warmup or self.cooldown):
+            raise RuleError("name", "triangle has no warm-up and no cool-down")
         if self.name == "phases" and not self.phases:
             raise RuleError("phases", "at least one is needed")
         return self

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from gatewise.train.config.recipe import Phase, Recipe
+from gatewise.train.config.recipe import Phase, Recipe, Schedule
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,19 @@ def _rate(recipe: Recipe, epoch: float) -> float:
     """Return the learning rate after warm-up."""
     schedule = recipe.schedule
     start = recipe.optimiser.lr
+    if schedule.name == "triangle":
+        return start * _triangle(schedule, epoch / recipe.epochs)
     share = min(1.0, (epoch - schedule.warmup) / (recipe.epochs - schedule.warmup))
     if schedule.name == "cosine":
         return schedule.end + (start - schedule.end) * (1 + math.cos(math.pi * share)) / 2
     if schedule.name == "linear":
         return schedule.end + (start - schedule.end) * (1 - share)
     return start * schedule.factor ** sum(epoch >= fall for fall in schedule.at)
+
+
+def _triangle(schedule: Schedule, share: float) -> float:
+    """Return the factor on the rate after a share of all steps."""
+    if share < schedule.peak:
+        return schedule.first + (1 - schedule.first) * share / schedule.peak
+    fallen = (share - schedule.peak) / (1 - schedule.peak)
+    return 1 + (schedule.last - 1) * min(1.0, fallen)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.data import DataSet, Split, datasets, load, shifted
+from gatewise.data import Augment, DataSet, Split, datasets, load, shifted
 from gatewise.devices import place_model
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.models import create_model, get_model
@@ -21,6 +21,7 @@ from gatewise.train.loop.random_streams import initialised, shuffled
 from gatewise.train.loop.run_environment import environment
 from gatewise.train.loop.steps import TrainingSetup
 
+STARTING_IMAGES = 5000  # seen by a network before it is trained
 # Options of data sets that keep the shape of the images and the number of classes.
 KEEPING = {
     "train",
@@ -58,6 +59,7 @@ def assemble(
     probe(config, network, classes=data.classes, shape=data.shape)
     augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
     train, held = held_out(data.train, config.hold_out)
+    _start_from_data(network, train, augment)
     batches = Batches(
         train,
         size=config.recipe.batch,
@@ -84,6 +86,17 @@ def assemble(
     )
 
 
+def _start_from_data(network: nn.Module, train: Split, augment: Augment) -> None:
+    """Let a network that asks for it see the first training images before it is trained.
+
+    Such a network has a method ``start_from_data(images)``, for example to whiten its inputs. A
+    resumed run then gets the weights of its checkpoint.
+    """
+    start = getattr(network, "start_from_data", None)
+    if callable(start):
+        start(augment.plain(train.images[:STARTING_IMAGES]))
+
+
 def check_before_data(config: RunConfig) -> None:
     """Check everything that can be checked without reading the data."""
     facts = data_facts(config)
@@ -102,7 +115,9 @@ def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
         return None
     if "classes" not in config.data_options:
         return source.classes, source.shape
-    return (len(chosen), source.shape) if isinstance(chosen, list) else None
+    if isinstance(chosen, list):
+        return (len(chosen), source.shape)
+    return None
 
 
 def load_data(config: RunConfig, folder: str | None = None) -> DataSet:
@@ -171,7 +186,11 @@ def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.M
 
 
 def probe(
-    config: RunConfig, network: nn.Module, *, classes: int, shape: tuple[int, int, int]
+    config: RunConfig,
+    network: nn.Module,
+    *,
+    classes: int,
+    shape: tuple[int, int, int],
 ) -> None:
     """Check that the network reads the images and that its outputs fit the loss."""
     size = size_read(config, shape)

@@ -1,4 +1,4 @@
-"""The optimiser of a recipe, with two groups of parameters: with and without weight decay."""
+"""The optimiser of a recipe. Its groups of parameters differ in weight decay and rate."""
 
 from collections.abc import Collection, Iterator
 
@@ -23,22 +23,27 @@ def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
     Learning rate and decay are set before each step by :func:`set_rates`.
     """
-    spared_names = spared_parameters(model, recipe.weight_decay.spare)
-    decayed = []
-    spared = []
+    spared = spared_parameters(model, recipe.weight_decay.spare)
+    scale = recipe.optimiser.norm_lr_scale
+    scaled = _norm_parameters(model) if scale != 1 else set()
+    groups: dict[tuple[bool, bool], dict] = {}
+    for is_scaled, decays in ((False, True), (False, False), (True, True), (True, False)):
+        groups[is_scaled, decays] = {"params": [], "decays": decays}
+        if is_scaled:
+            groups[is_scaled, decays]["lr_scale"] = scale
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            (spared if name in spared_names else decayed).append(parameter)
-    groups = [{"params": decayed, "decays": True}, {"params": spared, "decays": False}]
-    return _make(recipe.optimiser, [group for group in groups if group["params"]])
+            groups[name in scaled, name not in spared]["params"].append(parameter)
+    return _make(recipe.optimiser, [group for group in groups.values() if group["params"]])
 
 
 def set_rates(optimiser: torch.optim.Optimizer, rates: Rates) -> None:
     """Set the learning rate and the weight decay of the next step."""
     for group in optimiser.param_groups:
-        group["lr"] = rates.lr * group.get("lr_scale", 1.0)
+        scale = group.get("lr_scale", 1.0)
+        group["lr"] = rates.lr * scale
         if "decays" in group:  # those of a user's own optimiser are left alone
-            group["weight_decay"] = rates.weight_decay if group["decays"] else 0.0
+            group["weight_decay"] = rates.weight_decay / scale if group["decays"] else 0.0
 
 
 def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
@@ -56,13 +61,23 @@ def spared_parameters(model: nn.Module, kinds: Collection[str]) -> set[str]:
             spared.update(start + name for name in _asked_by(module))
             if isinstance(module, unit_classes) or hasattr(module, MARK):
                 spared.update(start + name for name, _ in module.named_parameters())
-        if "norm" in kinds and isinstance(module, NORMS):
-            spared.update(start + name for name, _ in module.named_parameters(recurse=False))
+    if "norm" in kinds:
+        spared |= _norm_parameters(model)
     for name, parameter in model.named_parameters():
         is_bias = name.rsplit(".", 1)[-1] == "bias"
         if ("bias" in kinds and is_bias) or ("vector" in kinds and parameter.dim() < 2):
             spared.add(name)
     return spared
+
+
+def _norm_parameters(model: nn.Module) -> set[str]:
+    """Return the names of the scales and shifts of normalisation layers."""
+    names: set[str] = set()
+    for path, module in model.named_modules():
+        if isinstance(module, NORMS):
+            start = f"{path}." if path else ""
+            names.update(start + name for name, _ in module.named_parameters(recurse=False))
+    return names
 
 
 def _asked_by(module: nn.Module) -> Iterator[str]:
@@ -87,7 +102,11 @@ def _make(chosen: Optimiser, groups: list[dict]) -> torch.optim.Optimizer:
         )
     if chosen.name == "rmsprop":
         return torch.optim.RMSprop(
-            groups, lr=chosen.lr, alpha=chosen.smoothing, eps=chosen.eps, momentum=chosen.momentum
+            groups,
+            lr=chosen.lr,
+            alpha=chosen.smoothing,
+            eps=chosen.eps,
+            momentum=chosen.momentum,
         )
     kind = torch.optim.Adam if chosen.name == "adam" else torch.optim.AdamW
     return kind(groups, lr=chosen.lr, betas=betas, eps=chosen.eps, fused=True)

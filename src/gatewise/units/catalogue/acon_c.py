@@ -76,7 +76,9 @@ def slope_limits(p1: float = 1.0, p2: float = 0.0, beta: float = 1.0) -> Limits:
     """Return the limits: for a positive ``beta`` the larger line wins at both ends."""
 
     def end(slope: float, x: float) -> float:
-        return math.copysign(math.inf, slope * x) if slope else 0.0
+        if slope:
+            return math.copysign(math.inf, slope * x)
+        return 0.0
 
     return Limits(minus=(end(min(p1, p2), -1.0),), plus=(end(max(p1, p2), 1.0),))
 

@@ -133,10 +133,14 @@ def _check_eta(eta: float | Tensor, x: Tensor, dim: int) -> float | Tensor:
     """
     if isinstance(eta, int | float) and not isinstance(eta, bool) and not eta >= 0:
         raise ArgumentError(
-            "beta_vq: eta must be at least 0", got=eta, fix="eta = beta / (1 - beta)"
+            "beta_vq: eta must be at least 0",
+            got=eta,
+            fix="eta = beta / (1 - beta)",
         )
     value = per_channel("beta_vq", "eta", eta, x, dim)
-    return at_most(value, math.exp(LARGEST_LOGIT)) if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        return at_most(value, math.exp(LARGEST_LOGIT))
+    return value
 
 
 def _weighted(numbers: tuple[float, ...], gates: list[Tensor]) -> Tensor:
@@ -173,7 +177,9 @@ def read_pieces(pieces: UnitPieces) -> Pieces:
         slopes, offsets = (tuple(float(v) for v in part) for part in pieces)
     except (TypeError, ValueError):
         raise ArgumentError(
-            "beta_vq: option pieces is not allowed", got=pieces, allowed=allowed
+            "beta_vq: option pieces is not allowed",
+            got=pieces,
+            allowed=allowed,
         ) from None
     if not slopes or len(slopes) != len(offsets) or not all(map(math.isfinite, slopes + offsets)):
         raise ArgumentError("beta_vq: option pieces is not allowed", got=pieces, allowed=allowed)
@@ -200,7 +206,10 @@ def check_beta(owner: str, beta: float, *, learn: bool = False) -> float:
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not 0 <= beta <= 1:
         fix = "for a steepness of eta, beta = eta / (1 + eta)"
         raise ArgumentError(
-            f"{owner}: option beta is not allowed", got=beta, allowed="0 <= beta <= 1", fix=fix
+            f"{owner}: option beta is not allowed",
+            got=beta,
+            allowed="0 <= beta <= 1",
+            fix=fix,
         )
     if learn and not 0 < beta < 1:
         raise ArgumentError(
@@ -212,7 +221,9 @@ def check_beta(owner: str, beta: float, *, learn: bool = False) -> float:
 
 
 def _steepness(beta: float) -> float:
-    return beta / (1 - beta) if beta < 1 else math.inf
+    if beta < 1:
+        return beta / (1 - beta)
+    return math.inf
 
 
 def _reference(
@@ -242,7 +253,9 @@ def _reference(
         mean_slope = (support * slopes).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
         derivative = eta * support * (slopes - mean_slope)
         y = (gates * u).sum(-1) + (x - x.detach()) * (derivative * u.detach()).sum(-1)
-    return y.movedim(-1, dim) if x.dim() else y
+    if x.dim():
+        return y.movedim(-1, dim)
+    return y
 
 
 def _bisected_gates(z: Tensor, alpha: float) -> Tensor:
@@ -276,7 +289,9 @@ def _limits(pieces: UnitPieces = "relu", beta: float = 0.5, penalty: Penalty = "
 
 
 def _kinks(
-    pieces: UnitPieces = "relu", beta: float = 0.5, penalty: Penalty = "shannon"
+    pieces: UnitPieces = "relu",
+    beta: float = 0.5,
+    penalty: Penalty = "shannon",
 ) -> dict[float, float]:
     """Return the corners of the hard form, or the points where a sparse gate closes.
 
@@ -357,7 +372,9 @@ class BetaModule(LeafModule):
     @property
     def beta(self) -> float | Tensor:
         """The present beta: a number, or a tensor of one number or one per channel."""
-        return self.start if self.beta_logit is None else torch.sigmoid(self.beta_logit)
+        if self.beta_logit is None:
+            return self.start
+        return torch.sigmoid(self.beta_logit)
 
 
 @unit(

@@ -89,7 +89,11 @@ def iieu_b(
 
 
 def _plain(
-    w: Tensor, inverse_patch: Value, inverse_filter: Value, shift: Value, eta: Value
+    w: Tensor,
+    inverse_patch: Value,
+    inverse_filter: Value,
+    shift: Value,
+    eta: Value,
 ) -> Tensor:
     # The gradient of shift and threshold is the response, summed over positions. See Note [Far out]
     # in the arithmetic of units.
@@ -104,7 +108,9 @@ def _plain(
 
 def _freeze_far_out(w: Tensor, value: Value) -> Value:
     """Return ``value``, detached where a response is far out."""
-    return value if isinstance(value, float) else detach_saturated(w, value)
+    if isinstance(value, float):
+        return value
+    return detach_saturated(w, value)
 
 
 def similarity(
@@ -360,7 +366,11 @@ class IIEUB(UnitModule):
             self.filter_norm = filter_norm(check_producer("iieu_b", conv).weight, self.eps)
 
     def terms(
-        self, x: Tensor, source: Tensor | None = None, *, conv: nn.Module | None = None
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        *,
+        conv: nn.Module | None = None,
     ) -> Terms:
         """Return Term-S, Term-B, threshold and weight for the response ``x``.
 
@@ -380,10 +390,15 @@ class IIEUB(UnitModule):
         """Return the threshold after the constraint."""
         if self.constrain == "softplus":
             return softplus(to_compute_dtype(self.eta))
-        return at_least(self.eta, 0.0) if self.constrain == "clamp" else self.eta
+        if self.constrain == "clamp":
+            return at_least(self.eta, 0.0)
+        return self.eta
 
     def arguments(
-        self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        conv: nn.Module | None = None,
     ) -> dict[str, Any]:
         axis = self._channel_axis(x)
         positions = check_feature_maps("iieu_b", x, axis, self.channels)
@@ -399,7 +414,10 @@ class IIEUB(UnitModule):
         }
 
     def forward(
-        self, x: Tensor, source: Tensor | None = None, conv: nn.Module | None = None
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        conv: nn.Module | None = None,
     ) -> Tensor:
         return iieu_b(x, **self.arguments(x, source, conv))
 
@@ -445,6 +463,8 @@ def _channels_of(channels: int | None, conv: nn.Module | None) -> int:
     count = layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
     if channels not in (None, count):
         raise ArgumentError(
-            "iieu_b: channels must be the layer's number of outputs", got=channels, allowed=count
+            "iieu_b: channels must be the layer's number of outputs",
+            got=channels,
+            allowed=count,
         )
     return count

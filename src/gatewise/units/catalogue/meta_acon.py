@@ -176,7 +176,15 @@ class MetaACON(AconModule):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            "meta_acon", channels, p1, p2, dim, device, dtype, reduction=reduction, norm=norm
+            "meta_acon",
+            channels,
+            p1,
+            p2,
+            dim,
+            device,
+            dtype,
+            reduction=reduction,
+            norm=norm,
         )
         self.norm = check_choice("meta_acon", "norm", norm, self.NORMS)
         check_count("meta_acon", "reduction", reduction, least=1)

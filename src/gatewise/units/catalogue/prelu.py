@@ -87,7 +87,12 @@ class PReLU(TrainableUnit):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            "prelu", {"slope": slope}, channels=channels, dim=dim, device=device, dtype=dtype
+            "prelu",
+            {"slope": slope},
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
         )
 
     def forward(self, x: Tensor) -> Tensor:

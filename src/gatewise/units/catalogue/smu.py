@@ -111,7 +111,13 @@ class SMU(TrainableUnit):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            "smu", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype
+            "smu",
+            {"mu": mu},
+            alpha=alpha,
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
         )
         self.alpha = check_number("smu", "alpha", alpha)
 

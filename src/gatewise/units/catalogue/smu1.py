@@ -112,7 +112,13 @@ class SMU1(TrainableUnit):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            "smu1", {"mu": mu}, alpha=alpha, channels=channels, dim=dim, device=device, dtype=dtype
+            "smu1",
+            {"mu": mu},
+            alpha=alpha,
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
         )
         self.alpha = check_number("smu1", "alpha", alpha)
 

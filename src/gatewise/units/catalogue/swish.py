@@ -98,7 +98,12 @@ class Swish(TrainableUnit):
         dtype: DType = None,
     ) -> None:
         super().__init__(
-            "swish", {"beta": beta}, channels=channels, dim=dim, device=device, dtype=dtype
+            "swish",
+            {"beta": beta},
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
         )
 
     def forward(self, x: Tensor) -> Tensor:

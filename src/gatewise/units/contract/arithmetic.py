@@ -41,7 +41,9 @@ def check_input(unit: str, x: Tensor) -> Tensor:
     allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
     if not isinstance(x, Tensor):
         raise ArgumentError(
-            f"{unit}: the input must be a tensor", got=type(x).__name__, allowed=allowed
+            f"{unit}: the input must be a tensor",
+            got=type(x).__name__,
+            allowed=allowed,
         )
     if x.layout is not torch.strided or x.is_nested:
         nested = x.is_nested
@@ -63,7 +65,9 @@ def check_input(unit: str, x: Tensor) -> Tensor:
 
 def describe_shape(value: object) -> str:
     """Return the shape of a tensor, or the type of anything else, for an error message."""
-    return f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+    if isinstance(value, Tensor):
+        return f"shape {tuple(value.shape)}"
+    return type(value).__name__
 
 
 def to_compute_dtype(x: Tensor) -> Tensor:
@@ -221,7 +225,9 @@ def mean_without_overflow(x: Tensor, dims: list[int]) -> Tensor:
     The sum is taken of values scaled by 2^-32, which loses what is below 2^-94 in float32. So this
     is for means that are compared with larger numbers.
     """
-    return (x * 2.0**-32).mean(dims) * 2.0**32 if dims else x
+    if dims:
+        return (x * 2.0**-32).mean(dims) * 2.0**32
+    return x
 
 
 def max_magnitude(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
@@ -230,7 +236,9 @@ def max_magnitude(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tenso
     if not dims:
         return size
     # `amax` of an empty tensor is an error.
-    return size.amax(dims, keepdim) if size.numel() else size.sum(dims, keepdim)
+    if size.numel():
+        return size.amax(dims, keepdim)
+    return size.sum(dims, keepdim)
 
 
 def apply_gate(x: Tensor, gate: Tensor) -> Tensor:

@@ -19,9 +19,9 @@ Family = Literal["max-affine", "soft", "smooth", "adaptive", "context"]
 FAMILIES: dict[Family, str] = {
     "max-affine": "largest of a few straight lines",
     "soft": "a max-affine unit with softened gates",
-    "smooth": "fixed smooth curve",
+    "smooth": "fixed curve",
     "adaptive": "curve with trainable shape",
-    "context": "looks beyond its own element",
+    "context": "looks beyond its own element, or has two responses",
 }
 PAPERS = {
     "psc": "Phase Selective Convolution (CVPRW 2021)",
@@ -223,7 +223,9 @@ class Unit:
         Args:
             **options: of the constructor; device and dtype too, if the unit has parameters.
         """
-        return self.module(**options) if self.make is None else self.make(**options)
+        if self.make is None:
+            return self.module(**options)
+        return self.make(**options)
 
     def init_gain_for(self, **options: Any) -> float:
         """Return ``1 / sqrt(E f(z)^2)`` for standard normal ``z`` and the options' start values.
@@ -360,7 +362,9 @@ def get_unit(name: str) -> Unit:
     """
     if not isinstance(name, str):
         raise ArgumentError(
-            "a unit's name must be a string", got=name, allowed=", ".join(sorted(_UNITS))
+            "a unit's name must be a string",
+            got=name,
+            allowed=", ".join(sorted(_UNITS)),
         )
     if name in OWN_UNITS:
         return OWN_UNITS[name]
@@ -383,7 +387,9 @@ def _check_facts(spec: Unit) -> None:
         raise refuse("a name must be a lower-case identifier", spec.name, "letters, digits and _")
     if spec.function.__name__ != spec.name:
         raise refuse(
-            "the function must have the name of the unit", spec.function.__name__, spec.name
+            "the function must have the name of the unit",
+            spec.function.__name__,
+            spec.name,
         )
     if spec.family not in FAMILIES:
         raise refuse("unknown family", spec.family, ", ".join(FAMILIES))

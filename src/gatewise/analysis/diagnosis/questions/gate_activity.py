@@ -124,8 +124,8 @@ def _answer_overlap(context: DiagnosisContext) -> Finding:
         raise NotApplicableError(Limitation.TOO_FEW_INPUTS, "two are needed")
     mean = float(result.inputs[different].mean())
     line = (
-        f"Two inputs open the same {percentage(mean)} of gates; unrelated inputs would share "
-        f"{percentage(result.chance)}."
+        f"Two inputs open the same {percentage(mean)} of gates. If all gates were independent and "
+        f"equally often on, it would be {percentage(result.chance)}."
     )
     if len(result.classes) > 1 and result.gap == result.gap:  # not NaN
         gap = percentage(abs(result.gap))

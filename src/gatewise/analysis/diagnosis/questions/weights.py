@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.pictures import signed_picture
@@ -18,6 +18,7 @@ from gatewise.analysis.diagnosis.words import (
     thinned,
 )
 from gatewise.analysis.filters import (
+    CONVOLUTIONS,
     Filters,
     LayerPairing,
     Orthogonality,
@@ -28,7 +29,7 @@ from gatewise.analysis.filters import (
     pairing,
     region_prior,
 )
-from gatewise.errors import Limitation, NotApplicableError
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 OPERATIONS = 2e11  # that random filters may take in all, which is some seconds
 BINS = torch.linspace(-1, 1, 41)
@@ -195,7 +196,8 @@ def _fitting_layers(analysis: str, context: DiagnosisContext) -> tuple[list[Filt
     """Return the layers whose Gram matrix fits into memory, and the others with their need."""
     layers = []
     too_large = []
-    for layer in find_filters(analysis, context.model, None):
+    where = _chosen_layers(context)
+    for layer in find_filters(analysis, context.model, where.__contains__ if where else None):
         # In float64: the Gram matrix, two copies of it, and two of the filters.
         needed = 8.0 * (3 * len(layer.weight) ** 2 + 2 * layer.weight.numel())
         if needed <= context.memory:
@@ -203,6 +205,25 @@ def _fitting_layers(analysis: str, context: DiagnosisContext) -> tuple[list[Filt
         else:
             too_large.append(f"{layer.name}: {needed / 2**30:.1f} GiB")
     return layers, too_large
+
+
+def _chosen_layers(context: DiagnosisContext) -> set[str]:
+    """Return the convolutions, and the linear layers before a unit; nothing without the latter.
+
+    Transformers and mixers have one convolution, and their units are after linear layers.
+    """
+    try:
+        before_units = {name for site in context.gates for name in context.layers_before(site)}
+    except (NotApplicableError, ArgumentError):  # the model cannot be read, but its weights can
+        return set()
+    convolutions = set()
+    linear = set()
+    for name, module in context.model.named_modules():
+        if isinstance(module, CONVOLUTIONS):
+            convolutions.add(name)
+        elif isinstance(module, nn.Linear) and name in before_units:
+            linear.add(name)
+    return convolutions | linear if convolutions and linear else set()
 
 
 def _check_some(layers: list[Filters], too_large: list[str]) -> None:

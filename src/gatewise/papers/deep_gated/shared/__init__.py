@@ -4,7 +4,6 @@ from gatewise.papers.deep_gated.shared.binary_mnist import BinaryImages as Binar
 from gatewise.papers.deep_gated.shared.binary_mnist import (
     BinaryMnistSettings as BinaryMnistSettings,
 )
-from gatewise.papers.deep_gated.shared.binary_mnist import final_nu as final_nu
 from gatewise.papers.deep_gated.shared.binary_mnist import fit as fit
 from gatewise.papers.deep_gated.shared.binary_mnist import fit_and_track as fit_and_track
 from gatewise.papers.deep_gated.shared.binary_mnist import fours_and_sevens as fours_and_sevens
@@ -28,7 +27,7 @@ from gatewise.papers.deep_gated.shared.frozen_start import STEP as STEP
 from gatewise.papers.deep_gated.shared.frozen_start import DepthCells as DepthCells
 from gatewise.papers.deep_gated.shared.frozen_start import convergence as convergence
 from gatewise.papers.deep_gated.shared.frozen_start import depth_rows as depth_rows
-from gatewise.papers.deep_gated.shared.frozen_start import falls as falls
+from gatewise.papers.deep_gated.shared.frozen_start import depth_trend as depth_trend
 from gatewise.papers.deep_gated.shared.frozen_start import final_ratios as final_ratios
 from gatewise.papers.deep_gated.shared.frozen_start import in_words as in_words
 from gatewise.papers.deep_gated.shared.frozen_start import inputs as inputs

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from gatewise.analysis import AlignmentTracker
 from gatewise.data import Split, mnist
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.common import Line, column, finite_mean, line
+from gatewise.papers.common import Line, line, note_data
 from gatewise.papers.deep_gated.shared.randomness import generator, orders
 from gatewise.train import (
     StackedNetworks,
     accuracy_by_seed,
     mean_squared_error,
+    tensors_digest,
     train_stacked,
 )
 
@@ -62,13 +63,16 @@ def images(split: SplitName) -> Split:
 
     It is decoded once per process: that takes longer than an epoch of a small network.
     """
-    return _images(split, os.environ.get("GATEWISE_DATA"))
+    found, digest = _images(split, os.environ.get("GATEWISE_DATA"))
+    note_data(f"mnist {split}", digest)
+    return found
 
 
 @lru_cache(maxsize=2)
-def _images(split: SplitName, folder: str | None) -> Split:
-    """Decode one split; the folder is an argument so that the cache depends on it."""
-    return mnist(split, folder=folder)
+def _images(split: SplitName, folder: str | None) -> tuple[Split, str]:
+    """Decode one split, with its digest; the cache depends on the folder."""
+    found = mnist(split, folder=folder)
+    return found, tensors_digest({"images": found.images, "labels": found.labels})
 
 
 def fours_and_sevens(split: SplitName, limit: int | None = None) -> BinaryImages:
@@ -99,12 +103,19 @@ def network(
     """
     stream = generator(seed, purpose)
     return DeepGatedNetwork(
-        PIXELS, settings.width, settings.depth, gate=gate, generator=stream, **options
+        PIXELS,
+        settings.width,
+        settings.depth,
+        gate=gate,
+        generator=stream,
+        **options,
     )
 
 
 def with_gates_of(
-    trained: StackedNetworks, settings: BinaryMnistSettings, seeds: tuple[int, ...]
+    trained: StackedNetworks,
+    settings: BinaryMnistSettings,
+    seeds: tuple[int, ...],
 ) -> list[DeepGatedNetwork]:
     """Return GaLU networks with the frozen gates of the trained networks and new weights."""
     networks = []
@@ -212,8 +223,3 @@ def nu_line(label: str, curves: dict[str, Any], kernel: str) -> Line:
     """Return nu of one kernel by epoch."""
     seeds = curves["nu"][kernel]
     return line(label, range(len(seeds[0])), seeds)
-
-
-def final_nu(curves: dict[str, Any], kernel: str) -> float:
-    """Return the mean over seeds of nu at the end."""
-    return finite_mean(column(curves["nu"][kernel], -1))

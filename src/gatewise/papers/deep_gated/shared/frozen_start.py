@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -10,9 +10,20 @@ from torch import Tensor, nn
 
 from gatewise.analysis import ntk, spectrum
 from gatewise.models import DeepGatedNetwork
-from gatewise.papers.common import Panel, Row, column, finite_mean, line, row
+from gatewise.papers.common import (
+    Claim,
+    Numbers,
+    Panel,
+    Row,
+    by_seed,
+    column,
+    finite_mean,
+    judged,
+    line,
+    row,
+)
 from gatewise.papers.deep_gated.shared.randomness import generator, uniform
-from gatewise.stats import mean
+from gatewise.stats import judge_trend
 from gatewise.train import StackedNetworks, descend_stacked
 
 DEPTHS = (2, 4, 6, 8, 12, 16, 20)
@@ -22,7 +33,14 @@ DepthCells = Mapping[int, Mapping[str, Any]]  # what :func:`convergence` returns
 
 
 def start(
-    gate: str, d_in: int, width: int, depth: int, seed: int, *, n: int, mu: float = 0.5
+    gate: str,
+    d_in: int,
+    width: int,
+    depth: int,
+    seed: int,
+    *,
+    n: int,
+    mu: float = 0.5,
 ) -> DeepGatedNetwork:
     """Return a network with its initial weights, in float64.
 
@@ -84,7 +102,14 @@ def inputs(d_in: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def convergence(
-    gate: str, width: int, depth: int, *, d_in: int, n: int, steps: int, seeds: Sequence[int]
+    gate: str,
+    width: int,
+    depth: int,
+    *,
+    d_in: int,
+    n: int,
+    steps: int,
+    seeds: Sequence[int],
 ) -> dict[str, list[list[float]]]:
     """Run gradient descent on half the sum of squares, in float32.
 
@@ -158,30 +183,37 @@ def depth_rows(title: str, cells: DepthCells) -> list[Row]:
     return rows
 
 
-def final_ratios(cells: DepthCells) -> dict[int, float]:
-    """Return the mean over seeds of the error that is left, by depth."""
-    means = {}
-    for depth, cell in cells.items():
-        means[depth] = finite_mean(column(cell["ratio"], -1))
-    return means
+def final_ratios(cells: DepthCells) -> dict[int, Numbers]:
+    """Return the error that is left, by depth and seed."""
+    return {depth: column(cell["ratio"], -1) for depth, cell in cells.items()}
 
 
-def whiteness(cells: DepthCells) -> dict[int, float]:
-    """Return the mean over seeds of the trace over the largest eigenvalue, by depth.
+def whiteness(cells: DepthCells) -> dict[int, Numbers]:
+    """Return the trace over the largest eigenvalue, by depth and seed.
 
     It is n for a white kernel and 1 for a kernel of rank 1.
     """
-    means = {}
+    traces = {}
     for depth, cell in cells.items():
-        means[depth] = mean([sum(values) for values in cell["eigenvalues"]])
-    return means
+        traces[depth] = [sum(values) for values in cell["eigenvalues"]]
+    return traces
 
 
-def falls(values: Mapping[int, float]) -> bool:
-    """Return whether each value is below the one before."""
-    return all(after < before for before, after in pairwise(values.values()))
+def depth_trend(
+    published: str, values: Mapping[int, Numbers], what: str, *, rises: bool = True
+) -> Claim:
+    """Judge that a number rises, or falls, with every step in depth.
+
+    Args:
+        published: what the paper says.
+        values: one per seed, by depth.
+        what: names the number.
+        rises: False for a claim that it falls.
+    """
+    levels = {depth: by_seed(seeds) for depth, seeds in values.items()}
+    return judged(published, judge_trend(levels, rises=rises), before=f"{what}: {in_words(values)}")
 
 
-def in_words(values: Mapping[int, float]) -> str:
-    """Return the values by depth, for a sentence."""
-    return ", ".join(f"d={depth} {value:.3g}" for depth, value in values.items())
+def in_words(values: Mapping[int, Numbers]) -> str:
+    """Return the means over seeds by depth, for a sentence."""
+    return ", ".join(f"d={depth} {finite_mean(seeds):.3g}" for depth, seeds in values.items())

@@ -1,0 +1,242 @@
+"""The function at every site of a model, and what its configuration and its copies say."""
+
+from collections.abc import Mapping
+from copy import deepcopy as copy_module
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.analysis.identification.configurations import CONFIG_NAMES, configured_activation
+from gatewise.analysis.identification.copies import compare_copy
+from gatewise.analysis.identification.functions import Recognised, points, recognise
+from gatewise.analysis.identification.regions_of_one_number import function_from, root_of
+from gatewise.analysis.record import AnalysisResult
+from gatewise.graph import GLUS, Example, Found, Graph, Node, find_sites, glu_of
+from gatewise.units import TwoBranchUnit, UnitModule
+
+FAR = 100.0
+
+
+@dataclass(frozen=True)
+class SiteFunction:
+    """The function at one site.
+
+    Attributes:
+        site: the name of the site.
+        role: its role.
+        op: the operator that the site calls.
+        function: the function that was recognised, with its constants in words.
+        name: its name alone; empty if no candidate fits.
+        constants: its constants by name.
+        difference: the largest difference from it at the points.
+        runner_up: the next candidate, and how far off it is.
+        value: what a gated linear unit does to its value: ``"as it is"``, or clamp and offset.
+        value_limit: the clamp of the value, if there is one.
+        agrees: whether the configuration says the same; ``None`` if it says nothing.
+    """
+
+    site: str
+    role: str
+    op: str
+    function: str
+    name: str
+    constants: Mapping[str, float]
+    difference: float
+    runner_up: str
+    value: str = ""
+    value_limit: float | None = None
+    agrees: bool | None = None
+
+
+@dataclass(frozen=True)
+class Identification(AnalysisResult):
+    """The functions of a model.
+
+    Attributes:
+        sites: one row per activation call.
+        configuration: the activation that the configuration names, as ``"field=value"``.
+        configured: the function that this means; empty if unknown.
+        copies: sentences about the copies that were compared.
+        notes: what could not be read.
+    """
+
+    sites: tuple[SiteFunction, ...]
+    configuration: str
+    configured: str
+    copies: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def disagreements(self) -> tuple[SiteFunction, ...]:
+        """The sites whose function is not the configured one."""
+        return tuple(site for site in self.sites if site.agrees is False)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        lines = [f"{'site':32} {'role':12} {'function':44} value"]
+        for site in self.sites:
+            mark = "  NOT as configured" if site.agrees is False else ""
+            lines.append(f"{site.site:32} {site.role:12} {site.function:44} {site.value}{mark}")
+        if self.configuration:
+            what = f"the configuration says {self.configuration}"
+            known = f", which is {self.configured}" if self.configured else ", not known here"
+            found = f"{len(self.disagreements)} of {len(self.sites)} sites differ"
+            lines.append(f"{what}{known}: {found}" if self.configured else what + known)
+        return "\n".join([*lines, *self.copies, *self.notes])
+
+
+def identify(
+    model: nn.Module,
+    example: Example,
+    *,
+    copy: str | Path | None = None,
+) -> Identification:
+    """Recognise the activation function at each site by its values.
+
+    The exact and the tanh form of GELU, SiLU and its neighbours, clamps before and after the
+    function, and trained constants are told apart in float64, whatever the model's dtype. The
+    result is compared with the ``config`` of a Hugging Face model, and with a copy of the model.
+
+    Args:
+        model: any module that runs on ``example``.
+        example: a tensor, a tuple of positional arguments or a dict of keyword arguments.
+        copy: an ONNX or safetensors file of the same model. Of the former the outputs are compared,
+            of the latter the tensors.
+    """
+    graph = find_sites(model, example, modes=("eval",), units=True)
+    reading = graph.readings["eval"]
+    field, value, limit = configured_activation(model)
+    configured = CONFIG_NAMES.get(value, "")
+    outputs = {found.output for found in reading.found.values()}
+    rows = []
+    seen: set[Node] = set()
+    for site in graph:
+        found = reading.found[site.name]
+        row, end = _row(site.name, site.role, found, reading.graph, model, outputs)
+        if end is not None and end in seen:
+            continue  # another operator of the same function
+        if end is not None:
+            seen.add(end)
+        rows.append(_compared(row, configured, limit))
+    return Identification(
+        tuple(rows),
+        f"{field}={value}" if field else "",
+        configured,
+        () if copy is None else compare_copy(model, example, Path(copy)),
+        tuple(graph.notes),
+    )
+
+
+def _row(
+    name: str,
+    role: str,
+    found: Found,
+    graph: Graph,
+    model: nn.Module,
+    outputs: set[Node],
+) -> tuple[SiteFunction, Node | None]:
+    """Return the row of a site and the node at which its function ends."""
+    x = points()
+    if found.op in GLUS:
+        known = recognise(torch.sigmoid(x))
+        return _site_function(name, role, found.op, known, "as it is", None), found.output
+    root = root_of(found.input, outputs - {found.output})
+    region = function_from(graph, model, root, found.output, x)
+    if region is None:
+        values = _module_values(found, model, x)
+        if values is not None:
+            return _site_function(name, role, found.op, recognise(values), "", None), found.output
+        text = "not a function of one number"
+        return SiteFunction(name, role, found.op, text, "", {}, float("nan"), ""), None
+    value, limit = _value_of(found, graph, model, outputs)
+    row = _site_function(name, role, found.op, recognise(region.values), value, limit)
+    return row, region.end
+
+
+def _module_values(found: Found, model: nn.Module, x: Tensor) -> Tensor | None:
+    """Return the values of a unit of this library that the graph holds as one operator."""
+    module = model.get_submodule(found.path) if found.kind != "functional" else None
+    if not isinstance(module, UnitModule) or isinstance(module, TwoBranchUnit):
+        return None
+    if any(parameter.numel() != 1 for parameter in module.parameters()):
+        return None
+    with torch.no_grad():
+        values = copy_module(module).double().eval()(x)
+    return values if values.shape == x.shape else None
+
+
+def _site_function(
+    name: str,
+    role: str,
+    op: str,
+    known: Recognised,
+    value: str,
+    limit: float | None,
+) -> SiteFunction:
+    runner_up = f"{known.runner_up}, off by {known.runner_up_difference:.2g}"
+    return SiteFunction(
+        name,
+        role,
+        op,
+        str(known),
+        known.name,
+        known.constants,
+        known.difference,
+        runner_up,
+        value,
+        limit,
+    )
+
+
+def _value_of(
+    found: Found,
+    graph: Graph,
+    model: nn.Module,
+    outputs: set[Node],
+) -> tuple[str, float | None]:
+    """Return in words what a gated linear unit does to its value, and the limit of its clamp."""
+    glu = glu_of(found.input, found.output)
+    if glu is None or glu.value_node is None:
+        return "", None
+    root = root_of(glu.value_node, outputs)
+    region = function_from(graph, model, root, glu.value_node, points())
+    if root is glu.value_node:
+        return "as it is", None
+    if region is None:
+        return "not a function of one number", None
+    return _clamp_and_offset(region.values)
+
+
+def _clamp_and_offset(values: Tensor) -> tuple[str, float | None]:
+    x = points()
+    offset = float(values[x == 0])
+    limit = float(values[x == FAR]) - offset
+    bounded = x.clamp(-limit, limit) if limit > 0 else x
+    if not torch.allclose(values, bounded + offset, rtol=1e-6, atol=1e-6):
+        return f"{recognise(values)}", None
+    words = []
+    if limit < FAR:
+        words.append(f"clamped at {limit:.6g}")
+    if offset:
+        words.append(f"plus {offset:.6g}")
+    return ", then ".join(words) or "as it is", limit if limit < FAR else None
+
+
+def _compared(row: SiteFunction, configured: str, limit: float | None) -> SiteFunction:
+    """Return the row with what the configuration says about it.
+
+    Only the functions of layers are configured: a sigmoid of a gate is not.
+    """
+    if not configured or row.role not in ("mlp", "glu"):
+        return row
+    base = row.name.partition(",")[0]
+    agrees = base == configured or (configured == "silu" and base == "quick_gelu" and bool(limit))
+    if limit is not None:
+        found = row.constants.get("limit")
+        agrees = agrees and found is not None and abs(found - limit) < 1e-3
+        agrees = agrees and row.value_limit is not None and abs(row.value_limit - limit) < 1e-3
+    return SiteFunction(**{**vars(row), "agrees": agrees})

@@ -1,0 +1,77 @@
+"""GLU: a sigmoid gate of one response times another."""
+
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    TwoBranchUnit,
+    error_bounds,
+    gate_and_value,
+    gated,
+    promise,
+    sigmoid,
+    two_branch_gain,
+    unit,
+    value_of_one,
+)
+
+
+def glu(gate: Tensor, up: Tensor | None = None, dim: int = -1, layout: str = "gate_last") -> Tensor:
+    r"""Return ``up`` times the logistic function of ``gate``.
+
+    .. math:: \mathrm{GLU}(g, u) = \sigma(g)\,u
+
+    The gate is never exactly 1: at 0 it is 1/2.
+
+    Args:
+        gate: the gate response; if ``up`` is ``None``, one tensor with both responses.
+        up: the value, of the same shape as the gate.
+        dim: the dimension along which one tensor holds both responses.
+        layout: how it holds them: ``"gate_last"`` as :class:`torch.nn.GLU`, ``"gate_first"``, or
+            ``"interleaved"``, gate and value in turns.
+
+    Shape: ``(*, C), (*, C) -> (*, C)``, or ``(*, 2C) -> (*, C)``.
+
+    Dauphin et al., 2017, "Language Modeling with Gated Convolutional Networks", arXiv:1612.08083.
+    """
+    gate, up = gate_and_value("glu", gate, up, dim, layout)
+    return gated(gate, up, sigmoid)
+
+
+def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
+    return torch.special.expit(x) * up
+
+
+@unit(
+    name="glu",
+    title="Gated linear unit",
+    family="context",
+    on="gate > 1/2",
+    function=glu,
+    formula=r"\sigma(g)\,u",
+    paper="Dauphin et al., 2017 (arXiv:1612.08083)",
+    reference=_reference,
+    limits=Limits(minus=(0.0,), plus=(1.0,)),
+    channel_ratio=Fraction(1, 2),
+    init_gain=lambda: two_branch_gain(sigmoid),
+    needs=("groups",),
+    probe=value_of_one,
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24)),
+    samples=({}, {"dim": 1}, {"layout": "gate_first"}, {"layout": "interleaved"}),
+)
+class GLU(TwoBranchUnit):
+    """Module form of :func:`glu`, which divides its input as :class:`torch.nn.GLU` does.
+
+    Args:
+        dim: the dimension along which the input holds both responses.
+        layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
+    """
+
+    def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
+        super().__init__(dim=dim, layout=layout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return glu(x, **self.arguments(x))

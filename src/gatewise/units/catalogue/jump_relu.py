@@ -1,0 +1,127 @@
+"""JumpReLU: the response above a trainable threshold."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Device,
+    DType,
+    Limits,
+    TrainableUnit,
+    by_channel,
+    check_input,
+    check_number,
+    error_bounds,
+    per_channel,
+    promise,
+    to_compute_dtype,
+    unit,
+)
+
+START = 0.001
+LOG_START = math.log(START)
+
+
+def jump_relu(
+    x: Tensor,
+    log_threshold: float | Tensor = LOG_START,
+    bandwidth: float = 0.001,
+    dim: int = 1,
+) -> Tensor:
+    r"""Return ``x`` where it exceeds a trainable threshold, 0 elsewhere.
+
+    .. math:: \mathrm{JumpReLU}(x) = x\,1[x > t], \qquad t = e^{\tau}
+
+    where :math:`\tau` is ``log_threshold``. The value jumps by the threshold, so its derivative to
+    the threshold is 0 almost everywhere. Training uses a straight-through estimate instead: minus
+    ``threshold / bandwidth`` for inputs within half a ``bandwidth`` of the threshold. It estimates
+    the derivative of the mean over inputs.
+
+    Args:
+        x: the input, a real floating point tensor.
+        log_threshold: the logarithm of the threshold, one number or one per channel.
+        bandwidth: the width of the interval in which inputs move the threshold.
+        dim: the channel dimension of the input.
+
+    Shape: ``(*) -> (*)``.
+
+    Rajamanoharan et al., 2024, "Jumping Ahead: Improving Reconstruction Fidelity with JumpReLU
+    Sparse Autoencoders", arXiv:2407.14435.
+    """
+    w = to_compute_dtype(check_input("jump_relu", x))
+    width = check_number("jump_relu", "bandwidth", bandwidth, above=0.0)
+    raw = per_channel("jump_relu", "log_threshold", log_threshold, x, dim)
+    threshold = torch.exp(torch.as_tensor(raw, dtype=w.dtype, device=w.device))
+    fixed = threshold.detach()
+    kept = torch.where(w <= fixed, 0.0, w)
+    near = ((w - fixed).abs() < width / 2).to(w.dtype)
+    # The difference is exactly 0. Only its derivative enters, the straight-through estimate.
+    return (kept - near * (fixed / width) * (threshold - fixed)).to(x.dtype)
+
+
+def _reference(x: Tensor, log_threshold: Tensor, bandwidth: float) -> Tensor:
+    return torch.where(x <= torch.exp(log_threshold), 0.0, x)
+
+
+@unit(
+    name="jump_relu",
+    title="Jump rectified linear unit",
+    family="adaptive",
+    on="gate > 1/2",
+    function=jump_relu,
+    formula=r"x\,1[x > t]",
+    paper="Rajamanoharan et al., 2024 (arXiv:2407.14435)",
+    reference=by_channel(_reference),
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    # At the rounded threshold either side is right.
+    kinks=lambda threshold=START: {threshold: math.nan},
+    parameters={"log_threshold": "log(0.001)"},
+    error=error_bounds(half=promise(0), float32=promise(0)),
+    samples=({}, {"threshold": 0.3, "channels": 6}),
+    note="The gradient to the threshold is an estimate; keep the bandwidth above the dtype's step.",
+)
+class JumpReLU(TrainableUnit):
+    """Module form of :func:`jump_relu`.
+
+    Args:
+        threshold: the start value of the threshold, above 0; the parameter is its logarithm.
+        bandwidth: the width of the interval in which inputs move the threshold.
+        channels: the number of channels for one set of parameters per channel; ``None`` for one set
+            in all.
+        dim: the channel dimension of the input.
+        device: the device of the parameters.
+        dtype: the dtype of the parameters.
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float = START,
+        bandwidth: float = 0.001,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        self.bandwidth = check_number("jump_relu", "bandwidth", bandwidth, above=0.0)
+        start = math.log(check_number("jump_relu", "threshold", threshold, above=0.0))
+        super().__init__(
+            "jump_relu",
+            {"log_threshold": start},
+            channels=channels,
+            dim=dim,
+            device=device,
+            dtype=dtype,
+            bandwidth=bandwidth,
+        )
+        del self.options["log_threshold"]
+        self.options["threshold"] = threshold
+
+    def arguments(self, x: Tensor) -> dict[str, Any]:
+        return super().arguments(x) | {"bandwidth": self.bandwidth}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return jump_relu(x, **self.arguments(x))

@@ -1,0 +1,75 @@
+"""LeakyReLU2: the square of a leaky rectifier."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    check_number,
+    error_bounds,
+    promise,
+    replace_infinities,
+    to_compute_dtype,
+    unit,
+)
+
+
+def leaky_relu2(x: Tensor, slope: float = 0.5) -> Tensor:
+    r"""Return the square of a leaky rectifier.
+
+    .. math:: f(x) = (\max(x, 0) + a \min(x, 0))^2
+
+    where :math:`a` is ``slope``. The result is never negative and falls for negative inputs: the
+    sign of the input is lost. The derivative is continuous.
+
+    Args:
+        x: the input, a real floating point tensor.
+        slope: the slope for negative inputs before the square.
+
+    Shape: ``(*) -> (*)``.
+
+    Squared leaky rectifiers come from speed runs of small language models, without a paper; So et
+    al., 2021, arXiv:2109.08668, square the plain rectifier.
+    """
+    slope = check_number("leaky_relu2", "slope", slope)
+    w = to_compute_dtype(check_input("leaky_relu2", x))
+    # With a slope of exactly 0 the limit at minus infinity is 0, not NaN.
+    low = replace_infinities(w) if slope == 0 else w
+    bent = torch.where(w > 0, w, slope * low)
+    return (bent * bent).to(x.dtype)
+
+
+@unit(
+    name="leaky_relu2",
+    title="Squared leaky rectified linear unit",
+    family="smooth",
+    on="x > 0",
+    function=leaky_relu2,
+    formula=r"(\max(x, 0) + a\,\min(x, 0))^2",
+    paper="speed runs of small language models, 2026",
+    reference=lambda x, slope=0.5: (x.clamp(min=0) + slope * x.clamp(max=0)).square(),
+    limits=lambda slope=0.5: Limits(minus=(math.inf if slope else 0.0,), plus=(math.inf,)),
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4)),
+    samples=({}, {"slope": 0.1}),
+    note="Not monotone: -2 and 1 have the same value at the default slope.",
+)
+class LeakyReLU2(UnitModule):
+    """Module form of :func:`leaky_relu2`.
+
+    Args:
+        slope: the slope for negative inputs before the square.
+    """
+
+    def __init__(self, *, slope: float = 0.5) -> None:
+        super().__init__(slope=slope)
+        self.slope = check_number("leaky_relu2", "slope", slope)
+
+    def arguments(self, x: Tensor) -> dict[str, float]:
+        return {"slope": self.slope}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return leaky_relu2(x, **self.arguments(x))

@@ -1,0 +1,83 @@
+"""ReGLU: the positive part of one response times another."""
+
+import math
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    TwoBranchUnit,
+    error_bounds,
+    gate_and_value,
+    gated,
+    promise,
+    two_branch_gain,
+    unit,
+    value_of_one,
+)
+
+
+def reglu(
+    gate: Tensor,
+    up: Tensor | None = None,
+    dim: int = -1,
+    layout: str = "gate_last",
+) -> Tensor:
+    r"""Return ``up`` times the positive part of ``gate``.
+
+    .. math:: \mathrm{ReGLU}(g, u) = \max(g, 0)\,u
+
+    The derivative to the gate is 0 where the gate is 0. ``reglu(x, x)`` is ``relu2(x)``.
+
+    Args:
+        gate: the gate response; if ``up`` is ``None``, one tensor with both responses.
+        up: the value, of the same shape as the gate.
+        dim: the dimension along which one tensor holds both responses.
+        layout: how it holds them: ``"gate_last"`` as :class:`torch.nn.GLU`, ``"gate_first"``, or
+            ``"interleaved"``, gate and value in turns.
+
+    Shape: ``(*, C), (*, C) -> (*, C)``, or ``(*, 2C) -> (*, C)``.
+
+    Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
+    """
+    gate, up = gate_and_value("reglu", gate, up, dim, layout)
+    return gated(gate, up, torch.relu)
+
+
+def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
+    return torch.where(x > 0, x, 0 * torch.where(x.isinf(), 0, x)) * up
+
+
+@unit(
+    name="reglu",
+    title="Rectified gated linear unit",
+    family="context",
+    on="x > 0",
+    function=reglu,
+    formula=r"\max(g, 0)\,u",
+    paper="Shazeer, 2020 (arXiv:2002.05202)",
+    reference=_reference,
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    channel_ratio=Fraction(1, 2),
+    kinks={0.0: 0.0},
+    init_gain=lambda: two_branch_gain(torch.relu),
+    needs=("groups",),
+    probe=value_of_one,
+    error=error_bounds(half=promise(1), float32=promise(1)),
+    samples=({}, {"dim": 1}, {"layout": "gate_first"}, {"layout": "interleaved"}),
+)
+class ReGLU(TwoBranchUnit):
+    """Module form of :func:`reglu`, which divides its input as :class:`torch.nn.GLU` does.
+
+    Args:
+        dim: the dimension along which the input holds both responses.
+        layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
+    """
+
+    def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
+        super().__init__(dim=dim, layout=layout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reglu(x, **self.arguments(x))

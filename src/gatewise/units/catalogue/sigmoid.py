@@ -1,0 +1,55 @@
+"""Sigmoid: the logistic function."""
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    error_bounds,
+    promise,
+    to_compute_dtype,
+    unit,
+)
+from gatewise.units.contract import sigmoid as logistic
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    r"""Return the logistic function.
+
+    .. math:: \sigma(x) = \frac{1}{1 + e^{-x}}
+
+    This is a gate, not a gate times a response: the value at 0 is 1/2.
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
+
+    Rumelhart, Hinton and Williams, 1986, "Learning representations by back-propagating errors".
+    """
+    return logistic(to_compute_dtype(check_input("sigmoid", x))).to(x.dtype)
+
+
+@unit(
+    name="sigmoid",
+    title="Logistic sigmoid",
+    family="smooth",
+    on="gate > 1/2",
+    function=sigmoid,
+    formula=r"\frac{1}{1 + e^{-x}}",
+    paper="Rumelhart, Hinton and Williams, 1986 (Nature)",
+    reference=torch.special.expit,
+    limits=Limits(minus=(0.0,), plus=(1.0,)),
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24)),
+    note="A gate itself: the value at 0 is 1/2.",
+)
+class Sigmoid(UnitModule):
+    """Module form of :func:`sigmoid`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return sigmoid(x)

@@ -1,0 +1,164 @@
+"""SwiGLU: the SiLU of one response times another, with an optional clamp."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    TwoBranchUnit,
+    at_least,
+    at_most,
+    check_number,
+    error_bounds,
+    gate_and_value,
+    gated,
+    promise,
+    self_gated,
+    sigmoid,
+    two_branch_gain,
+    unit,
+    value_of_one,
+)
+
+
+def swiglu(
+    gate: Tensor,
+    up: Tensor | None = None,
+    dim: int = -1,
+    layout: str = "gate_last",
+    limit: float | None = None,
+    alpha: float = 1.0,
+    offset: float = 0.0,
+) -> Tensor:
+    r"""Return ``up`` times the SiLU of ``gate``, both clamped if there is a limit.
+
+    .. math:: \mathrm{SwiGLU}(g, u) = \bar g\,\sigma(\alpha \bar g)\,(\bar u + b), \qquad
+        \bar g = \min(g, L),\ \bar u = \min(\max(u, -L), L)
+
+    where :math:`L` is ``limit``, infinite by default, and :math:`b` is ``offset``. At the limit the
+    derivative is 1, beyond it 0. Llama: the defaults. gpt-oss: ``limit=7, alpha=1.702, offset=1``.
+
+    Args:
+        gate: the gate response; if ``up`` is ``None``, one tensor with both responses.
+        up: the value, of the same shape as the gate.
+        dim: the dimension along which one tensor holds both responses.
+        layout: how it holds them: ``"gate_last"`` as :class:`torch.nn.GLU`, ``"gate_first"``, or
+            ``"interleaved"``, gate and value in turns.
+        limit: the upper bound of the gate response and the bound of the value's magnitude, before
+            the function is taken; ``None`` for none.
+        alpha: the slope of the logistic function.
+        offset: a number that is added to the value.
+
+    Shape: ``(*, C), (*, C) -> (*, C)``, or ``(*, 2C) -> (*, C)``.
+
+    Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
+    """
+    gate, up = gate_and_value("swiglu", gate, up, dim, layout)
+    _check(limit, alpha, offset)
+    return gated(gate, up, _gate(limit, alpha), _response(limit, offset))
+
+
+def _check(limit: float | None, alpha: float, offset: float) -> None:
+    if limit is not None:
+        check_number("swiglu", "limit", limit, above=0.0)
+    check_number("swiglu", "alpha", alpha, above=0.0)
+    check_number("swiglu", "offset", offset)
+
+
+def _gate(limit: float | None, alpha: float) -> Callable[[Tensor], Tensor]:
+    def function(gate: Tensor) -> Tensor:
+        bounded = gate if limit is None else at_most(gate, limit)
+        return self_gated(bounded, lambda z: sigmoid(alpha * z))
+
+    return function
+
+
+def _response(limit: float | None, offset: float) -> Callable[[Tensor], Tensor]:
+    def function(up: Tensor) -> Tensor:
+        bounded = up if limit is None else at_least(at_most(up, limit), -limit)
+        return bounded + offset if offset else bounded
+
+    return function
+
+
+def _reference(
+    x: Tensor,
+    up: Tensor,
+    limit: float | None = None,
+    alpha: float = 1.0,
+    offset: float = 0.0,
+    **_: object,
+) -> Tensor:
+    if limit is not None:
+        x = x.clamp(max=limit)
+        up = up.clamp(-limit, limit)
+    return x * torch.special.expit(alpha * x) * (up + offset)
+
+
+def _limits(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -> Limits:
+    """Return the limits for a value of 1."""
+    if limit is None:
+        return Limits(minus=(0.0,), plus=(math.inf,))
+    plateau = limit / (1 + math.exp(-alpha * limit))
+    return Limits(minus=(0.0,), plus=(plateau * (min(1.0, limit) + offset),))
+
+
+def _gain(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -> float:
+    return two_branch_gain(_gate(limit, alpha), _response(limit, offset))
+
+
+@unit(
+    name="swiglu",
+    title="SiLU-gated linear unit",
+    family="context",
+    on="x > 0",
+    function=swiglu,
+    formula=r"\bar g\,\sigma(\alpha \bar g)\,(\bar u + b)",
+    paper="Shazeer, 2020 (arXiv:2002.05202)",
+    reference=_reference,
+    limits=_limits,
+    channel_ratio=Fraction(1, 2),
+    kinks=lambda limit=None: {} if limit is None else {limit: math.nan},
+    init_gain=_gain,
+    needs=("groups",),
+    probe=value_of_one,
+    error=error_bounds(
+        half=promise(1, 2**-24),
+        float32=promise(4, 2**-24, back_absolute=2**-22),
+    ),
+    samples=(
+        {},
+        {"dim": 1, "layout": "gate_first"},
+        {"layout": "interleaved", "limit": 7.0, "alpha": 1.702, "offset": 1.0},
+    ),
+    note="Libraries differ in which half is the gate, and clamp before or after the SiLU.",
+)
+class SwiGLU(TwoBranchUnit):
+    """Module form of :func:`swiglu`, which divides its input as :class:`torch.nn.GLU` does.
+
+    Args:
+        dim: the dimension along which the input holds both responses.
+        layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
+        limit: the bound of gate response and value; ``None`` for none.
+        alpha: the slope of the logistic function.
+        offset: a number that is added to the value.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int = -1,
+        layout: str = "gate_last",
+        limit: float | None = None,
+        alpha: float = 1.0,
+        offset: float = 0.0,
+    ) -> None:
+        super().__init__(dim=dim, layout=layout, limit=limit, alpha=alpha, offset=offset)
+        _check(limit, alpha, offset)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return swiglu(x, **self.arguments(x))

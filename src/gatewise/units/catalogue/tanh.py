@@ -1,0 +1,57 @@
+"""Tanh: the hyperbolic tangent."""
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    error_bounds,
+    promise,
+    to_compute_dtype,
+    unit,
+)
+
+
+def tanh(x: Tensor) -> Tensor:
+    r"""Return the hyperbolic tangent.
+
+    .. math:: \tanh(x) = \frac{e^x - e^{-x}}{e^x + e^{-x}}
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
+
+    LeCun et al., 1998, "Efficient BackProp".
+    """
+    w = to_compute_dtype(check_input("tanh", x))
+    return torch.tanh(w).to(x.dtype)
+
+
+def _reference(x: Tensor) -> Tensor:
+    growth = torch.expm1(2 * x.clamp(-30, 30))  # at 30 the result is 1 to 26 digits
+    return growth / (growth + 2)
+
+
+@unit(
+    name="tanh",
+    title="Hyperbolic tangent",
+    family="smooth",
+    on="x > 0",
+    function=tanh,
+    formula=r"\tanh(x)",
+    paper="LeCun et al., 1998 (Neural Networks: Tricks of the Trade)",
+    reference=_reference,
+    limits=Limits(minus=(-1.0,), plus=(1.0,)),
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, back_absolute=2**-22)),
+)
+class Tanh(UnitModule):
+    """Module form of :func:`tanh`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return tanh(x)

@@ -1,0 +1,64 @@
+"""TeLU: a gate that is the hyperbolic tangent of an exponential."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    at_most,
+    check_input,
+    error_bounds,
+    promise,
+    self_gated,
+    to_compute_dtype,
+    unit,
+)
+
+
+def _gate(w: Tensor) -> Tensor:
+    """Return ``tanh(exp(w))`` without overflow."""
+    return torch.tanh(torch.exp(at_most(w, 10.0)))
+
+
+def telu(x: Tensor) -> Tensor:
+    r"""Return ``x`` times the hyperbolic tangent of its exponential.
+
+    .. math:: \mathrm{TeLU}(x) = x \tanh(e^x)
+
+    The limit at minus infinity is 0. The exponential is taken of at most 10, where the gate is 1.
+
+    Args:
+        x: the input, a real floating point tensor.
+
+    Shape: ``(*) -> (*)``.
+
+    Fernandez and Mali, 2024, "TeLU Activation Function for Fast and Stable Deep Learning",
+    arXiv:2412.20269.
+    """
+    w = to_compute_dtype(check_input("telu", x))
+    return self_gated(w, _gate).to(x.dtype)
+
+
+@unit(
+    name="telu",
+    title="Hyperbolic tangent exponential linear unit",
+    family="smooth",
+    on="x > 0",
+    function=telu,
+    formula=r"x \tanh(e^x)",
+    paper="Fernandez and Mali, 2024 (arXiv:2412.20269)",
+    reference=lambda x: x * torch.tanh(torch.exp(x.clamp(max=30))),
+    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-19)),
+)
+class TeLU(UnitModule):
+    """Module form of :func:`telu`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return telu(x)

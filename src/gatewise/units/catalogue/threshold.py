@@ -1,0 +1,76 @@
+"""Threshold: the response above a threshold, else a constant."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gatewise.units.contract import (
+    Limits,
+    UnitModule,
+    check_input,
+    check_number,
+    error_bounds,
+    promise,
+    to_compute_dtype,
+    unit,
+)
+
+
+def threshold(x: Tensor, threshold: float = 0.01, value: float = 0.0) -> Tensor:
+    r"""Return ``x`` where it exceeds ``threshold``, else ``value``.
+
+    .. math:: f(x) = x \text{ if } x > t \text{ else } v
+
+    where :math:`t` is ``threshold`` and :math:`v` is ``value``. With ``value=0`` this is FATReLU,
+    which makes the activations of a trained network sparser.
+
+    Args:
+        x: the input, a real floating point tensor.
+        threshold: the largest input that is replaced.
+        value: the result there.
+
+    Shape: ``(*) -> (*)``.
+
+    Song et al., 2024, "ProSparse: Introducing and Enhancing Intrinsic Activation Sparsity within
+    Large Language Models", arXiv:2402.13516, with ``value=0``; torch has it as
+    ``torch.nn.Threshold``.
+    """
+    threshold = check_number("threshold", "threshold", threshold)
+    value = check_number("threshold", "value", value)
+    w = to_compute_dtype(check_input("threshold", x))
+    return torch.where(w <= threshold, value, w).to(x.dtype)
+
+
+@unit(
+    name="threshold",
+    title="Threshold",
+    family="smooth",
+    on="gate > 1/2",
+    function=threshold,
+    formula=r"x \text{ if } x > t \text{ else } v",
+    paper="torch.nn.Threshold",
+    reference=lambda x, threshold=0.01, value=0.0: torch.where(x <= threshold, value, x),
+    limits=lambda value=0.0: Limits(minus=(value,), plus=(math.inf,)),
+    kinks=lambda threshold=0.01: {threshold: 0.0},
+    error=error_bounds(half=promise(1), float32=promise(1)),
+    samples=({}, {"threshold": 0.25, "value": -1.0}),
+)
+class Threshold(UnitModule):
+    """Module form of :func:`threshold`.
+
+    Args:
+        threshold: the largest input that is replaced.
+        value: the result there.
+    """
+
+    def __init__(self, *, threshold: float = 0.01, value: float = 0.0) -> None:
+        super().__init__(threshold=threshold, value=value)
+        self.threshold = check_number("threshold", "threshold", threshold)
+        self.value = check_number("threshold", "value", value)
+
+    def arguments(self, x: Tensor) -> dict[str, float]:
+        return {"threshold": self.threshold, "value": self.value}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return threshold(x, **self.arguments(x))

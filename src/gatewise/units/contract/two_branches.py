@@ -1,0 +1,128 @@
+"""Units of two responses: the gate of one times the other, as in gated linear units.
+
+Note [Which half is the gate]. ``torch.nn.GLU`` takes the second half of its input as the gate, and
+so do the units here. Most language models store the gate first, some store gate and value in turns.
+The option ``layout`` says so.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatewise.errors import ArgumentError
+from gatewise.units.contract.arithmetic import (
+    apply_gate,
+    check_input,
+    describe_shape,
+    resolve_dim,
+    to_compute_dtype,
+)
+from gatewise.units.contract.unit_module import UnitModule, check_choice
+
+Function = Callable[[Tensor], Tensor]
+LAYOUTS = ("gate_last", "gate_first", "interleaved")
+
+
+def gate_and_value(
+    unit: str,
+    gate: Tensor,
+    up: Tensor | None,
+    dim: int,
+    layout: str,
+) -> tuple[Tensor, Tensor]:
+    """Return gate response and value, given as two tensors or as one tensor to be divided.
+
+    Args:
+        unit: the unit's name in error messages.
+        gate: the gate response; both, if ``up`` is ``None``.
+        up: the value, or ``None``.
+        dim: the dimension along which one tensor holds both.
+        layout: how it holds them, out of ``LAYOUTS``.
+    """
+    check_input(unit, gate)
+    check_choice(unit, "layout", layout, LAYOUTS)
+    if up is None:
+        return split_branches(unit, gate, dim, layout)
+    check_input(unit, up)
+    if up.shape != gate.shape or up.dtype != gate.dtype:
+        raise ArgumentError(
+            f"{unit}: gate and up must have one shape and one dtype",
+            got=f"gate {describe_shape(gate)} {gate.dtype}, up {describe_shape(up)} {up.dtype}",
+        )
+    return gate, up
+
+
+def split_branches(unit: str, x: Tensor, dim: int, layout: str) -> tuple[Tensor, Tensor]:
+    """Return the gate and the value that ``x`` holds along ``dim``."""
+    axis = resolve_dim(unit, x, dim)
+    size = x.shape[axis]
+    if size % 2:
+        raise ArgumentError(
+            f"{unit}: dimension {dim} must hold a gate for each value",
+            got=f"{size} channels in shape {tuple(x.shape)}",
+            allowed="an even number",
+        )
+    if layout == "interleaved":
+        cuts = (slice(0, None, 2), slice(1, None, 2))
+    else:
+        cuts = (slice(0, size // 2), slice(size // 2, None))
+    first, second = (x[(slice(None),) * axis + (cut,)] for cut in cuts)
+    if layout == "gate_last":
+        return (second, first)
+    return (first, second)
+
+
+def gated(gate: Tensor, up: Tensor, function: Function, response: Function | None = None) -> Tensor:
+    """Return ``function(gate) * up`` in the dtype of ``up``; half types are rounded once.
+
+    Args:
+        gate: the gate response.
+        up: the value.
+        function: the function of the gate.
+        response: a function of the value, if it does not enter as it is.
+    """
+    value = to_compute_dtype(up)
+    if response is not None:
+        value = response(value)
+    return apply_gate(value, function(to_compute_dtype(gate))).to(up.dtype)
+
+
+def value_of_one(x: Tensor) -> dict[str, Tensor]:
+    """Return arguments with which a unit of two responses is a function of its gate alone."""
+    return {"up": torch.ones_like(x)}
+
+
+@torch.no_grad()
+def two_branch_gain(function: Function, response: Function | None = None) -> float:
+    """Return ``1 / sqrt(E h^2)`` for independent standard normal gates and values.
+
+    Args:
+        function: the function of the gate.
+        response: a function of the value, if it does not enter as it is.
+    """
+    z = torch.linspace(-12.0, 12.0, 24001, dtype=torch.float64)
+    density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    gate = torch.trapezoid(function(z).square() * density, z)
+    value = z if response is None else response(z)
+    return float(gate * torch.trapezoid(value.square() * density, z)) ** -0.5
+
+
+class TwoBranchUnit(UnitModule):
+    """A unit of two responses, which its input holds side by side.
+
+    Args:
+        dim: the dimension along which the input holds both.
+        layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``, which begins with a gate.
+        **options: further options of the unit.
+    """
+
+    def __init__(self, *, dim: int, layout: str, **options: Any) -> None:
+        super().__init__(dim=dim, layout=layout, **options)
+        self.dim = dim
+        self.layout = check_choice(type(self).__name__, "layout", layout, LAYOUTS)
+
+    def arguments(self, x: Tensor) -> dict[str, Any]:
+        return dict(self.options)

@@ -1,0 +1,158 @@
+"""Parts of a model's code that no example runs are named, whatever decides about them."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import gatewise as gw
+
+
+class TwoLayers(nn.Module):
+    """The path depends on whether there are more than four rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.last = nn.Linear(8, 3)
+
+
+class ByAttribute(TwoLayers):
+    """The input decides about an attribute, and the attribute about the path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.big = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.big = x.shape[0] > 4
+        h = self.first(x)
+        if self.big:
+            return self.last(F.relu(2 * h))
+        return self.last(F.relu(h))
+
+
+class ByBuffer(TwoLayers):
+    """A buffer decides, which calls change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.rows.fill_(x.shape[0])
+        h = self.first(x)
+        if self.rows > 4:
+            h = 2 * h
+        return self.last(F.relu(h))
+
+
+class ByLoop(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.first(x))
+        for _ in range(x.shape[0] // 5):
+            h = F.relu(self.first(h))
+        return self.last(h)
+
+
+class ByCase(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        match x.shape[0]:
+            case 4:
+                h = F.relu(h)
+            case _:
+                h = F.relu(3 * h)
+        return self.last(h)
+
+
+class ByException(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        try:
+            h = F.relu(h.view(2, 2, 8)).view(-1, 8)
+        except RuntimeError:
+            h = F.relu(2 * h)
+        return self.last(h)
+
+
+class ByTable(TwoLayers):
+    def small(self, h: Tensor) -> Tensor:
+        return F.relu(h)
+
+    def large(self, h: Tensor) -> Tensor:
+        return F.relu(2 * h)
+
+    def forward(self, x: Tensor) -> Tensor:
+        ways = {True: self.large, False: self.small}
+        return self.last(ways[x.shape[0] > 4](self.first(x)))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (ByAttribute, "one outcome of `self.big`"),
+        (ByBuffer, "`self.rows > 4` was always false"),
+        (ByLoop, "the loop over `range(x.shape[0] // 5)` was never entered"),
+        (ByCase, "one outcome of `case 4`"),
+        (ByException, "`except RuntimeError` was never entered"),
+        (ByTable, "method large, which forward refers to"),
+    ],
+)
+def test_what_decides_about_a_path_is_named(make: type[nn.Module], words: str):
+    receipt = gw.receipt(gw.swap(make().eval(), "silu", torch.randn(4, 8)))
+    assert any(words in part for part in receipt.unreached), receipt.unreached
+    assert "not reached" in str(receipt).splitlines()[0]
+
+
+HELPER = """
+def scaled(x, h):
+    if x.shape[0] > 4:
+        return h[:, :8] * 2
+    return h
+"""
+
+
+def test_branches_of_functions_in_another_file_of_the_user_are_named(tmp_path: Path):
+    file = tmp_path / "helper_functions.py"
+    file.write_text(HELPER)
+    spec = importlib.util.spec_from_file_location("helper_functions", file)
+    assert spec is not None and spec.loader is not None
+    helpers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(helpers)
+
+    class WithHelper(TwoLayers):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(helpers.scaled(x, F.relu(self.first(x))))
+
+    receipt = gw.receipt(gw.swap(WithHelper().eval(), "silu", torch.randn(4, 8)))
+    expected = "helper_functions.py:3: `x.shape[0] > 4` was always false"
+    assert receipt.unreached == (expected,)
+
+
+class Settled(TwoLayers):
+    """Nothing but settings decides: whether there are layers, and a constant tensor or none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = nn.ModuleList()
+        self.register_buffer("scale", torch.full((), 2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.first(x))
+        for layer in self.more:
+            h = layer(h)
+        if self.scale is not None:
+            h = h * self.scale
+        try:
+            return self.last(h)
+        except RuntimeError as problem:
+            raise ValueError("no rows") from problem
+
+
+def test_settings_are_no_unreached_parts():
+    receipt = gw.receipt(gw.swap(Settled().eval(), "silu", torch.randn(4, 8), strict=True))
+    assert receipt.unreached == ()
