@@ -127,7 +127,8 @@ def _network_pair() -> tuple[nn.Module, nn.Module, Tensor]:
     pair = []
     for unit in ("iieu_b", "relu"):
         network = create_model("resnet", depth=14, unit=unit)
-        pair.append(network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue])
+        network = network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        pair.append(network)
     x = _maps(BATCH, 3, PIXELS, PIXELS).contiguous(memory_format=torch.channels_last)
     return pair[0], pair[1], x
 
