@@ -35,7 +35,6 @@ def elementwise(plain: PlainForm, x: Tensor, *numbers: float | Tensor) -> Tensor
     return FORMS[0](plain, x, numbers)
 
 
-
 def run_plain(plain: PlainForm, x: Tensor, numbers: Sequence[float | Tensor]) -> Tensor:
     """Return ``plain(x, *numbers)`` in the dtype of ``x``, by torch's operations."""
     return plain(to_compute_dtype(x), *numbers).to(x.dtype)
