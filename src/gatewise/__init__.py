@@ -173,6 +173,8 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll] - the tables ab
 
 
 def __getattr__(name: str) -> object:
+    if name in _PARTS or name in _PART_OF:
+        _importlib.import_module("gatewise.fused")  # units get their compiled forms
     if name in _PARTS:
         return _importlib.import_module(f"gatewise.{name}")
     if name in _PART_OF:

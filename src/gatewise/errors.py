@@ -163,7 +163,8 @@ def install_extra(extra: str) -> str:
     """Return the command that installs the packages of an extra.
 
     The packages are named, because gatewise is on no package index: the command works from a clone
-    and from an installed wheel. It keeps the installed torch, which some of them pin.
+    and from an installed wheel. pip may replace the
+    installed torch if a package pins another; constraints.txt in a clone prevents that.
 
     Args:
         extra: The name of an extra in the metadata of gatewise.

@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
+
+declare_missing_torchvision_operators()
 
 X = torch.linspace(-9, 9, 4001, dtype=torch.float64)
 TORCH = {

@@ -1,5 +1,6 @@
 """Layers with weights around units: the constructions of the papers."""
 
+import gatewise.fused as _fused  # noqa: F401  units get their compiled forms
 from gatewise.layers.gated import ConstantGate as ConstantGate
 from gatewise.layers.gated import GatedConv1d as GatedConv1d
 from gatewise.layers.gated import GatedConv2d as GatedConv2d

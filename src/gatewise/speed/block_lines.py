@@ -11,7 +11,7 @@ from gatewise.speed.line import Line, Measured
 from gatewise.speed.measuring import Timing, compare_times, forward_and_backward, kept_bytes
 from gatewise.units import create_unit, iieu_b, patch_norm
 
-PASSES = "reads the maps several times: mean for Term-B, patch norm, then the unit"
+PASSES = "not profiled; reads the maps several times: mean for Term-B, patch norm, then the unit"
 BATCH, PIXELS = 8, 112
 
 
@@ -24,7 +24,7 @@ def block_lines() -> list[Line]:
             1.3,
             "at most",
             _iieu_elementwise,
-            "bound by arithmetic, and four gradients are summed in float64",
+            "not profiled; four gradients are summed in float64",
         ),
         Line(
             "relu/meta_acon",
@@ -56,7 +56,7 @@ def block_lines() -> list[Line]:
             1.4,
             "at most",
             _network_bytes,
-            "the unit keeps its input beside the norm's, and the patch norm keeps squares",
+            "not profiled",
         ),
         Line(
             "patch_norm/3x3",
@@ -64,7 +64,7 @@ def block_lines() -> list[Line]:
             0.05,
             "at most",
             _patch_norm,
-            "runs as separate torch operators",
+            "not profiled; runs as separate torch operators",
         ),
     ]
     for name, size, layout, target in (
@@ -78,7 +78,7 @@ def block_lines() -> list[Line]:
                 target,
                 "at most",
                 _crelu_reader(size, layout),
-                "both halves are written once; the convolution dominates",
+                "no fused form of CReLU with its reader",
             )
         )
     return lines
@@ -127,7 +127,8 @@ def _network_pair() -> tuple[nn.Module, nn.Module, Tensor]:
     pair = []
     for unit in ("iieu_b", "relu"):
         network = create_model("resnet", depth=14, unit=unit)
-        pair.append(network.to(memory_format=torch.channels_last))
+        network = network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        pair.append(network)
     x = _maps(BATCH, 3, PIXELS, PIXELS).contiguous(memory_format=torch.channels_last)
     return pair[0], pair[1], x
 
@@ -178,7 +179,7 @@ def _crelu_reader(
 
     def measure(seconds: float) -> Measured:
         conv = nn.Conv2d(2 * channels, outputs, kernel, padding=kernel // 2, bias=False)
-        conv = conv.to(memory_format=layout)
+        conv = conv.to(memory_format=layout)  # pyright: ignore[reportCallIssue]
         x = _maps(16, channels, 56, 56).contiguous(memory_format=layout)
         unit = create_unit("crelu")
         ours = forward_and_backward(lambda leaf: conv(unit(leaf)), x, list(conv.parameters()))

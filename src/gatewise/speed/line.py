@@ -19,7 +19,7 @@ class Line:
         target: the bound.
         relation: whether the measured value must be at most or at least the target.
         measure: returns ratio, spread and the form of the unit that ran, within some seconds.
-        reason: why the line is missed where it is missed, as profiling showed.
+        reason: the known or likely cause if the line is missed; it says so if nothing was profiled.
     """
 
     name: str

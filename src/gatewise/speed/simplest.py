@@ -101,8 +101,8 @@ def simplest_unit(name: str, channels: int) -> nn.Module:
         from gatewise.units import create_unit
 
         starts = create_unit("pau")
-        numbers = (*starts.numerator.tolist(), *starts.denominator.tolist())
-        return SimplestUnit(lambda x, *c: _pau(x, *c), numbers, None)
+        numbers = [float(c) for each in starts.parameters() for c in each]
+        return SimplestUnit(_pau, tuple(numbers), None)
     if name in TRAINED:
         _, starts, expression = TRAINED[name]
         return SimplestUnit(expression, starts, channels)

@@ -203,7 +203,7 @@ def judge_all_better(
 
 
 def judge_trend(
-    levels: Mapping[float, Any],
+    levels: Mapping[int, Any] | Mapping[float, Any],
     *,
     margin: float = 0.0,
     monotone: bool = True,

@@ -8,7 +8,7 @@ import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import Json
-from gatewise.cli.output import check_target, one_thread, print_json, print_note
+from gatewise.cli.output import check_target, print_json, print_note
 from gatewise.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def _measure(
             )
 
     tuned = tune_allocator()
+    from gatewise.cli.output import one_thread
+
     with one_thread():
         facts = machine_facts() | {"allocator": "tuned" if tuned else "default"}
         facts["memory_floor"] = f"{memory_floor(min(seconds, 1.0)).ratio:.2f}"

@@ -83,7 +83,8 @@ def changed_modules(one: Samples, other: Samples, most: float) -> list[str]:
 
 def _is_inside_transform(tensor: Tensor) -> bool:
     """Whether the tensor stands for several, as inside ``torch.vmap``: it has no values later."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    functorch: Any = torch._C  # its types do not name the part below
+    return functorch._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _sample(tensor: Tensor) -> Tensor:
