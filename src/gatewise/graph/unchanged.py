@@ -49,8 +49,8 @@ def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
 
     Args:
         model: the model.
-        buffers: whether to restore the values of buffers, and of tensors in other attributes, too.
-            This takes a copy of each.
+        buffers: whether to restore the values of buffers, too. This takes a copy of each. Tensors
+            in plain attributes are copied in any case, as no other state can stand in for them.
 
     Raises:
         ArgumentError: the model has parameters that its first run would give a shape. That could
@@ -133,10 +133,8 @@ class _ModelState:
         self.modules = [_ModuleState(module) for module in model.modules()]
         held = _Held(model)
         self.containers = [(container, _parts(container)) for container in held.containers]
-        self.buffers: list[tuple[Tensor, Tensor]] = []
-        if buffers:
-            kept = [*model.buffers(), *filter(_has_own_values, held.tensors)]
-            self.buffers = [(buffer, buffer.clone()) for buffer in kept]
+        kept = [*(model.buffers() if buffers else ()), *filter(_has_own_values, held.tensors)]
+        self.values = [(tensor, tensor.clone()) for tensor in kept]
         self.parameters = [_ParameterState(parameter) for parameter in parameters]
 
     def restore(self) -> None:
@@ -149,9 +147,9 @@ class _ModelState:
         for parameter in self.parameters:
             parameter.restore()
         with torch.no_grad():
-            for buffer, value in self.buffers:
-                if not buffer.is_meta and not torch.equal(buffer, value):
-                    buffer.copy_(value)
+            for tensor, value in self.values:
+                if not tensor.is_meta and not torch.equal(tensor, value):
+                    tensor.copy_(value)
 
 
 class _Held:
