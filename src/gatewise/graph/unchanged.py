@@ -30,7 +30,7 @@ PARAMETER_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 # Attributes of a module that are restored each in its own way.
 OWN_ATTRIBUTES = frozenset(("_parameters", "_buffers", "_modules", *MODULE_HOOKS))
 # Containers that code can change, subclasses before their bases.
-CONTAINERS = (OrderedDict, dict, list, set, deque)
+CONTAINERS: tuple[Any, ...] = (OrderedDict, dict, list, set, deque)
 # By attribute: the dictionary itself, ``None`` if there is none yet, and the keys it has.
 HookDicts = dict[str, tuple[Any, frozenset[int]]]
 
@@ -302,12 +302,9 @@ def _restore_container(container: Any, before: list[Any]) -> None:
     if len(now) == len(before) and all(map(operator.is_, now, before)):
         return
     # The methods of the built-in type: a subclass may forbid its own.
-    kind: Any = next(kind for kind in CONTAINERS if isinstance(container, kind))
+    kind = next(kind for kind in CONTAINERS if isinstance(container, kind))
     kind.clear(container)
-    if issubclass(kind, dict):
-        half = len(before) // 2
-        kind.update(container, zip(before[:half], before[half:], strict=True))
-    elif kind is set:
-        kind.update(container, before)
-    else:
-        kind.extend(container, before)
+    add: Any = kind.extend if kind in (list, deque) else kind.update
+    half = len(before) // 2
+    pairs = zip(before[:half], before[half:], strict=False)
+    add(container, pairs if isinstance(container, dict) else before)
