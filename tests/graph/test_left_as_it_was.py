@@ -3,6 +3,7 @@
 import copy
 import random
 import warnings
+from collections import deque
 
 import numpy as np
 import pytest
@@ -67,6 +68,35 @@ class Shared(Block):
         return self.last(h) + self.tied(h)
 
 
+class Caching(Block):
+    """Keeps what it derives from a parameter, and other things, in plain attributes."""
+
+    def __init__(self, *, filled=False):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(16))
+        self.cache = {}
+        self.nested = {"sizes": {}}
+        self.history = []
+        self.seen = set()
+        self.recent = deque(maxlen=2)
+        self.total = torch.zeros(8)
+        if filled:
+            self.eval()(X)  # with gradients: torch copies no such tensor
+
+    def forward(self, x):
+        if "bias" not in self.cache:
+            self.cache["bias"] = self.bias[torch.arange(8)]
+        sizes = self.nested["sizes"]
+        if len(x) not in sizes:
+            sizes[len(x)] = self.bias[:8] * 2
+        self.last_bias = self.cache["bias"]
+        self.history.append(self.last_bias)
+        self.seen.add(x.dtype)
+        self.recent.append(len(x))
+        self.total += 1
+        return super().forward(x + self.cache["bias"] + sizes[len(x)])
+
+
 def hooked():
     model = Block()
     model.first.register_forward_hook(lambda module, inputs, output: output * 1.0)
@@ -107,9 +137,12 @@ MODELS = {
     "shared": Shared,
     "generators": Noisy,
     "half frozen": half_frozen,
+    "caching": lambda: Caching().eval(),
+    "caching in training": Caching,
+    "filled cache": lambda: Caching(filled=True),
     "swapped": lambda: gw.swap(Block(), "swish", X),
 }
-QUICK = ("old spectral norm", "generators")
+QUICK = ("old spectral norm", "generators", "caching")
 CALLS = {
     "find_sites": lambda model: gw.find_sites(model, X),
     "plan": lambda model: gw.plan(model, "silu", X),
@@ -122,6 +155,7 @@ CALLS = {
     "gate_overlap": lambda model: gw.gate_overlap(model, [X]),
     "term_s_range": lambda model: gw.term_s_range(model, [X]),
     "invariance": lambda model: gw.invariance(model, [X]),
+    "identify": lambda model: gw.identify(model, example=X[:1]),
     "cost": lambda model: gw.cost(model, X, repeats=1),
     "ntk": lambda model: gw.ntk(model, X),
     "path_kernel": lambda model: gw.path_kernel(model, X),
@@ -146,13 +180,24 @@ def attributes(model):
     for path, module in model.named_modules(remove_duplicate=False):
         state[path, "class"] = type(module)
         for name, value in vars(module).items():
-            if isinstance(value, dict):
-                state[path, name] = [(key, id(inner)) for key, inner in value.items()]
+            if isinstance(value, dict | list | set | deque):
+                state[path, name] = (id(value), contents(value))
+            elif isinstance(value, torch.Tensor):
+                state[path, name] = (id(value), value.tolist())
             elif isinstance(value, int | float | str | bool | tuple | frozenset | type(None)):
                 state[path, name] = value
             else:
                 state[path, name] = id(value)
     return state
+
+
+def contents(value):
+    """What is in a container, by identity, and what is in the containers inside it."""
+    if isinstance(value, dict):
+        return [(key, id(inner), contents(inner)) for key, inner in value.items()]
+    if isinstance(value, list | set | deque):
+        return [(id(inner), contents(inner)) for inner in value]
+    return None
 
 
 def values(model):
@@ -231,10 +276,33 @@ def test_lazy_modules_are_refused_by_name():
 
 @pytest.mark.thorough
 def test_a_diagnosis_leaves_a_model_as_it_was():
-    for kind in ("old spectral norm", "generators", "half frozen"):
+    for kind in ("old spectral norm", "generators", "half frozen", "caching", "filled cache"):
         model = MODELS[kind]()
         before = (attributes(model), generators(model), can_be_copied(model))
         gw.diagnose(model, [X], seconds=1.0)
         assert differing(before[0], attributes(model)) == []
         assert same(before[1], generators(model))
         assert can_be_copied(model) == before[2]
+
+
+def test_a_model_with_a_cache_computes_the_same_after_it_was_read():
+    """No tensor of a trace is left in the cache, also if the weights change afterwards."""
+    torch.manual_seed(0)
+    model = Caching().eval()
+    twin = copy.deepcopy(model)
+    for mode in (False, True):
+        gw.find_sites(model.train(mode), X)
+        assert model.cache == model.nested["sizes"] == {}
+    with torch.no_grad():
+        for each in (model, twin):
+            each.bias.mul_(3)
+    assert torch.equal(model.eval()(X), twin(X))
+
+
+def test_a_model_with_a_filled_cache_is_copied_with_the_cached_values():
+    model = Caching(filled=True)
+    changed = gw.swap(model, "silu", X)
+    kept, copied = model.cache["bias"], changed.cache["bias"]
+    assert not kept.is_leaf and copied is changed.last_bias
+    assert copied.is_leaf and torch.equal(copied, kept)
+    assert copied.data_ptr() != kept.data_ptr()

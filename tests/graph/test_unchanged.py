@@ -1,6 +1,8 @@
 """A model is the same after it was run, whatever happened to it meanwhile."""
 
+import copy
 import random
+from collections import OrderedDict, defaultdict, deque
 
 import pytest
 import torch
@@ -183,6 +185,52 @@ def test_a_hook_that_removes_itself_stays_removed():
 def test_a_model_without_shapes_is_refused():
     with pytest.raises(ArgumentError, match="no shape yet"), untouched(nn.LazyLinear(2)):
         pass
+
+
+class NoUpdates(dict):
+    """A dictionary that forbids the methods of a plain one."""
+
+    def clear(self):
+        raise TypeError
+
+    def update(self, *_, **__):
+        raise TypeError
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (dict, lambda held: held.__setitem__("new", 1)),
+        (lambda: {"a": []}, lambda held: held["a"].append(held)),
+        (lambda: {"a": 1, "b": 2}, lambda held: held.__setitem__("a", held.pop("a"))),
+        (lambda: OrderedDict(a=1, b=2), lambda held: held.move_to_end("a")),
+        (lambda: defaultdict(list, a=[1]), lambda held: held["b"]),
+        (lambda: NoUpdates(a=1), lambda held: held.__setitem__("a", 2)),
+        (lambda: [1, 2], lambda held: held.reverse()),
+        (lambda: [{}], lambda held: held[0].update(a=1)),
+        (lambda: ([],), lambda held: held[0].append(1)),
+        (lambda: {1, 2}, lambda held: held.discard(1)),
+        (lambda: deque([1, 2], maxlen=2), lambda held: held.append(3)),
+    ],
+)
+def test_contents_of_containers_are_restored(make, change):
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0].held = held = make()
+    before, order = copy.deepcopy(held), str(held)
+    with untouched(model):
+        change(held)
+        assert str(held) != order
+    assert model[0].held is held
+    assert held == before and str(held) == order
+
+
+def test_a_tensor_in_a_plain_attribute_has_its_values_back():
+    model = nn.Linear(2, 2)
+    model.count, model.others = torch.zeros(2), [torch.ones(1)]
+    with untouched(model):
+        model.count += 1
+        model.others[0].zero_()
+    assert model.count.tolist() == [0, 0] and model.others[0].tolist() == [1]
 
 
 def test_contexts_can_be_nested():

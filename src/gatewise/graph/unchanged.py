@@ -1,8 +1,10 @@
 """Leave a model as it was: the one context manager for everything that runs a user's model."""
 
 import copy
+import operator
 import random
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +27,10 @@ MODULE_HOOKS = (
     "_backward_hooks",
 )
 PARAMETER_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+# Attributes of a module that are restored each in its own way.
+OWN_ATTRIBUTES = frozenset(("_parameters", "_buffers", "_modules", *MODULE_HOOKS))
+# Containers that code can change, subclasses before their bases.
+CONTAINERS: tuple[Any, ...] = (OrderedDict, dict, list, set, deque)
 # By attribute: the dictionary itself, ``None`` if there is none yet, and the keys it has.
 HookDicts = dict[str, tuple[Any, frozenset[int]]]
 
@@ -34,15 +40,17 @@ def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
     """Restore a model and the random state on exit, also after an error.
 
     Restored are the training flags of all modules, which parameters, buffers, modules and other
-    attributes the modules hold, ``requires_grad`` and ``.grad`` of the parameters, and the random
-    state of Python, of numpy, of torch on the devices of the model, and of generators that modules
-    hold. Hooks that were added meanwhile are removed. Inside the context ``.grad`` of every
-    parameter is ``None``, so that a backward pass does not add to the user's gradients. Values of
-    parameters are not copied. The model runs as plain code meanwhile, see :func:`run_eagerly`.
+    attributes the modules hold, what is in their dicts, lists and sets (a model may cache tensors
+    there), ``requires_grad`` and ``.grad`` of the parameters, and the random state of Python, of
+    numpy, of torch on the devices of the model, and of generators that modules hold. Hooks that
+    were added meanwhile are removed. Inside the context ``.grad`` of every parameter is ``None``,
+    so that a backward pass does not add to the user's gradients. Values of parameters are not
+    copied. The model runs as plain code meanwhile, see :func:`run_eagerly`.
 
     Args:
         model: the model.
-        buffers: whether to restore the values of buffers, too. This takes a copy of each.
+        buffers: whether to restore the values of buffers, too. This takes a copy of each. Tensors
+            in plain attributes are copied in any case, as no other state can stand in for them.
 
     Raises:
         ArgumentError: the model has parameters that its first run would give a shape. That could
@@ -60,30 +68,25 @@ def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
 def copied(model: nn.Module) -> nn.Module:
     """A deep copy of ``model``, also if a module keeps a tensor that was computed.
 
-    Old-style weight norm does, and torch copies no such tensors. The copy has their values; the
-    norm computes them again before the next pass.
+    Old-style weight norm does, and so do models that cache what they derive from their weights.
+    Torch copies no such tensors. The copy has their values.
 
     Raises:
         ArgumentError: the model cannot be copied for another reason.
     """
     check_not_lazy(model)
-    states = []
+    copies: dict[int, Any] = {}  # by identity; deepcopy takes what is here already
     try:
-        for module in model.modules():
-            for name, value in list(vars(module).items()):
-                if isinstance(value, Tensor) and not value.is_leaf:
-                    states.append((module, name, value))
-                    vars(module)[name] = value.detach()
-        return copy.deepcopy(model)
+        for tensor in _Held(model).tensors:
+            if not tensor.is_leaf:
+                copies[id(tensor)] = copy.deepcopy(tensor.detach(), copies)
+        return copy.deepcopy(model, copies)
     except (RuntimeError, TypeError, NotImplementedError) as problem:
         raise ArgumentError(
             f"model: cannot be copied ({problem})",
             got=type(model).__name__,
             fix="remove what cannot be copied, or pass inplace=True where it is an option",
         ) from problem
-    finally:
-        for module, name, value in states:
-            vars(module)[name] = value
 
 
 class RandomState:
@@ -128,9 +131,10 @@ class _ModelState:
         tensors = [*parameters, *model.buffers()]
         self.random = RandomState(tensor.device for tensor in tensors)
         self.modules = [_ModuleState(module) for module in model.modules()]
-        self.buffers: list[tuple[Tensor, Tensor]] = []
-        if buffers:
-            self.buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        held = _Held(model)
+        self.containers = [(container, _parts(container)) for container in held.containers]
+        kept = [*(model.buffers() if buffers else ()), *filter(_has_own_values, held.tensors)]
+        self.values = [(tensor, tensor.clone()) for tensor in kept]
         self.parameters = [_ParameterState(parameter) for parameter in parameters]
 
     def restore(self) -> None:
@@ -138,12 +142,42 @@ class _ModelState:
         self.random.restore()
         for module in self.modules:
             module.restore()
+        for container, parts in self.containers:
+            _restore_container(container, parts)
         for parameter in self.parameters:
             parameter.restore()
         with torch.no_grad():
-            for buffer, value in self.buffers:
-                if not buffer.is_meta and not torch.equal(buffer, value):
-                    buffer.copy_(value)
+            for tensor, value in self.values:
+                if not tensor.is_meta and not torch.equal(tensor, value):
+                    tensor.copy_(value)
+
+
+class _Held:
+    """Containers and tensors in plain attributes of the modules of a model, each once.
+
+    Containers inside containers count, too. Parameters and registered buffers do not.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.containers: list[Any] = []
+        self.tensors: list[Tensor] = []
+        self._seen = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+        for module in model.modules():
+            for name, value in vars(module).items():
+                if name not in OWN_ATTRIBUTES:
+                    self._add(value)
+
+    def _add(self, value: Any) -> None:
+        if not isinstance(value, (Tensor, tuple, *CONTAINERS)) or id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+            return
+        if not isinstance(value, tuple):
+            self.containers.append(value)
+        for part in _parts(value):
+            self._add(part)
 
 
 class _ModuleState:
@@ -245,3 +279,32 @@ def _restore_entries(entries: dict[str, Any], before: dict[str, Any]) -> None:
     if not same:
         entries.clear()
         entries.update(before)
+
+
+def _has_own_values(tensor: Tensor) -> bool:
+    """Whether a tensor in a plain attribute has values that code may write into.
+
+    What was computed with gradients has not: torch keeps it for the backward pass.
+    """
+    return type(tensor) is Tensor and tensor.is_leaf and tensor.layout is torch.strided
+
+
+def _parts(container: Any) -> list[Any]:
+    """What is in a container; of a dict all keys, then all values."""
+    if isinstance(container, dict):
+        return [*container.keys(), *container.values()]
+    return list(container)
+
+
+def _restore_container(container: Any, before: list[Any]) -> None:
+    """Let ``container`` hold the same objects as before, if it does not."""
+    now = _parts(container)
+    if len(now) == len(before) and all(map(operator.is_, now, before)):
+        return
+    # The methods of the built-in type: a subclass may forbid its own.
+    kind = next(kind for kind in CONTAINERS if isinstance(container, kind))
+    kind.clear(container)
+    add: Any = kind.extend if kind in (list, deque) else kind.update
+    half = len(before) // 2
+    pairs = zip(before[:half], before[half:], strict=False)
+    add(container, pairs if isinstance(container, dict) else before)

@@ -12,6 +12,7 @@ from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.record import AnalysisResult
 from gatewise.analysis.regions.frozen_gates import FrozenRun
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
+from gatewise.graph import untouched
 from gatewise.units import is_size
 
 GIB = 2**30
@@ -131,7 +132,7 @@ def affine_map(
         )
     chosen = _choose(outputs, math.prod(output.shape[1:]))
     _check_memory(x, len(chosen), memory)
-    with torch.enable_grad():
+    with untouched(model), torch.enable_grad():  # the graph may write into tensors of the model
         leaf = x.detach().clone().requires_grad_()
         y = FrozenRun("affine_map", graph, model)(leaf, output).flatten(1)[:, list(chosen)]
         A = torch.stack([_row(y, place, leaf) for place in range(len(chosen))], 1)
