@@ -2,9 +2,9 @@
 
 Note [Equal parameters]. A feed-forward part is a linear layer, a unit, and a linear layer. A
 pointwise unit has ``expansion`` times as many channels as the network is wide. A unit that returns
-r channels for each one it reads (1/2 for a gated linear unit, 2 for CReLU) gets 2 / (1 + r) times as
-many channels before it, rounded, so that both layers together have as many parameters. For a gated
-linear unit this is the usual rule: two thirds of the width for each of gate and value.
+r channels for each one it reads (1/2 for a gated linear unit, 2 for CReLU) gets 2 / (1 + r) times
+as many channels before it, rounded, so that both layers together have as many parameters. For a
+gated linear unit this is the usual rule: two thirds of the width for each of gate and value.
 """
 
 import inspect
