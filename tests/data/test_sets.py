@@ -44,6 +44,7 @@ NAMES = [
     "random_plane",
     "same_input",
     "svhn",
+    "text",
 ]
 BUILT_IN = [name for name in NAMES if not datasets()[name].files and datasets()[name].sizes]
 FETCHED = [name for name in NAMES if datasets()[name].files]

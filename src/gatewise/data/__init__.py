@@ -49,3 +49,4 @@ from gatewise.data.sets import image_folder as image_folder
 from gatewise.data.sets import mnist as mnist
 from gatewise.data.sets import svhn as svhn
 from gatewise.data.sets import synthetic as synthetic
+from gatewise.data.sets import text as text

@@ -29,7 +29,7 @@ class Source:
         files: below the data folder; empty if nothing has to be fetched.
         sizes: number of training and test examples; ``None`` if options say.
         classes: the number of classes; 0 for a regression; ``None`` if the files say.
-        shape: of one image; ``None`` if the files say.
+        shape: of one image, or (length,) of one row of tokens; ``None`` if the files say.
         choices: whether a part can be chosen, by the options of :func:`choose`.
         read: reads the set.
     """
@@ -42,7 +42,7 @@ class Source:
     files: tuple[Published, ...]
     sizes: tuple[int, int] | None
     classes: int | None
-    shape: tuple[int, int, int] | None
+    shape: tuple[int, ...] | None
     choices: bool
     read: Callable[..., DataSet]
 
@@ -70,7 +70,7 @@ def data_set(
     licence: str,
     sizes: tuple[int, int] | None,
     classes: int | None,
-    shape: tuple[int, int, int] | None,
+    shape: tuple[int, ...] | None,
     files: tuple[Published, ...] = (),
     choices: bool = False,
 ) -> Callable[[Reader], Reader]:

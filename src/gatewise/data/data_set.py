@@ -12,11 +12,13 @@ from gatewise.errors import ArgumentError
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images and their labels.
+    """Images and their labels, or rows of tokens and the tokens that follow them.
 
     Attributes:
-        images: (n, channels, height, width), uint8 from 0 to 255, or float32.
-        labels: (n,), int64 classes, or float32 targets of a regression.
+        images: (n, channels, height, width), uint8 from 0 to 255, or float32; for text (n, length),
+            uint8 token numbers.
+        labels: (n,), int64 classes, or float32 targets of a regression; for text (n, length), int64
+            numbers of the next tokens.
     """
 
     images: Tensor
@@ -51,8 +53,9 @@ class DataSet:
         train: the examples to train on.
         test: the examples to test on.
         classes: the number of classes; 0 for a regression.
-        shape: of one image: channels, height, width.
-        mean: of the training images, by channel; 255 counts as 1 if they are uint8.
+        shape: of one image: channels, height, width; for text (length,).
+        mean: of the training images, by channel; 255 counts as 1 if they are uint8. Empty for
+            text.
         std: the standard deviation, as ``mean``.
         digest: sha256 over the numbers of both splits.
         test_shift: by how many pixels the test images were moved at most.
@@ -62,7 +65,7 @@ class DataSet:
     train: Split
     test: Split
     classes: int
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     digest: str

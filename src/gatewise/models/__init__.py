@@ -1,4 +1,4 @@
-"""The networks of the papers, built from layers and units.
+"""The networks of the papers and small language models, built from layers and units.
 
 Any unit can be placed in any of them. Where a unit does not fit, an error says why.
 """

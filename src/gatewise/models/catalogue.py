@@ -26,6 +26,7 @@ class Model:
         paper: where the network is from.
         passes_to: the class or function that takes the options that ``build`` does not name.
         sets: options of ``passes_to`` that ``build`` sets itself.
+        tokens: an example is a row of integers below this number; 0 for images.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Model:
     paper: str
     passes_to: Callable[..., nn.Module] | None = None
     sets: tuple[str, ...] = ()
+    tokens: int = 0
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -109,6 +111,7 @@ def network(
     paper: str,
     passes_to: Callable[..., nn.Module] | None = None,
     sets: tuple[str, ...] = (),
+    tokens: int = 0,
 ) -> Callable[[Factory], Factory]:
     """Register the decorated function in the catalogue under its name.
 
@@ -118,6 +121,7 @@ def network(
         paper: where the network is from.
         passes_to: for a function with ``**options``: the class or function that takes them.
         sets: options of ``passes_to`` that the function sets itself.
+        tokens: an example is a row of integers below this number; 0 for images.
     """
 
     def enter(build: Factory) -> Factory:
@@ -130,6 +134,7 @@ def network(
             paper=paper,
             passes_to=passes_to,
             sets=sets,
+            tokens=tokens,
         )
         return build
 

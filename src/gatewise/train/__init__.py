@@ -50,11 +50,13 @@ from gatewise.train.loop import differences as differences
 from gatewise.train.loop import environment as environment
 from gatewise.train.loop import evaluate as evaluate
 from gatewise.train.loop import evaluating as evaluating
+from gatewise.train.loop import example_inputs as example_inputs
 from gatewise.train.loop import example_losses as example_losses
 from gatewise.train.loop import generator as generator
 from gatewise.train.loop import held_index as held_index
 from gatewise.train.loop import in_precision as in_precision
 from gatewise.train.loop import initialise as initialise
+from gatewise.train.loop import is_text as is_text
 from gatewise.train.loop import load_data as load_data
 from gatewise.train.loop import make_optimiser as make_optimiser
 from gatewise.train.loop import outline as outline

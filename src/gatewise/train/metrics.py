@@ -38,6 +38,8 @@ LOWER_IS_BETTER = (
     "cross_entropy",
     "nats",
     "bits",
+    "bits_per_byte",
+    "bpb",
     "bpc",
     "bpd",
     "perplexity",

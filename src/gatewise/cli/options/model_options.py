@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewise.cli.options.model_reference import FORMS, default_shape, load_model
+from gatewise.cli.options.model_reference import FORMS, default_shape, load_model, reads_tokens
 from gatewise.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def example_for(
                 got=reference,
                 fix="--input 2x3x224x224",
             )
-        return _tensor((rows or shape[0], *shape[1:]), whole=False, model=model)
+        whole = reads_tokens(reference)
+        return _tensor((rows or shape[0], *shape[1:]), whole=whole, model=model)
     named = {}
     positional = []
     for text in inputs:

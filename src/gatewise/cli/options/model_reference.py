@@ -63,6 +63,16 @@ def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
     return None
 
 
+def reads_tokens(reference: str) -> bool:
+    """Return whether the model is a language model of gatewise, which reads token numbers."""
+    kind, _, name = reference.rpartition(":")
+    if kind != "gatewise":
+        return False
+    from gatewise.models import get_model
+
+    return get_model(name).tokens > 0
+
+
 def _from_gatewise(reference: str, options: Mapping[str, Any]) -> Any:
     """Build a network of gatewise."""
     from gatewise.models import create_model

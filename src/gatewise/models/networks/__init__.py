@@ -2,6 +2,7 @@
 
 from gatewise.models.networks import all_cnn as all_cnn
 from gatewise.models.networks import convpool_cnn as convpool_cnn
+from gatewise.models.networks import decoder as decoder
 from gatewise.models.networks import deep_gated as deep_gated
 from gatewise.models.networks import fast_cifar as fast_cifar
 from gatewise.models.networks import large_cnn as large_cnn

@@ -20,6 +20,7 @@ from gatewise.train import (
     build_model,
     check,
     data_facts,
+    is_text,
     load_data,
     probe,
     run_config,
@@ -164,6 +165,7 @@ def plan_study(study: Study, *, data_folder: str | None = None) -> StudyPlan:
         try:
             group = Group(place, config, facts_of(config, data_folder))
             _try_out(group)
+            _check_metric(study.table.metric, group)
             groups.append(group)
         except GatewiseError as problem:
             problems.append(f"{place.unit} in {place.backbone}: {problem}")
@@ -279,6 +281,18 @@ def _try_out(group: Group) -> None:
     probe(group.config, network, classes=facts.classes, shape=facts.shape)
     if not parameter_count(network):
         raise ArgumentError("the network has no trainable parameters", got=group.config.model)
+
+
+def _check_metric(metric: str, group: Group) -> None:
+    """Raise unless the metric is one that runs on these data have."""
+    text = is_text(group.facts.shape)
+    if metric != ("test_accuracy" if text else "test_bits_per_byte"):
+        return
+    raise ArgumentError(
+        f"metric: runs on {group.config.data} do not have it",
+        got=metric,
+        allowed="test_loss or test_bits_per_byte" if text else "test_loss or test_accuracy",
+    )
 
 
 def _match_all(groups: Sequence[Group], table: StudyTable) -> StudyPlan:

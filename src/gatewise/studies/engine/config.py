@@ -34,7 +34,7 @@ MOST_SEEDS = 1000
 MOST_CELLS = 100_000
 STUDY_RECIPE = "study"  # as the base of a backbone's recipe: the recipe of the study
 LARGEST_MARGIN = 0.1  # of an accuracy: more is surely meant in per cent
-METRICS = ("test_accuracy", "test_loss")
+METRICS = ("test_accuracy", "test_loss", "test_bits_per_byte")
 
 Label = Annotated[str, Field(min_length=1, max_length=100)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -136,7 +136,7 @@ class StudyTable(Part):
     tune: Tune = Tune()
     margin: Annotated[float, Field(gt=0, le=1e9)] | None = None
     evaluate_every: Epochs = 1
-    metric: Literal["test_accuracy", "test_loss"] = "test_accuracy"
+    metric: Literal["test_accuracy", "test_loss", "test_bits_per_byte"] = "test_accuracy"
 
     @model_validator(mode="after")
     def _check_whole(self) -> "StudyTable":

@@ -23,7 +23,7 @@ from gatewise.models import get_model
 from gatewise.surgery import cost as count
 from gatewise.surgery import match as nearest
 from gatewise.surgery import run
-from gatewise.train import RunConfig, build_model, clock, outline, size_read
+from gatewise.train import RunConfig, build_model, clock, example_inputs, outline
 from gatewise.words import plural
 
 # Examples run at once. Work that is done once per batch, on weights for example, is divided among
@@ -41,7 +41,7 @@ class Facts:
     """What a network must know about its data."""
 
     classes: int
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,11 @@ def cost_of(network: nn.Module, example: Example) -> Cost:
 
 
 def example_for(config: RunConfig, facts: Facts) -> torch.Tensor:
-    """Return random images of the shape that the network reads."""
-    size = size_read(config, facts.shape)
-    return torch.randn(EXAMPLES, facts.shape[0], *size, generator=torch.Generator().manual_seed(0))
+    """Return random inputs of the shape that the network reads."""
+    generator = torch.Generator().manual_seed(0)
+    return example_inputs(
+        config, EXAMPLES, classes=facts.classes, shape=facts.shape, generator=generator
+    )
 
 
 def budget(config: RunConfig, facts: Facts, by: str) -> int:

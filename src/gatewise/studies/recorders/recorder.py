@@ -39,8 +39,8 @@ class Recorder:
         backbone: label of the network. Runs are compared if backbone, data and recipe agree.
         data: label of the data set.
         recipe: label of the way of training.
-        metric: ``"test_accuracy"`` or ``"test_loss"``: the metric compared, by the name that
-            :meth:`epoch` is given.
+        metric: ``"test_accuracy"``, ``"test_loss"`` or ``"test_bits_per_byte"``: the metric
+            compared, by the name that :meth:`epoch` is given.
         title: of the page.
     """
 
@@ -67,7 +67,7 @@ class Recorder:
             raise ArgumentError(
                 "metric is not known",
                 got=metric,
-                allowed="test_accuracy or test_loss",
+                allowed=" or ".join(METRICS),
             )
         self.folder = StudyFolder(folder)
         self.metric = metric

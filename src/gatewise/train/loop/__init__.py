@@ -4,8 +4,10 @@ from gatewise.train.loop.assembly import assemble as assemble
 from gatewise.train.loop.assembly import build_model as build_model
 from gatewise.train.loop.assembly import check_before_data as check_before_data
 from gatewise.train.loop.assembly import data_facts as data_facts
+from gatewise.train.loop.assembly import example_inputs as example_inputs
 from gatewise.train.loop.assembly import held_index as held_index
 from gatewise.train.loop.assembly import held_out as held_out
+from gatewise.train.loop.assembly import is_text as is_text
 from gatewise.train.loop.assembly import load_data as load_data
 from gatewise.train.loop.assembly import outline as outline
 from gatewise.train.loop.assembly import probe as probe
@@ -34,6 +36,7 @@ from gatewise.train.loop.interrupt import StopSignal as StopSignal
 from gatewise.train.loop.losses import check_outputs as check_outputs
 from gatewise.train.loop.losses import count_right as count_right
 from gatewise.train.loop.losses import example_losses as example_losses
+from gatewise.train.loop.losses import row_losses as row_losses
 from gatewise.train.loop.losses import signed_targets as signed_targets
 from gatewise.train.loop.objective import BatchSource as BatchSource
 from gatewise.train.loop.objective import Measured as Measured

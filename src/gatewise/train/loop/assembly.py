@@ -15,7 +15,7 @@ from gatewise.train.config import HoldOut, RunConfig
 from gatewise.train.loop.batches import Batches
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
-from gatewise.train.loop.objective import ImageObjective
+from gatewise.train.loop.objective import ImageObjective, TextObjective
 from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import initialised, shuffled
 from gatewise.train.loop.run_environment import environment
@@ -57,9 +57,11 @@ def assemble(
     if network is None:
         network = build_model(config, classes=data.classes, shape=data.shape)
     probe(config, network, classes=data.classes, shape=data.shape)
-    augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
     train, held = held_out(data.train, config.hold_out)
-    _start_from_data(network, train, augment)
+    augment = None
+    if not is_text(data.shape):
+        augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
+        _start_from_data(network, train, augment)
     batches = Batches(
         train,
         size=config.recipe.batch,
@@ -72,9 +74,12 @@ def assemble(
     if held is not None:
         evaluated["held"] = held
     if config.hold_out is not None and held is not None and config.hold_out.in_place_of_test:
-        evaluated = {"held": shifted(held, data.test_shift)}
-    counts = not train.labels.is_floating_point()
-    objective = ImageObjective(config.recipe, augment, evaluated, counts, device)
+        evaluated = {"held": shifted(held, data.test_shift) if data.test_shift else held}
+    if augment is None:
+        objective = TextObjective(config.recipe, evaluated, device)
+    else:
+        counts = not train.labels.is_floating_point()
+        objective = ImageObjective(config.recipe, augment, evaluated, counts, device)
     return TrainingSetup(
         config=config,
         model=place_model(network, device, channels_last=config.recipe.channels_last),
@@ -106,7 +111,7 @@ def check_before_data(config: RunConfig) -> None:
         probe(config, network, classes=classes, shape=shape)
 
 
-def data_facts(config: RunConfig) -> tuple[int, tuple[int, int, int]] | None:
+def data_facts(config: RunConfig) -> tuple[int, tuple[int, ...]] | None:
     """Return classes and shape of the images; None if they need the data to be read."""
     source = datasets()[config.data]
     chosen = config.data_options.get("classes")
@@ -125,13 +130,13 @@ def load_data(config: RunConfig, folder: str | None = None) -> DataSet:
     return load(config.data, folder=folder, **config.data_options)
 
 
-def build_model(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+def build_model(config: RunConfig, *, classes: int, shape: tuple[int, ...]) -> nn.Module:
     """Return the network with its initial weights.
 
     Args:
         config: the run. Its model options have precedence over what the data say.
         classes: of the data; 0 if labels are numbers.
-        shape: of the images.
+        shape: of the images, or (length,) of rows of tokens.
 
     Raises:
         ArgumentError: if the network cannot be built or does not fit into memory.
@@ -140,7 +145,7 @@ def build_model(config: RunConfig, *, classes: int, shape: tuple[int, int, int])
     return initialised(lambda: _built(config, classes, shape), config.seed, config.recipe.start)
 
 
-def outline(config: RunConfig, *, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+def outline(config: RunConfig, *, classes: int, shape: tuple[int, ...]) -> nn.Module:
     """Return the network without weights, on the device ``meta``."""
     with torch.device("meta"):
         return _built(config, classes, shape)
@@ -160,10 +165,12 @@ def _check_memory(name: str, network: nn.Module) -> None:
         )
 
 
-def _built(config: RunConfig, classes: int, shape: tuple[int, int, int]) -> nn.Module:
+def _built(config: RunConfig, classes: int, shape: tuple[int, ...]) -> nn.Module:
     """Build the network; options that the data decide are filled in."""
     known = get_model(config.model).options
     from_data = {"classes": classes or 1, "channels": shape[0], "features": math.prod(shape)}
+    if is_text(shape):
+        from_data = {"classes": classes, "length": shape[0]}
     options: dict[str, Any] = {name: value for name, value in from_data.items() if name in known}
     if config.unit is not None:
         if "unit" not in known:
@@ -190,26 +197,74 @@ def probe(
     network: nn.Module,
     *,
     classes: int,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
 ) -> None:
-    """Check that the network reads the images and that its outputs fit the loss."""
-    size = size_read(config, shape)
-    labels = torch.zeros(2, dtype=torch.int64 if classes else torch.float32)
+    """Check that the network reads the data and that its outputs fit the loss."""
+    if is_text(shape) != (get_model(config.model).tokens > 0):
+        raise ArgumentError(
+            f"model: {config.model} cannot read these data",
+            got="rows of tokens" if is_text(shape) else "images",
+            allowed="images" if is_text(shape) else "rows of tokens",
+            fix="small_gpt and small_llama read text; the other models read images",
+        )
+    read = example_shape(config, shape)
+    inputs = torch.zeros(2, *read, dtype=torch.int64 if is_text(shape) else torch.float32)
+    count = read if is_text(shape) else ()
+    labels = torch.zeros(2, *count, dtype=torch.int64 if classes else torch.float32)
     try:
         with evaluating(network):
-            outputs = network(torch.zeros(2, shape[0], *size))
+            outputs = network(inputs)
     except GatewiseError:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError) as problem:
         raise ArgumentError(
             f"model: {config.model} cannot read images of this size",
-            got=f"{shape[0]} x {size[0]} x {size[1]} ({str(problem).splitlines()[0]})",
+            got=f"{' x '.join(map(str, read))} ({str(problem).splitlines()[0]})",
             fix="choose another model, other data, or model options that fit",
         ) from problem
     check_outputs(config.recipe.loss, outputs, labels, classes)
 
 
-def size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]:
+def is_text(shape: tuple[int, ...]) -> bool:
+    """Return whether examples of this shape are rows of tokens, and not images."""
+    return len(shape) == 1
+
+
+def example_shape(config: RunConfig, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of one example as the network reads it."""
+    if not is_text(shape):
+        return shape[0], *size_read(config, shape)
+    if config.recipe.augmentation() != Augment():
+        raise ArgumentError(
+            "recipe: text cannot be augmented", got="augment", fix="leave the table augment out"
+        )
+    return shape
+
+
+def example_inputs(
+    config: RunConfig,
+    count: int,
+    *,
+    classes: int,
+    shape: tuple[int, ...],
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Return random inputs of the shape that the network reads: images, or rows of tokens.
+
+    Args:
+        config: the run.
+        count: number of examples.
+        classes: of the data; for text the number of tokens.
+        shape: of the images, or (length,) of rows of tokens.
+        generator: of the random numbers; torch's own if not given.
+    """
+    read = example_shape(config, shape)
+    if is_text(shape):
+        return torch.randint(classes, (count, *read), generator=generator)
+    return torch.randn(count, *read, generator=generator)
+
+
+def size_read(config: RunConfig, shape: tuple[int, ...]) -> tuple[int, int]:
     """Return height and width after the recipe's augmentation."""
     augment = config.recipe.augmentation()
     resized = augment.random_resized_crop
@@ -222,7 +277,7 @@ def size_read(config: RunConfig, shape: tuple[int, int, int]) -> tuple[int, int]
         size = resized.size
         name = "random_resized_crop"
     else:
-        return shape[1:]
+        return shape[1], shape[2]
     if size > largest:  # test images are cut to that size, not made larger
         raise ArgumentError(
             f"recipe: augment.{name} is larger than the images",

@@ -26,8 +26,8 @@ class Batch:
     """
 
     index: Tensor  # (n,)
-    images: Tensor  # (n, channels, height, width)
-    labels: Tensor  # (n,)
+    images: Tensor  # (n, channels, height, width), or token numbers (n, length)
+    labels: Tensor  # (n,), or the next tokens (n, length)
     whole: int
 
 
@@ -39,7 +39,7 @@ class Batches:
     Args:
         split: the training set.
         size: of a batch.
-        augment: of the recipe.
+        augment: of the recipe; ``None`` for text, which is not changed.
         seed: of the run.
         rank: of this process, which takes the examples ``rank``, ``rank + processes``, ... of
             every batch.
@@ -51,7 +51,7 @@ class Batches:
         split: Split,
         *,
         size: int,
-        augment: Augment,
+        augment: Augment | None,
         seed: int,
         rank: int = 0,
         processes: int = 1,
@@ -110,6 +110,8 @@ class Batches:
 
     def _augment(self, epoch: int, index: Tensor) -> Tensor:
         """Return some images as they are in an epoch."""
+        if self.augment is None:
+            return self.split.images[index]
         return self.augment.apply(
             self.split.images[index],
             seed=self.seed,
@@ -155,6 +157,8 @@ class Batches:
 
     def _ready(self) -> Tensor | None:
         """Return all images as the network reads them; None if they are random or too large."""
+        if self.augment is None:
+            return self.split.images
         random = replace(self.augment, normalise=None) != Augment()
         images = self.split.images
         if random or images.numel() * 4 > LARGEST_READY:

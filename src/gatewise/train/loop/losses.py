@@ -21,6 +21,12 @@ def example_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
     return squared / 2 if loss.name == "half_mse" else squared
 
 
+def row_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean loss of each row of tokens. Shape: ``(N, L, K), (N, L) -> (N,)``."""
+    losses = example_losses(loss, outputs.flatten(0, 1), labels.flatten())
+    return losses.view(labels.shape).mean(1)
+
+
 def signed_targets(labels: Tensor, outputs: int) -> Tensor:
     """Return the targets of squared losses. Shape: ``(N,) -> (N, outputs)``.
 
@@ -60,6 +66,8 @@ def check_outputs(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> 
     Raises:
         ArgumentError: if the number of outputs is wrong.
     """
+    if labels.dim() == 2:
+        return _check_rows(loss, outputs, labels, classes)
     if outputs.dim() != 2:
         raise ArgumentError(
             "model: a vector for each example is needed",
@@ -75,4 +83,20 @@ def check_outputs(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> 
             f"model: these outputs do not go with {loss.name} and the data",
             got=f"{outputs.shape[1]} outputs",
             allowed=" or ".join(map(str, allowed)) or "a squared loss, for labels that are numbers",
+        )
+
+
+def _check_rows(loss: Loss, outputs: Tensor, labels: Tensor, classes: int) -> None:
+    """Check that the outputs are one score for each token at every place of a row."""
+    wanted = (*labels.shape, classes)
+    if tuple(outputs.shape) != wanted:
+        raise ArgumentError(
+            "model: text needs a score for every token at every place",
+            got=f"shape {tuple(outputs.shape)}",
+            allowed=f"{wanted}",
+            fix="choose a language model, such as small_llama",
+        )
+    if loss.name != "cross_entropy":
+        raise ArgumentError(
+            "recipe: this loss does not go with text", got=loss.name, allowed="cross_entropy"
         )

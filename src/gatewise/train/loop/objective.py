@@ -1,7 +1,8 @@
-"""What a run minimises and how it is judged: for images by the recipe, or by code of the user."""
+"""What a run minimises and how it is judged: on images and text by the recipe, or by user code."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split
-from gatewise.train.config import Recipe
+from gatewise.train.config import Loss, Recipe
 from gatewise.train.loop.batches import Batch
-from gatewise.train.loop.evaluation import evaluate, in_precision
-from gatewise.train.loop.losses import count_right, example_losses
+from gatewise.train.loop.evaluation import evaluate, evaluating, in_precision
+from gatewise.train.loop.losses import count_right, example_losses, row_losses
+
+ROWS = 64  # of text evaluated at once; fixed, because last bits may depend on it
 
 
 class Examples(Protocol):
@@ -147,3 +150,46 @@ class ImageObjective(Objective):
         if self.recipe.channels_last:
             images = images.contiguous(memory_format=torch.channels_last)
         return images
+
+
+@dataclass
+class TextObjective(Objective):
+    """The cross-entropy of the next byte, in nats, and the same in bits.
+
+    ``loss`` is the mean over all bytes in nats, without label smoothing. ``bits_per_byte`` is that
+    divided by the logarithm of 2.
+
+    Args:
+        recipe: of the run.
+        evaluated: what is evaluated after an epoch, by the name that metrics have.
+        device: of the network.
+    """
+
+    recipe: Recipe
+    evaluated: dict[str, Split]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    counts: bool = False
+
+    @property
+    def parts(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Names of the evaluated data."""
+        return tuple(self.evaluated)
+
+    def step(self, call: Callable[..., Any], batch: Batch) -> StepLoss:
+        """Return the loss of every row of a batch."""
+        with in_precision(self.recipe.precision, self.device):
+            outputs = call(batch.images.to(self.device).long())
+        return StepLoss(row_losses(self.recipe.loss, outputs, batch.labels.to(self.device)))
+
+    def measure(self, model: nn.Module, part: str, halt: Callable[[], None]) -> Measured:
+        """Return the loss on one split in nats and in bits per byte."""
+        split = self.evaluated[part]
+        total = 0.0
+        with evaluating(model), in_precision(self.recipe.precision, self.device):
+            for start in range(0, len(split), ROWS):
+                halt()
+                tokens = split.images[start : start + ROWS].to(self.device).long()
+                labels = split.labels[start : start + ROWS].to(self.device)
+                total += float(row_losses(Loss(), model(tokens), labels).sum(dtype=torch.float64))
+        nats = total / max(1, len(split))
+        return Measured({"loss": nats, "bits_per_byte": nats / math.log(2)})

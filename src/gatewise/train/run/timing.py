@@ -1,4 +1,4 @@
-"""Time a few training steps on random images, to estimate how long a run takes."""
+"""Time a few training steps on random examples, to estimate how long a run takes."""
 
 import time
 from collections.abc import Iterator
@@ -11,11 +11,12 @@ from gatewise.train.config import RunConfig
 from gatewise.train.loop import (
     build_model,
     deterministic,
+    example_inputs,
     example_losses,
     in_precision,
     make_optimiser,
     own_randomness,
-    size_read,
+    row_losses,
 )
 
 STEPS = 3
@@ -25,7 +26,7 @@ def seconds_per_run(
     config: RunConfig,
     *,
     classes: int,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     examples: int,
     threads: int = 1,
 ) -> float:
@@ -37,7 +38,7 @@ def seconds_per_run(
     Args:
         config: of the run.
         classes: of the data; 0 if labels are numbers.
-        shape: of the images.
+        shape: of the images, or (length,) of rows of tokens.
         examples: of the training set.
         threads: of torch.
     """
@@ -46,15 +47,18 @@ def seconds_per_run(
     with own_randomness(), deterministic(), _threads(threads):
         network = build_model(config, classes=classes, shape=shape).train()
         optimiser = make_optimiser(network, recipe)
-        images = torch.randn(size, shape[0], *size_read(config, shape))
+        inputs = example_inputs(config, size, classes=classes, shape=shape)
+        is_text = inputs.dim() == 2
+        losses_of = row_losses if is_text else example_losses
         labels = torch.arange(size) % classes if classes else torch.randn(size)
+        labels = inputs if is_text else labels
         times = []
         for _ in range(STEPS + 1):
             begin = time.perf_counter()
             optimiser.zero_grad()
             with in_precision(recipe.precision):
-                outputs = network(images)
-            example_losses(recipe.loss, outputs, labels).mean().backward()
+                outputs = network(inputs)
+            losses_of(recipe.loss, outputs, labels).mean().backward()
             optimiser.step()
             times.append(time.perf_counter() - begin)
     return median(times[1:]) * recipe.total_epochs * max(1, -(-examples // recipe.batch))
