@@ -1,7 +1,7 @@
 """Time a few training steps on random images, to estimate how long a run takes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
 
@@ -28,6 +28,7 @@ def seconds_per_run(
     shape: tuple[int, int, int],
     examples: int,
     threads: int = 1,
+    timer: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Return the time that the training steps of a run take, without evaluation.
 
@@ -40,6 +41,8 @@ def seconds_per_run(
         shape: of the images.
         examples: of the training set.
         threads: of torch.
+        timer: `time.process_time` for seconds of processor time, which other programs on the
+            machine do not lengthen.
     """
     recipe = config.recipe
     size = min(recipe.batch, examples)
@@ -50,13 +53,13 @@ def seconds_per_run(
         labels = torch.arange(size) % classes if classes else torch.randn(size)
         times = []
         for _ in range(STEPS + 1):
-            begin = time.perf_counter()
+            begin = timer()
             optimiser.zero_grad()
             with in_precision(recipe.precision):
                 outputs = network(images)
             example_losses(recipe.loss, outputs, labels).mean().backward()
             optimiser.step()
-            times.append(time.perf_counter() - begin)
+            times.append(timer() - begin)
     return median(times[1:]) * recipe.total_epochs * max(1, -(-examples // recipe.batch))
 
 
