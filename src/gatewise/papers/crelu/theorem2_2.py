@@ -185,7 +185,8 @@ def claim(drawn: Sequence[dict[str, Any]]) -> Claim:
     """
     bounded = [one for one in drawn if one["bound"] is not None]
     above = [one for one in bounded if one["ratio"] > one["bound"] + ROUNDING]
-    nearest = max(one["ratio"] / one["bound"] for one in bounded if one["bound"])
+    shares = [one["ratio"] / one["bound"] for one in bounded if one["bound"]]
+    nearest = max(shares, default=0.0)
     other_sign = sum(not one["signs_agree"] for one in bounded)
     evidence = (
         f"{len(bounded) - len(above):,} of {len(bounded):,} drawn inputs are within the bound; the "

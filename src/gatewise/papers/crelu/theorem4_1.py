@@ -158,8 +158,8 @@ def claim(measured: Sequence[dict[str, Any]]) -> Claim:
 
     evidence = (
         f"with CReLU {above('printed'):,} of {len(measured):,} classes are above the printed "
-        f"bound, with ReLU {above('printed', 'relu'):,}; {above('corrected'):,} are above the bound "
-        f"with the factor 3 / sqrt(2); {COUNTER_EXAMPLE} is above by a factor of sqrt(2)"
+        f"bound, with ReLU {above('printed', 'relu'):,}; {above('corrected'):,} are above the "
+        f"bound with the factor 3 / sqrt(2); {COUNTER_EXAMPLE} is above by a factor of sqrt(2)"
     )
     return counted(published.COMPLEXITY_BOUND, not above("printed"), evidence)
 
