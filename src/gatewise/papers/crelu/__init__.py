@@ -1,4 +1,4 @@
-"""Shang et al., 2016, "Concatenated Rectified Linear Units": its tables, figures and Theorem 4.1."""
+"""Shang et al., 2016, "Concatenated Rectified Linear Units": tables, figures and Theorem 4.1."""
 
 from gatewise.papers.common import experiments_in
 from gatewise.papers.crelu.figure6 import nearness as nearness
