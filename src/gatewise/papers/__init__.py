@@ -9,8 +9,10 @@ from types import MappingProxyType
 from gatewise.errors import unknown_name
 from gatewise.papers import crelu, deep_gated, iieu, maso, psc
 from gatewise.papers.common import Experiment as Experiment
+from gatewise.papers.common import ExperimentCost as ExperimentCost
 from gatewise.papers.common import Result as Result
 from gatewise.papers.common import Row as Row
+from gatewise.papers.common import cost_of as cost_of
 from gatewise.papers.common import generated_part as generated_part
 from gatewise.papers.common import with_generated_part as with_generated_part
 from gatewise.papers.not_here import NOT_HERE as NOT_HERE

@@ -32,7 +32,6 @@ NOT_HERE = (
     NotHere("deep_gated/table3", "variants of the networks", DEFINITION),
     NotHere("deep_gated/table5", "the vectorised form", DEFINITION),
     NotHere("deep_gated/figure9", "a circular convolution", DRAWING),
-    NotHere("deep_gated/experiment6", "training the gates alone", NOT_WRITTEN),
     NotHere("iieu/figure1", "curves of ResNets, of which Tables 1 and 2 are the numbers", IMAGENET),
     NotHere("iieu/figure2", "curves of MobileNetV2 and ShuffleNetV2", NOT_WRITTEN),
     NotHere("iieu/table6", "detection on COCO", "needs COCO and a detector, which is not written"),

@@ -44,6 +44,8 @@ from gatewise.studies.engine import Watch as Watch
 from gatewise.studies.engine import best_first as best_first
 from gatewise.studies.engine import cell_name as cell_name
 from gatewise.studies.engine import cells_of as cells_of
+from gatewise.studies.engine import examples_of as examples_of
+from gatewise.studies.engine import facts_of as facts_of
 from gatewise.studies.engine import lines_below as lines_below
 from gatewise.studies.engine import make_groups as make_groups
 from gatewise.studies.engine import plain as plain

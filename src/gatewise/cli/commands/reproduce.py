@@ -1,6 +1,7 @@
 """``gatewise reproduce``: run the experiment behind a figure or table of a paper."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,8 @@ from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import Device, Json
 from gatewise.cli.output import print_error, print_json, print_note, print_rich, table
 from gatewise.errors import ArgumentError
+
+HOUR = 3600
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,6 +44,14 @@ Pages = Annotated[
         "exit.",
     ),
 ]
+Cost = Annotated[
+    bool,
+    typer.Option(
+        "--cost",
+        help="Print what the training would cost on this machine, and exit. Three steps of each "
+        "network are timed; nothing is written.",
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Write to FOLDER/PAPER/FIGURE.")]
 
 
@@ -50,6 +61,7 @@ def reproduce(
     scale: Scale = "desk",
     seeds: Seeds = None,
     out: Out = Path("reproduced"),
+    cost: Cost = False,
     pages: Pages = False,
     device: Device = "cpu",
     json: Json = False,
@@ -79,6 +91,8 @@ def reproduce(
     if device != "cpu":
         # Experiments train in several ways and processes; each of them reads the variable.
         os.environ[DEVICE_VARIABLE] = str(find_device(device))
+    if cost:
+        return _print_cost(experiment, scale, seeds, out, json)
     result = experiment.run(scale, seeds, out, tell=lambda piece: print_note(f"{name}: {piece}"))
     if json:
         print_json(result.to_dict())
@@ -111,6 +125,29 @@ def _print_list(experiments: list["Experiment"], json: bool) -> None:
     for one in NOT_HERE:
         missing.add_row(one.name, one.title, one.reason)
     print_rich(rows, f"{len(experiments)} experiments. To run one: {example}", missing)
+
+
+def _print_cost(
+    experiment: "Experiment", scale: str, seeds: int | None, out: Path, json: bool
+) -> None:
+    """Time the training of an experiment, and print its cost and the command that runs it."""
+    from gatewise.papers import cost_of
+
+    cost = cost_of(experiment, scale, seeds)
+    command = ["gatewise", "reproduce", experiment.name, "--scale", scale, "--out", str(out)]
+    if seeds is not None:
+        command += ["--seeds", str(seeds)]
+    resume = shlex.join(command)
+    if json:
+        return print_json({**cost.to_dict(), "command": resume})
+    numbers = ("tuning runs", "final runs", "seconds a run", "core-hours")
+    rows = table("network", *numbers, right=numbers)
+    for arm in cost.arms:
+        hours = arm.total / HOUR
+        rows.add_row(
+            arm.name, str(arm.tuning), str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}"
+        )
+    print_rich(*([rows] if cost.arms else []), cost.words, f"To run or resume it: {resume}")
 
 
 def _write_pages(records: Path) -> None:

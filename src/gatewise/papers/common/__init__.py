@@ -13,6 +13,9 @@ from gatewise.papers.common.claims import not_tested as not_tested
 from gatewise.papers.common.claims import number as number
 from gatewise.papers.common.claims import percent as percent
 from gatewise.papers.common.claims import with_spread as with_spread
+from gatewise.papers.common.costs import ArmCost as ArmCost
+from gatewise.papers.common.costs import ExperimentCost as ExperimentCost
+from gatewise.papers.common.costs import cost_of as cost_of
 from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment

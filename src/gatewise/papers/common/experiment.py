@@ -24,6 +24,7 @@ from gatewise.files import make_folder, read_json
 from gatewise.papers.common.records import Findings, Result
 from gatewise.papers.common.writing import RESULT, write_result
 from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
+from gatewise.train import RunConfig
 
 DATA_READ: dict[str, str] = {}  # what the running experiment has read, with its digest
 UNFINISHED = "unfinished"
@@ -32,6 +33,7 @@ MOST_SEEDS = 1000
 SHOWN = 3  # failed cells that an error names
 
 Tell = Callable[[str], object]
+Trainings = Mapping[str, Sequence[RunConfig]]  # by network, every run that it needs
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,10 @@ class Experiment:
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
         findings: turns the values of the cells into findings.
+        trainings: takes the settings and the seeds and returns every training run by network, so
+            that its cost can be timed before it is run. None if there are none.
+        own_loop: whether networks are trained by other code than `gatewise.train.train`, so that
+            there is no run to time.
     """
 
     name: str
@@ -116,6 +122,36 @@ class Experiment:
     needs: tuple[str, ...] = ()
     cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
     findings: Callable[[CellValues], Findings] | None = None
+    trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
+    own_loop: bool = False
+
+    def settings_of(self, scale: str) -> Any:
+        """Return the settings of a scale.
+
+        Raises:
+            UnknownNameError: naming the nearest scale.
+        """
+        if scale not in self.scales:
+            raise unknown_name("scale", scale, self.scales)
+        return self.scales[scale]
+
+    def seed_numbers(self, seeds: int | None) -> tuple[int, ...]:
+        """Return the seeds, from 0 on.
+
+        Args:
+            seeds: how many; as many as the experiment has if None.
+
+        Raises:
+            ArgumentError: if it is no possible number of seeds.
+        """
+        count = self.seeds if seeds is None else seeds
+        if not isinstance(count, int) or not 1 <= count <= MOST_SEEDS:
+            raise ArgumentError(
+                "seeds must be a number of seeds",
+                got=seeds,
+                allowed=f"1 to {MOST_SEEDS}",
+            )
+        return tuple(range(count))
 
     def run(
         self,
@@ -141,17 +177,8 @@ class Experiment:
             KeyboardInterrupt: if stopped.
             ArgumentError: if a cell failed, with its reason.
         """
-        if scale not in self.scales:
-            raise unknown_name("scale", scale, self.scales)
-        count = self.seeds if seeds is None else seeds
-        if not isinstance(count, int) or not 1 <= count <= MOST_SEEDS:
-            raise ArgumentError(
-                "seeds must be a number of seeds",
-                got=seeds,
-                allowed=f"1 to {MOST_SEEDS}",
-            )
-        settings = self.scales[scale]
-        numbers = tuple(range(count))
+        settings = self.settings_of(scale)
+        numbers = self.seed_numbers(seeds)
         folder = Path(out, *self.name.split("/"))
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)

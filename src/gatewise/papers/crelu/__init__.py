@@ -1,4 +1,4 @@
-"""Shang et al., 2016, "Concatenated Rectified Linear Units": its tables and figures."""
+"""Shang et al., 2016, "Concatenated Rectified Linear Units": tables, figures and Theorem 4.1."""
 
 from gatewise.papers.common import experiments_in
 from gatewise.papers.crelu.figure6 import nearness as nearness
@@ -14,5 +14,6 @@ EXPERIMENTS = experiments_in(
         "figure4",
         "figure5",
         "figure6",
+        "theorem4_1",
     ),
 )

@@ -1,6 +1,7 @@
 """Figure 4: invariance scores of the convolutions of ConvPool-CNN-C, with ReLU and with CReLU."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ from gatewise.papers.crelu.shared import (
     network_inputs,
     published,
     trained,
+    trainings,
 )
 from gatewise.stats import ClaimResult, Judgement, judge_everywhere, judge_trend
 
@@ -203,6 +205,7 @@ EXPERIMENT = Experiment(
         "full": CreluFigure4Settings("no ImageNet"),
     },
     measure=measure,
+    trainings=partial(trainings, forms={form: CONVPOOL[form] for form in FORMS}, data=CIFAR),
     seeds=8,
     needs=NEEDS,
 )

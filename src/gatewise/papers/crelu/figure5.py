@@ -1,6 +1,7 @@
 """Figure 5: do filters with CReLU after the first four convolutions come in opposite pairs?"""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -31,6 +32,7 @@ from gatewise.papers.crelu.shared import (
     paired_layers,
     published,
     trained,
+    trainings,
 )
 from gatewise.stats import Judgement, mean
 
@@ -168,6 +170,9 @@ EXPERIMENT = Experiment(
         "full": CreluFigure5Settings(INSTEAD),
     },
     measure=measure,
+    trainings=partial(
+        trainings, forms=FOUR_LAYER_FORMS, data=(FOUR_LAYER_DATA,), model=FOUR_LAYER_MODEL
+    ),
     seeds=8,
     needs=(CIFAR[FOUR_LAYER_DATA],),
 )

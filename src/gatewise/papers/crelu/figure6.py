@@ -1,6 +1,7 @@
 """Figure 6: images rebuilt from the features of four convolutions with CReLU (Algorithm 1)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ from gatewise.papers.crelu.shared import (
     network_inputs,
     published,
     trained,
+    trainings,
 )
 from gatewise.stats import mean
 
@@ -197,6 +199,12 @@ EXPERIMENT = Experiment(
         "full": CreluFigure6Settings(INSTEAD),
     },
     measure=measure,
+    trainings=partial(
+        trainings,
+        forms={"CReLU": FOUR_LAYER_FORMS["CReLU"]},
+        data=(FOUR_LAYER_DATA,),
+        model=FOUR_LAYER_MODEL,
+    ),
     seeds=8,
     needs=(CIFAR[FOUR_LAYER_DATA],),
 )

@@ -1,5 +1,7 @@
 """Table 1: ConvPool-CNN-C on CIFAR with ReLU, with CReLU, with twice and with half the filters."""
 
+from functools import partial
+
 from gatewise.papers.common import Claim, Experiment, Findings, Numbers, Run, all_lower
 from gatewise.papers.crelu.shared import (
     CIFAR,
@@ -10,6 +12,7 @@ from gatewise.papers.crelu.shared import (
     all_errors,
     error_panel,
     error_rows,
+    error_trainings,
     errors_of,
     published,
 )
@@ -89,6 +92,7 @@ EXPERIMENT = Experiment(
         "full": ErrorSettings(),
     },
     measure=measure,
+    trainings=partial(error_trainings, forms=CONVPOOL),
     seeds=8,
     needs=NEEDS,
 )

@@ -1,5 +1,7 @@
 """Table 2: VGG on CIFAR with CReLU after early convolutions, and half the filters there."""
 
+from functools import partial
+
 import torch
 
 from gatewise.graph import parameter_count
@@ -14,6 +16,7 @@ from gatewise.papers.crelu.shared import (
     all_errors,
     error_panel,
     error_rows,
+    error_trainings,
     errors_of,
     published,
 )
@@ -107,6 +110,7 @@ EXPERIMENT = Experiment(
         "full": ErrorSettings(changes=FULL),
     },
     measure=measure,
+    trainings=partial(error_trainings, forms=FORMS, model=MODEL),
     seeds=8,
     needs=NEEDS,
 )

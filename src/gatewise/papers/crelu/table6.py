@@ -5,6 +5,7 @@ Learned filters are compared with random ones.
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from gatewise.papers.crelu.shared import (
     network_inputs,
     published,
     trained,
+    trainings,
 )
 from gatewise.stats import mean
 
@@ -261,6 +263,7 @@ EXPERIMENT = Experiment(
         "full": CreluTable6Settings(),
     },
     measure=measure,
+    trainings=partial(trainings, forms={"CReLU, half": CONVPOOL["CReLU, half"]}, data=CIFAR),
     seeds=8,
     needs=NEEDS,
 )

@@ -1,10 +1,11 @@
-"""Lakshminarayanan and Singh, 2020, "Deep Gated Networks": its figures and its Table 4."""
+"""Lakshminarayanan and Singh, 2020, "Deep Gated Networks": figures, Experiment 6, Table 4."""
 
 from gatewise.papers.common import experiments_in
 
 EXPERIMENTS = experiments_in(
     __name__,
     (
+        "experiment6",
         "figure1",
         "figure2",
         "figure3",

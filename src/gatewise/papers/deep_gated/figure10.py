@@ -204,4 +204,5 @@ EXPERIMENT = Experiment(
         "full": GatedFigure10Settings(),
     },
     measure=measure,
+    own_loop=True,
 )

@@ -174,4 +174,5 @@ EXPERIMENT = Experiment(
         "full": GatedFigure3Settings(),
     },
     measure=measure,
+    own_loop=True,
 )

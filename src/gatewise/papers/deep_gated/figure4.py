@@ -99,4 +99,5 @@ EXPERIMENT = Experiment(
         "full": GatedFigure4Settings(),
     },
     measure=measure,
+    own_loop=True,
 )

@@ -202,5 +202,6 @@ EXPERIMENT = Experiment(
         "full": GatedFigure5Settings(),
     },
     measure=measure,
+    own_loop=True,
     needs=("MNIST",),
 )

@@ -68,5 +68,6 @@ EXPERIMENT = Experiment(
         "full": FULL,
     },
     measure=measure,
+    own_loop=True,
     needs=("MNIST",),
 )

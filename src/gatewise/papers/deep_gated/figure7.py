@@ -137,5 +137,6 @@ EXPERIMENT = Experiment(
         "full": FULL,
     },
     measure=measure,
+    own_loop=True,
     needs=("MNIST",),
 )

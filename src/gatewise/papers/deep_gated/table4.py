@@ -11,6 +11,7 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    Table,
     TableTraining,
     all_comparable,
     curve_lines,
@@ -20,7 +21,7 @@ from gatewise.papers.common import (
     row,
     train_all,
 )
-from gatewise.papers.deep_gated.shared import published
+from gatewise.papers.deep_gated.shared import DESK_CNN, TINY_CNN, published
 from gatewise.stats import finite
 
 LINEAR = "deep linear network"
@@ -47,9 +48,8 @@ class GatedTable4Settings:
     )
 
 
-def measure(run: Run) -> Findings:
-    """Train every network and take the best accuracies of each run, as the paper does."""
-    settings: GatedTable4Settings = run.settings
+def networks(settings: GatedTable4Settings, seeds: tuple[int, ...]) -> Table:
+    """Return the configurations of every network of the table, one per seed."""
     gates: dict[str, dict] = {LINEAR: {"gate": "linear"}, RELU: {"gate": "relu"}}
     for eps in settings.epsilons:
         for beta in settings.betas:
@@ -57,9 +57,15 @@ def measure(run: Run) -> Findings:
     table = {}
     for name, options in gates.items():
         table[name] = [
-            settings.training.config("deep_gated_cnn", seed, **options) for seed in run.seeds
+            settings.training.config("deep_gated_cnn", seed, **options) for seed in seeds
         ]
-    curves = train_all(run, table)
+    return table
+
+
+def measure(run: Run) -> Findings:
+    """Train every network and take the best accuracies of each run, as the paper does."""
+    settings: GatedTable4Settings = run.settings
+    curves = train_all(run, networks(settings, run.seeds))
     best = {part: _best(curves, part) for part in ("train", "test")}
     panels = [
         Panel("training", "epochs", "accuracy", curve_lines(curves, "train")),
@@ -125,19 +131,6 @@ def _comparable(test: dict[str, Numbers], soft: str) -> Claim:
 
 
 FULL = GatedTable4Settings()
-SMALL = TableTraining(
-    "cifar10",
-    "deep_gated_adam",
-    ("epochs = 15", "batch = 128", "optimiser.lr = 1e-3"),
-    model_options={"scale": 0.125},
-)
-DIGITS = TableTraining(
-    "digits",
-    "deep_gated_adam",
-    ("epochs = 1", "batch = 50"),
-    {"train": 100},
-    {"scale": 0.05, "size": 8},
-)
 EXPERIMENT = Experiment(
     name="deep_gated/table4",
     title="soft gates of several steepnesses, CIFAR-10",
@@ -146,16 +139,17 @@ EXPERIMENT = Experiment(
             FULL,
             reduced="digits, a twentieth of the width, 1 epoch, beta 1 and 16",
             betas=(1, 16),
-            training=DIGITS,
+            training=TINY_CNN,
         ),
         "desk": replace(
             FULL,
-            training=SMALL,
+            training=DESK_CNN,
             reduced="an eighth of the width, 15 epochs, rate 1e-3, batch 128",
         ),
         "full": FULL,
     },
     measure=measure,
+    trainings=networks,
     seeds=8,  # the paper has 5
     needs=("CIFAR-10",),
 )

@@ -239,6 +239,7 @@ def experiment(depth: int, desk_depth: int) -> Experiment:
         },
         cells=cells,
         findings=findings,
+        trainings=configurations,
         seeds=8,
         needs=("CIFAR-100 (scale full: ImageNet)",),
     )

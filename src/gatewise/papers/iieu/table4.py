@@ -12,6 +12,7 @@ from gatewise.papers.common import (
     Numbers,
     Panel,
     Run,
+    Table,
     TableTraining,
     at_end,
     curve_lines,
@@ -52,21 +53,24 @@ class IieuTable4Settings:
     training: TableTraining = field(default_factory=lambda: TableTraining("cifar100", "iieu_cifar"))
 
 
-def measure(run: Run) -> Findings:
-    """Train the seven networks."""
-    settings: IieuTable4Settings = run.settings
+def networks(settings: IieuTable4Settings, seeds: tuple[int, ...]) -> Table:
+    """Return the configurations of the seven networks, one per seed."""
 
     def configs(unit: str | dict[str, Any], **options: Any) -> list[RunConfig]:
         """Return one run per seed."""
         options["depth"] = settings.depth
-        return [
-            settings.training.config("resnet_cifar", seed, unit, **options) for seed in run.seeds
-        ]
+        return [settings.training.config("resnet_cifar", seed, unit, **options) for seed in seeds]
 
     table = {name: configs({"name": "iieu_b", **options}) for name, options in IIEU.items()}
     table[RELU] = configs("relu")
     table[MOVED] = configs("relu", placement="before")
-    curves = train_all(run, table, {ALONE: leave_channels_alone})
+    return table
+
+
+def measure(run: Run) -> Findings:
+    """Train the seven networks."""
+    settings: IieuTable4Settings = run.settings
+    curves = train_all(run, networks(settings, run.seeds), {ALONE: leave_channels_alone})
     test = at_end(curves, "test")
     rows = []
     for name, values in test.items():
@@ -139,6 +143,7 @@ EXPERIMENT = Experiment(
         "full": FULL,
     },
     measure=measure,
+    trainings=networks,
     seeds=8,  # the paper does not say how many
     needs=("CIFAR-100",),
 )

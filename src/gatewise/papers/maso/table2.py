@@ -194,6 +194,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     findings=findings,
+    trainings=networks,
     seeds=8,  # the paper has 5
     needs=("CIFAR-10", "CIFAR-100"),
 )

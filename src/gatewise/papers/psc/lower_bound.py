@@ -211,5 +211,6 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     findings=findings,
+    own_loop=True,
     seeds=5,
 )

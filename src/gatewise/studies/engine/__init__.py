@@ -16,6 +16,8 @@ from gatewise.studies.engine.cells import Group as Group
 from gatewise.studies.engine.cells import Place as Place
 from gatewise.studies.engine.cells import StudyPlan as StudyPlan
 from gatewise.studies.engine.cells import cells_of as cells_of
+from gatewise.studies.engine.cells import examples_of as examples_of
+from gatewise.studies.engine.cells import facts_of as facts_of
 from gatewise.studies.engine.cells import make_groups as make_groups
 from gatewise.studies.engine.cells import plain_config as plain_config
 from gatewise.studies.engine.cells import plan_study as plan_study

@@ -1,7 +1,7 @@
 """Time a few training steps on random examples, to estimate how long a run takes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
 
@@ -29,6 +29,7 @@ def seconds_per_run(
     shape: tuple[int, ...],
     examples: int,
     threads: int = 1,
+    timer: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Return the time that the training steps of a run take, without evaluation.
 
@@ -41,6 +42,8 @@ def seconds_per_run(
         shape: of the images, or (length,) of rows of tokens.
         examples: of the training set.
         threads: of torch.
+        timer: `time.process_time` for seconds of processor time, which other programs on the
+            machine do not lengthen.
     """
     recipe = config.recipe
     size = min(recipe.batch, examples)
@@ -54,13 +57,13 @@ def seconds_per_run(
         labels = inputs if is_text else labels
         times = []
         for _ in range(STEPS + 1):
-            begin = time.perf_counter()
+            begin = timer()
             optimiser.zero_grad()
             with in_precision(recipe.precision):
                 outputs = network(inputs)
             losses_of(recipe.loss, outputs, labels).mean().backward()
             optimiser.step()
-            times.append(time.perf_counter() - begin)
+            times.append(timer() - begin)
     return median(times[1:]) * recipe.total_epochs * max(1, -(-examples // recipe.batch))
 
 

@@ -20,6 +20,7 @@ from gatewise.papers.crelu.shared.protocol import ErrorSettings as ErrorSettings
 from gatewise.papers.crelu.shared.protocol import all_errors as all_errors
 from gatewise.papers.crelu.shared.protocol import error_panel as error_panel
 from gatewise.papers.crelu.shared.protocol import error_rows as error_rows
+from gatewise.papers.crelu.shared.protocol import error_trainings as error_trainings
 from gatewise.papers.crelu.shared.protocol import errors_of as errors_of
 from gatewise.papers.crelu.shared.protocol import without_dropout as without_dropout
 from gatewise.papers.crelu.shared.squeezenet import FIRST as FIRST
@@ -40,3 +41,4 @@ from gatewise.papers.crelu.shared.training import folded as folded
 from gatewise.papers.crelu.shared.training import initial_network as initial_network
 from gatewise.papers.crelu.shared.training import network_inputs as network_inputs
 from gatewise.papers.crelu.shared.training import trained as trained
+from gatewise.papers.crelu.shared.training import trainings as trainings

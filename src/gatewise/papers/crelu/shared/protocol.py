@@ -10,7 +10,19 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.papers.common import Line, Numbers, Panel, Row, Run, column, data_of, fit, line, row
+from gatewise.papers.common import (
+    Line,
+    Numbers,
+    Panel,
+    Row,
+    Run,
+    Table,
+    column,
+    data_of,
+    fit,
+    line,
+    row,
+)
 from gatewise.papers.crelu.shared.training import (
     CIFAR,
     CifarSettings,
@@ -18,6 +30,7 @@ from gatewise.papers.crelu.shared.training import (
     configuration,
     errors,
     initial_network,
+    trainings,
 )
 from gatewise.train import RunConfig, single, ten_folds
 
@@ -58,6 +71,27 @@ def all_errors(run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn")
                 )
                 cells[data, form].append(cell)
     return cells
+
+
+def error_trainings(
+    settings: ErrorSettings,
+    seeds: tuple[int, ...],
+    forms: Mapping[str, Form],
+    model: str = "convpool_cnn",
+) -> Table:
+    """Return the runs that :func:`all_errors` makes, by data set and form.
+
+    Args:
+        settings: how errors are measured. A hold-out is two runs of at most all epochs.
+        seeds: of every form.
+        forms: by name.
+        model: the network.
+    """
+    runs = (2 if settings.hold_out else 1) + settings.folds
+    return {
+        name: configs * runs
+        for name, configs in trainings(settings, seeds, forms, CIFAR, model).items()
+    }
 
 
 def measured_errors(

@@ -9,6 +9,11 @@ RANDOM_NEAR_ZERO = (
 )
 PAIRING_LESSENS = "the centre shifts towards zero gradually when going deeper (Figure 2)"
 
+COMPLEXITY_BOUND = (
+    "CReLU and a linear map have a Rademacher complexity of at most sqrt(d) B times that of the "
+    "class (Theorem 4.1)"
+)
+
 BETTER_AT_EQUAL_FILTERS = "CReLU has lower test errors than ReLU with as many filters (Table 1)"
 BETTER_AT_EQUAL_NEURONS = (
     "CReLU has lower test errors than ReLU with as many neurons and twice the parameters (Table 1)"

@@ -1,6 +1,6 @@
 """The paper's CIFAR networks trained here: one recipe, the same images, weights and batches."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,30 @@ def configuration(
         seed=seed,
         evaluate_every=settings.recipe.total_epochs,
     )
+
+
+def trainings(
+    settings: CifarSettings,
+    seeds: tuple[int, ...],
+    forms: Mapping[str, Form],
+    data: Iterable[str],
+    model: str = "convpool_cnn",
+) -> dict[str, list[RunConfig]]:
+    """Return one run per seed of every form on every data set.
+
+    Args:
+        settings: sizes and recipe.
+        seeds: of every form.
+        forms: by name.
+        data: names of data sets.
+        model: the network.
+    """
+    table = {}
+    for name in data:
+        for form, chosen in forms.items():
+            configs = [configuration(settings, chosen, name, seed, model) for seed in seeds]
+            table[f"{CIFAR[name]}, {form}"] = configs
+    return table
 
 
 def errors(result: Result) -> dict[str, float | None]:

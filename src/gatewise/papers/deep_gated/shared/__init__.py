@@ -36,6 +36,8 @@ from gatewise.papers.deep_gated.shared.frozen_start import ratio_panel as ratio_
 from gatewise.papers.deep_gated.shared.frozen_start import spectrum_panel as spectrum_panel
 from gatewise.papers.deep_gated.shared.frozen_start import start as start
 from gatewise.papers.deep_gated.shared.frozen_start import whiteness as whiteness
+from gatewise.papers.deep_gated.shared.gated_cnn import DESK_CNN as DESK_CNN
+from gatewise.papers.deep_gated.shared.gated_cnn import TINY_CNN as TINY_CNN
 from gatewise.papers.deep_gated.shared.randomness import generator as generator
 from gatewise.papers.deep_gated.shared.randomness import orders as orders
 from gatewise.papers.deep_gated.shared.randomness import uniform as uniform
