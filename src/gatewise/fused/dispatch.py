@@ -101,9 +101,10 @@ class _FewPasses(torch.autograd.Function):
 
         def write(x: Tensor, above: Tensor, out: Tensor) -> None:
             if ctx.few.slopes is None:
-                found = _plain_gradients(ctx.plain, (x, *ctx.numbers), above, wanted)[0]
-                assert found is not None  # noqa: S101  it is wanted
-                out.copy_(found)
+                one = torch.ones_like(above)
+                slope = _plain_gradients(ctx.plain, (x, *ctx.numbers), one, wanted)[0]
+                assert slope is not None  # noqa: S101  it is wanted
+                torch.mul(slope, above, out=out)
             else:
                 ctx.few.slopes(above, x, out, *ctx.numbers)
 

@@ -32,7 +32,7 @@ RELU_TARGETS = {
 HALF_UNITS = ("silu", "gelu", "elu", "mish", "softplus")
 ARITHMETIC = "not profiled; in the cache it takes several times as long as relu"
 WITHOUT_COMPILER = {
-    "gelu": "torch's own is outside the error bound below -0.5; erfc takes twice its time",
+    "gelu": "torch's own is outside the error bound below -0.5; erfc alone takes twice as long",
 }
 COPIES = "no fused form: both halves are written, then copied into one tensor"
 
