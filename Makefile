@@ -17,6 +17,7 @@ PEERS ?= $(VENV)/bin/python
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core-ready
 DEV := $(VENV)/.dev-ready
+DOCS := $(VENV)/.docs-ready
 DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
 SOURCES := src tests benchmarks tools
 CHECKS := tests/test_architecture.py tests/test_form.py tests/test_docstrings.py tests/test_public_names.py tests/test_docs_run.py
@@ -79,7 +80,7 @@ compat: $(DEV) ## read, swap, save, load and diagnose models of transformers 4.5
 surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
-docs: $(DEV) ## build the documentation site in site/: strict, without a network (needs the extra docs)
+docs: $(DOCS) ## build the documentation site in site/: strict, every link checked
 	$(BIN)/python tools/reference_page.py docs/reference.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
@@ -100,6 +101,10 @@ $(CORE): pyproject.toml constraints.txt
 
 $(DEV): $(CORE)
 	@tools/set-up dev "$(VENV)" "$(PYTHON)" "$(TORCH)"
+	@touch $@
+
+$(DOCS): $(DEV)
+	@tools/set-up docs "$(VENV)" "$(PYTHON)" "$(TORCH)"
 	@touch $@
 
 ifneq ($(DATA),)

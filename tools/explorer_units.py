@@ -22,6 +22,7 @@ from sympy.printing.jscode import JavascriptCodePrinter
 from torch.nn import functional
 
 from gatewise.units import FAMILIES, get_unit, list_units
+from gatewise.units.catalogue import selu
 
 X = sympy.Symbol("x", real=True)
 
@@ -112,7 +113,10 @@ class Symbols:
     def isnan(self) -> "Symbols":
         return self._each(lambda entry: sympy.false)
 
-    def clamp(self, *, min: float | None = None, max: float | None = None) -> "Symbols":
+    def square(self) -> "Symbols":
+        return self * self
+
+    def clamp(self, min: float | None = None, max: float | None = None) -> "Symbols":
         low = self if min is None else where(self > min, self, min)
         return low if max is None else where(low < max, low, max)
 
@@ -213,6 +217,10 @@ def _elu(x: Symbols, alpha: Any = 1.0, inplace: bool = False) -> Symbols:
     return where(x > 0, x, _apply(expm1)(x) * alpha)
 
 
+def _selu(x: Symbols, inplace: bool = False) -> Symbols:
+    return _elu(x, selu.ALPHA) * selu.SCALE
+
+
 FUNCTIONS: dict[Callable, Callable] = {
     torch.where: where,
     torch.stack: _stack,
@@ -226,7 +234,10 @@ FUNCTIONS: dict[Callable, Callable] = {
     torch.zeros_like: lambda x: x * 0,
     torch.logaddexp: lambda a, b: b + _apply(softplus)(a - b),
     torch.hypot: lambda a, b: (a * a + b * b)._each(sympy.sqrt),
+    torch.expm1: _apply(expm1),
     functional.elu: _elu,
+    functional.celu: _elu,  # equal at alpha = 1
+    functional.selu: _selu,
 }
 
 
@@ -328,7 +339,35 @@ ENTRIES = (
     Entry("meta_acon", (Dial("p1", 1.2, -2.0, 2.0), Dial("p2", -0.3, -2.0, 2.0),
                         Dial("switch", 0.0, -4.0, 4.0)), shape=(1, 1),
           context="The switch, which the unit computes from its channel, is held at the dial."),
+    Entry("celu"),
+    Entry("hardsigmoid"),
+    Entry("hardswish"),
+    Entry("hardtanh"),
+    Entry("leaky_relu2"),
+    Entry("logsigmoid"),
+    Entry("relu2"),
+    Entry("relu6"),
+    Entry("selu"),
+    Entry("sigmoid"),
+    Entry("softsign"),
+    Entry("tanh"),
+    Entry("tanhshrink"),
+    Entry("telu"),
 )  # fmt: skip
+# Units that the page does not offer: those of two inputs, those that jump, and those whose numbers
+# are trained per layer or channel.
+NOT_OFFERED = {
+    "bilinear",
+    "dyt",
+    "geglu",
+    "glu",
+    "jump_relu",
+    "reglu",
+    "star_relu",
+    "swiglu",
+    "threshold",
+    "xielu",
+}
 NUMBERS = {"iieu_b": {"patch": 1.0, "filter_norm": 1.0}}
 
 
@@ -446,7 +485,7 @@ import type { CatalogueUnit } from "./units";
 
 def catalogue() -> str:
     """Return the text of ``catalogue.ts``."""
-    missing = set(list_units()) - {entry.unit for entry in ENTRIES}
+    missing = set(list_units()) - {entry.unit for entry in ENTRIES} - NOT_OFFERED
     if missing:
         raise SystemExit(f"units without an entry in {Path(__file__).name}: {sorted(missing)}")
     families = json.dumps(FAMILIES, indent=2)

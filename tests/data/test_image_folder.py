@@ -157,5 +157,5 @@ def test_without_pillow_it_is_said_how_to_have_it(home: Path, monkeypatch: pytes
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"gatewise\[images\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*pillow"):
         load("image_folder", folder=home, size=8)

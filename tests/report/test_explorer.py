@@ -7,6 +7,7 @@ networks train as torch trains them, and their regions are those that ``gw.parti
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,24 @@ OPTIONS = {
     "smu1": {"mu": 0.6, "alpha": 0.2},
     "erfact": {"alpha": 0.9, "beta": 0.8},
     "pserf": {"gamma": 1.1, "delta": 0.9},
+    "celu": {},
+    "hardsigmoid": {},
+    "hardswish": {},
+    "hardtanh": {},
+    "leaky_relu2": {},
+    "logsigmoid": {},
+    "relu2": {},
+    "relu6": {},
+    "selu": {},
+    "sigmoid": {},
+    "softsign": {},
+    "tanh": {},
+    "tanhshrink": {},
+    "telu": {},
 }
+# Units of two inputs, that jump, or whose numbers are trained per layer or channel.
+NOT_OFFERED = {"bilinear", "geglu", "glu", "reglu", "swiglu"}
+NOT_OFFERED |= {"jump_relu", "threshold", "dyt", "star_relu", "xielu"}
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +166,8 @@ def test_curves_of_the_other_units(page, key):
 @pytest.mark.browser
 def test_every_unit_of_the_catalogue_is_offered(page):
     offered = page.evaluate("[...document.querySelectorAll('#unit-a option')].map(o => o.value)")
-    assert {name.partition(" of ")[0] for name in offered} == set(gw.list_units())
+    units = {name.partition(" of ")[0] for name in offered}
+    assert units == set(gw.list_units()) - NOT_OFFERED
     assert set(offered) == {*OPTIONS, *probe_curves()}
 
 
@@ -337,8 +356,10 @@ def test_the_page_is_built_from_its_sources(tmp_path):
         ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
         cwd=copy, env=quiet, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    if installed.returncode and "network" in installed.stderr.lower():
-        pytest.skip("the packages of the lock file cannot be had here")
+    if installed.returncode and re.search(
+        r"\b(ENOTFOUND|ECONNREFUSED|EAI_AGAIN)\b", installed.stderr
+    ):
+        pytest.skip("the packages of the lock file cannot be downloaded here")
     assert installed.returncode == 0, installed.stderr
     target = tmp_path / "explorer.html"
     command = ["node", "build.mjs", str(target)]

@@ -60,6 +60,12 @@ class Slot:
             return Fraction(1)
         return get_unit(self.unit).fact("channel_ratio", **self.options)
 
+    @property
+    def _divides_last_dimension(self) -> bool:
+        """Whether the unit takes the last dimension for the channels, as gated linear units do."""
+        dim = get_unit(self.unit).options.get("dim")
+        return dim is not None and dim.default == -1
+
     def count_filters(self, width: int) -> int:
         """Return the filters before the slot, where a pointwise unit would have ``width``."""
         if self.ratio < 1:  # maxout: as many channels come out as the network is wide
@@ -88,6 +94,8 @@ class Slot:
         options = dict(self.options)
         if self.binds and isinstance(layer, nn.Linear):
             options["dim"] = -1
+        elif not isinstance(layer, nn.Linear) and self._divides_last_dimension:
+            options.setdefault("dim", 1)
         return create_unit(self.unit, channels=channels, **options)
 
 

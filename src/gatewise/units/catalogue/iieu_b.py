@@ -108,9 +108,9 @@ def _plain(
 
 def _freeze_far_out(w: Tensor, value: Value) -> Value:
     """Return ``value``, detached where a response is far out."""
-    if isinstance(value, Tensor):
-        return detach_saturated(w, value)
-    return value
+    if isinstance(value, (int, float)):
+        return value
+    return detach_saturated(w, value)
 
 
 def similarity(

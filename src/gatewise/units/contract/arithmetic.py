@@ -204,9 +204,9 @@ def replace_infinities(x: Tensor) -> Tensor:
 
 def stop_infinities(factor: float | Tensor, x: Tensor) -> Tensor:
     """Return ``factor * x``, where a factor of exactly 0 also stops an infinite ``x``."""
-    if isinstance(factor, Tensor):
-        return factor * torch.where(factor == 0, replace_infinities(x), x)
-    return factor * (x if factor else replace_infinities(x))
+    if isinstance(factor, (int, float)):
+        return factor * (x if factor else replace_infinities(x))
+    return factor * torch.where(factor == 0, replace_infinities(x), x)
 
 
 def saturation_bound(x: Tensor) -> float:
