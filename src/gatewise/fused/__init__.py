@@ -7,6 +7,7 @@ become loops in C. Importing this package lets all elementwise units use them wh
 from gatewise.fused.dispatch import elementwise
 from gatewise.fused.dispatch import start_recording as start_recording
 from gatewise.fused.dispatch import stop_recording as stop_recording
+from gatewise.fused.dispatch import without_compiler as without_compiler
 from gatewise.fused.own_functions import FusedFunction as FusedFunction
 from gatewise.fused.own_functions import fuse as fuse
 from gatewise.units import FORMS

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.fused.blocks import run_in_blocks
 from gatewise.fused.kernels import Kernel, Number, fits, kernel_of
 from gatewise.fused.safe_calls import is_readable, is_watched
-from gatewise.units import PlainForm, run_plain
+from gatewise.units import FEW_PASSES, FewPasses, PlainForm, run_plain
 
 _records: list[set[str]] = []
 
@@ -46,17 +47,68 @@ def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tenso
         numbers: floats, or tensors that broadcast with ``x`` and have its rank or one value.
     """
     kernel = None
-    if not is_watched() and _are_readable(x, numbers) and fits(x, numbers):
+    is_safe = not is_watched() and _are_readable(x, numbers)
+    if is_safe and fits(x, numbers):
         kernel = kernel_of(plain, len(numbers))
     for record in _records:
         record.add("plain" if kernel is None else "fused")
     if kernel is None:
-        return run_plain(plain, x, numbers)
+        return without_compiler(plain, x, numbers) if is_safe else run_plain(plain, x, numbers)
     if torch.is_grad_enabled():
         for each in (x, *numbers):
             if isinstance(each, Tensor) and each.requires_grad:
                 return _Elementwise.apply(kernel, plain, x, *numbers)  # pyright: ignore[reportReturnType] (untyped)
     return kernel.values(x, numbers)
+
+
+def without_compiler(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tensor:
+    """Return the function ``plain`` in as few operations of torch as its unit declares.
+
+    Args:
+        plain: the function as torch operations.
+        x: the input, which nothing observes.
+        numbers: of the function.
+    """
+    few = FEW_PASSES.get(plain)
+    is_fixed = not any(isinstance(number, Tensor) for number in numbers)
+    if few is None or x.dtype is not torch.float32 or not is_fixed:
+        return run_plain(plain, x, numbers)
+    if torch.is_grad_enabled() and x.requires_grad:
+        return _FewPasses.apply(few, plain, x, *numbers)  # pyright: ignore[reportReturnType] (untyped)
+    return run_in_blocks(lambda x, out: few.values(x, out, *numbers), x)
+
+
+class _FewPasses(torch.autograd.Function):
+    """A function in few operations. Second derivatives are taken of the plain form."""
+
+    @staticmethod
+    def forward(ctx: Any, few: FewPasses, plain: PlainForm, x: Tensor, *numbers: float) -> Tensor:
+        ctx.few = few
+        ctx.plain = plain
+        ctx.numbers = numbers
+        ctx.save_for_backward(x)
+        return run_in_blocks(lambda x, out: few.values(x, out, *numbers), x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients
+        (x,) = ctx.saved_tensors
+        inputs = (x, *ctx.numbers)
+        wanted = [True, *(False for _ in ctx.numbers)]
+        readable = is_readable(gradient) and is_readable(x)
+        if torch.is_grad_enabled() or is_watched() or not readable:
+            return None, None, *_plain_gradients(ctx.plain, inputs, gradient, wanted)
+
+        def write(x: Tensor, above: Tensor, out: Tensor) -> None:
+            if ctx.few.slopes is None:
+                one = torch.ones_like(above)
+                slope = _plain_gradients(ctx.plain, (x, *ctx.numbers), one, wanted)[0]
+                assert slope is not None  # noqa: S101  it is wanted
+                torch.mul(slope, above, out=out)
+            else:
+                ctx.few.slopes(above, x, out, *ctx.numbers)
+
+        return None, None, run_in_blocks(write, x, gradient), *(None for _ in ctx.numbers)
 
 
 def _are_readable(x: Tensor, numbers: Sequence[Number]) -> bool:

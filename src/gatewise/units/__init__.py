@@ -9,6 +9,7 @@ from gatewise.units.catalogue.iieu_b import Terms as Terms
 from gatewise.units.catalogue.iieu_b import iieu_b as iieu_b
 from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
+from gatewise.units.contract import FEW_PASSES as FEW_PASSES
 from gatewise.units.contract import FLOATS as FLOATS
 from gatewise.units.contract import FORMS as FORMS
 from gatewise.units.contract import LAYOUTS as LAYOUTS
@@ -19,6 +20,7 @@ from gatewise.units.contract import Axis as Axis
 from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
+from gatewise.units.contract import FewPasses as FewPasses
 from gatewise.units.contract import LeafModule as LeafModule
 from gatewise.units.contract import Limits as Limits
 from gatewise.units.contract import PlainForm as PlainForm

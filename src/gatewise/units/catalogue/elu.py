@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
+    FEW_PASSES,
+    FewPasses,
     Limits,
     UnitModule,
     check_input,
@@ -43,6 +45,17 @@ def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     # large negative inputs. For exp - 1 it is the other way round.
     floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
     return torch.where(w > 0, w, alpha * floor)
+
+
+def _values(x: Tensor, out: Tensor, alpha: float) -> None:
+    torch._C._nn.elu(x, alpha, out=out)
+
+
+def _slopes(above: Tensor, x: Tensor, out: Tensor, alpha: float) -> None:
+    out.copy_(torch.ops.aten.elu_backward(above, alpha, 1.0, 1.0, False, x))
+
+
+FEW_PASSES[_plain] = FewPasses(_values, _slopes)
 
 
 @unit(

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
+    FEW_PASSES,
+    FewPasses,
     Limits,
     UnitModule,
     check_input,
@@ -37,6 +39,19 @@ def gelu(x: Tensor) -> Tensor:
 
 def _plain(w: Tensor) -> Tensor:
     return self_gated(w, lambda z: 0.5 * torch.erfc(-math.sqrt(0.5) * z))
+
+
+def _values(x: Tensor, out: Tensor) -> None:
+    """Write the value. Torch's own loses digits below -0.5, because it adds 1 to ``erf``.
+
+    Below -20 the gate is 0, and so is the value, in all digits.
+    """
+    torch.clamp(x, min=-20.0, out=out)
+    gate = torch.mul(out, -math.sqrt(0.5)).erfc_().mul_(0.5)
+    out.mul_(gate)
+
+
+FEW_PASSES[_plain] = FewPasses(_values)
 
 
 @unit(

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
+    FEW_PASSES,
+    FewPasses,
     Limits,
     UnitModule,
     check_input,
@@ -37,6 +39,26 @@ def silu(x: Tensor) -> Tensor:
 
 def _plain(w: Tensor) -> Tensor:
     return self_gated(w, sigmoid)
+
+
+def _values(x: Tensor, out: Tensor) -> None:
+    """Write torch's own value, which is right but at minus infinity."""
+    torch.clamp(x, min=torch.finfo(x.dtype).min, out=out)
+    torch.nn.functional.silu(out, inplace=True)
+
+
+def _slopes(above: Tensor, x: Tensor, out: Tensor) -> None:
+    """Write the gradient to ``x``.
+
+    Torch's own derivative loses digits above 0, so it is taken at ``-abs(x)``: the derivatives at
+    ``x`` and ``-x`` add to 1.
+    """
+    low = x.abs().clamp_(max=torch.finfo(x.dtype).max).neg_()
+    slope = torch.ops.aten.silu_backward(torch.ones_like(low), low)
+    torch.mul(torch.where(x > 0, 1.0 - slope, slope), above, out=out)
+
+
+FEW_PASSES[_plain] = FewPasses(_values, _slopes)
 
 
 @unit(

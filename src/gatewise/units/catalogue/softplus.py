@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
+    FEW_PASSES,
+    FewPasses,
     Limits,
     UnitModule,
     arithmetic,
@@ -38,6 +40,17 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     check_input("softplus", x)
     beta = check_number("softplus", "beta", beta, above=0.0)
     return elementwise(arithmetic.softplus, x, beta)
+
+
+def _values(x: Tensor, out: Tensor, beta: float) -> None:
+    torch._C._nn.softplus(x, beta, 20.0, out=out)
+
+
+def _slopes(above: Tensor, x: Tensor, out: Tensor, beta: float) -> None:
+    out.copy_(torch.ops.aten.softplus_backward(above, x, beta, 20.0))
+
+
+FEW_PASSES[arithmetic.softplus] = FewPasses(_values, _slopes)
 
 
 @unit(

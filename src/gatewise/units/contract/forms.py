@@ -5,6 +5,7 @@ that computes the same in one pass, registers here, and decides which call may u
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,6 +18,26 @@ PlainForm = Callable[..., Tensor]
 Form = Callable[[PlainForm, Tensor, Sequence[float | Tensor]], Tensor]
 
 FORMS: list[Form] = []  # at most one
+
+
+@dataclass(frozen=True)
+class FewPasses:
+    """A plain form in fewer operations of torch, for eager float32 on the CPU without a compiler.
+
+    Both functions get blocks that fit in the cache, with a whole number of vector registers, so
+    they may also call functions of torch that treat the rest of a register in another way.
+
+    Attributes:
+        values: gets ``x``, the output, which it fills, and the numbers of the plain form as floats.
+        slopes: gets the gradient of the output, ``x``, the output, which it fills with the gradient
+            to ``x``, and the numbers. Without it the plain form is differentiated.
+    """
+
+    values: Callable[..., object]
+    slopes: Callable[..., object] | None = None
+
+
+FEW_PASSES: dict[PlainForm, FewPasses] = {}
 
 
 def elementwise(plain: PlainForm, x: Tensor, *numbers: float | Tensor) -> Tensor:
