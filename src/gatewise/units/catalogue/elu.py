@@ -48,7 +48,7 @@ def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
 
 
 def _values(x: Tensor, out: Tensor, alpha: float) -> None:
-    torch._C._nn.elu(x, alpha, out=out)
+    torch.ops.aten.elu.out(x, alpha, out=out)
 
 
 def _slopes(above: Tensor, x: Tensor, out: Tensor, alpha: float) -> None:

@@ -43,7 +43,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
 
 
 def _values(x: Tensor, out: Tensor, beta: float) -> None:
-    torch._C._nn.softplus(x, beta, 20.0, out=out)
+    torch.ops.aten.softplus.out(x, beta, 20.0, out=out)
 
 
 def _slopes(above: Tensor, x: Tensor, out: Tensor, beta: float) -> None:
