@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError, MissingExtraError
+from gatewise.errors import ArgumentError, MissingExtraError, install_extra
 from gatewise.graph import Example, split_example, untouched
 
 CLOSE = 1e-4  # relative to the largest output: float32 in another order
@@ -37,7 +37,7 @@ def _onnx_outputs(model: nn.Module, example: Example, path: Path) -> tuple[str, 
         import onnxruntime
     except ImportError as missing:
         raise MissingExtraError(
-            "an ONNX copy needs onnxruntime", fix="pip install 'gatewise[onnx]'"
+            "an ONNX copy needs onnxruntime", fix=install_extra("onnx")
         ) from missing
     args, kwargs = split_example(example)
     with untouched(model), torch.no_grad():
