@@ -15,7 +15,8 @@ BOUND = ("iieu_b",)  # its forward takes what its layer received, besides the re
 
 
 def unit(name):
-    return gw.create_unit(name, channels=4)
+    options = {"dim": 1} if name == "dyt" else {}  # its channels are the last dimension by default
+    return gw.create_unit(name, channels=4, **options)
 
 
 @pytest.mark.parametrize("name", gw.list_units())
