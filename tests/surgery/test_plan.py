@@ -151,7 +151,7 @@ def test_a_plan_that_changes_nothing_is_an_error_with_the_reasons():
     model = network(lambda: nn.Sequential(nn.Linear(6, 5), nn.GELU()))
     with pytest.raises(ArgumentError, match=r"nothing would change.*not positively homogeneous"):
         gw.plan(model, "psc", rows(), preserve=True)
-    with pytest.raises(ArgumentError, match="no activation site"):
+    with pytest.raises(ArgumentError, match="calls no activation function"):
         gw.plan(nn.Sequential(nn.Linear(6, 5)), "silu", rows())
 
 
