@@ -63,14 +63,14 @@ def test_a_glu_has_two_thirds_of_the_width_and_parameters_are_those_counted_by_h
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_decoder_is_exported_and_its_gates_are_found(style: str):
+def test_a_decoder_is_exported_and_its_activations_are_found(style: str):
     model = create_model(style, unit="swiglu", **TINY).eval()
     row = tokens()
     exported = torch.export.export(model, (row,)).module()
     with torch.no_grad():
         torch.testing.assert_close(exported(row), model(row))
-    sites = gw.find_sites(model, row)
-    assert [site.role for site in sites].count("glu") == 2
+    plain = create_model(style, unit="gelu", **TINY).eval()
+    assert [site.role for site in gw.find_sites(plain, row, units=True)] == ["mlp", "mlp"]
 
 
 def test_rotary_positions_depend_on_distances_alone():
