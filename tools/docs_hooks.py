@@ -26,6 +26,11 @@ def on_post_page(output: str, **_: Any) -> str:
     return _FOREIGN_SCRIPT.sub("", output)
 
 
+def on_post_template(output_content: str, **_: Any) -> str:
+    """Return a page that has no text of its own, such as 404, without scripts from other hosts."""
+    return _FOREIGN_SCRIPT.sub("", output_content)
+
+
 def on_post_build(config: Any, **_: Any) -> None:
     """Copy the explorer into the site."""
     shutil.copyfile(EXPLORER, Path(config["site_dir"]) / "explorer_of_gates.html")
