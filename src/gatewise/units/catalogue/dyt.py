@@ -33,8 +33,8 @@ def dyt(
     where :math:`\gamma` is ``weight``. It takes the place of a layer norm, without statistics of
     the input: a trained network does not keep its function when its norms are replaced.
 
-    The error bound is tested up to ``|alpha * weight| = 0.8``. At ``weight = 1.5`` the derivative in
-    float16 was off by 2 ulp, beyond the bound.
+    The error bound is tested up to ``|alpha * weight| = 0.8``. At ``weight = 1.5`` the derivative
+    in float16 was off by 2 ulp, beyond the bound.
 
     Args:
         x: the input, a real floating point tensor.
