@@ -192,11 +192,24 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameEr
         known: All names of the table.
     """
     names = sorted(known)
-    closest = get_close_matches(str(name).lower(), names, n=1, cutoff=0.6)
-    fix = f"did you mean {closest[0]!r}?" if closest else None
+    closest = closest_name(name, names)
+    fix = f"did you mean {closest!r}?" if closest else None
     return UnknownNameError(
         f"there is no {kind} of that name", got=repr(name), allowed=", ".join(names), fix=fix
     )
+
+
+def closest_name(name: object, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant; None if none is near.
+
+    Args:
+        name: The name that was given.
+        known: All names.
+    """
+    text = str(name).lower()
+    nearness = 0.7 if len(text) > 3 else 0.6  # one wrong letter of three is 0.67
+    closest = get_close_matches(text, sorted(known), n=1, cutoff=nearness)
+    return closest[0] if closest else None
 
 
 def first_line(problem: BaseException) -> str:

@@ -48,7 +48,7 @@ def test_help_reads_well_and_has_an_example(run, command):
     flat = " ".join(result.stdout.replace("│", " ").split())
     assert result.exit_code == 0 and max(map(len, result.stdout.splitlines())) <= 100
     assert f"gatewise {' '.join(command)}".strip() in flat
-    assert ("Example: gatewise" in flat) == bool(command)
+    assert ("Example: `gatewise" in flat) == bool(command)
 
 
 def test_help_of_the_list_names_every_family_and_paper(run):
@@ -181,3 +181,39 @@ def test_a_full_disc_is_one_line_and_exit_2(arguments):
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write the output") and done.stderr.count("\n") == 1
+
+
+def test_the_help_that_main_prints_is_that_of_the_application(run):
+    from gatewise.cli.application import help_text
+
+    for command in ([], ["compare"], ["units"], ["units", "show"]):
+        printed = run(*command, "--help").stdout  # the runner has a width of its own
+        assert printed.split() == (help_text(command) or "").split()
+    assert help_text(["nothing"]) is None
+    assert help_text(["units", "show", "relu"]) is None
+
+
+def test_help_of_diagnose_names_every_check():
+    from gatewise.analysis import QUESTIONS
+    from gatewise.cli.commands.diagnose import CHECKS
+
+    assert CHECKS == tuple(QUESTIONS)
+
+
+@pytest.mark.parametrize("command", [["compare", "--units", "relu,gelu"], ["train"]])
+def test_a_wrong_number_of_epochs_is_blamed_on_the_option(run, tmp_path, command):
+    result = run(*command, "--epochs", -1, "--out", tmp_path / "out")
+    assert result.exit_code == 2 and "--epochs" in result.stderr and ".toml" not in result.stderr
+
+
+def test_a_wrong_change_of_a_recipe_is_blamed_on_the_change(run, tmp_path):
+    arguments = ["--units", "relu,gelu", "--set", "optimiser.lr=-1", "--out", tmp_path / "out"]
+    result = run("compare", *arguments)
+    assert result.exit_code == 2 and "with optimiser.lr = -1" in result.stderr
+    assert "line" not in result.stderr
+
+
+@pytest.mark.parametrize("word, near", [("unit", "units"), ("nips", None), ("compere", "compare")])
+def test_a_command_is_suggested_only_if_near(run, word, near):
+    message = run(word).stderr
+    assert (f"Did you mean '{near}'?" in message) if near else ("mean" not in message)

@@ -260,9 +260,9 @@ def test_the_answer_comes_first_and_tells_the_truth():
 
 
 def test_torch_s_columns_are_there_only_where_torch_has_the_function():
-    assert "torch ulp" in gallery_page(gallery())
+    assert "torch’s largest" in gallery_page(gallery())
     without = error(torch_ulps=None, torch_absolute=None, torch_hidden=None)
-    assert "torch ulp" not in gallery_page(gallery(card(errors=(without,))))
+    assert "torch’s largest" not in gallery_page(gallery(card(errors=(without,))))
 
 
 def test_a_formula_that_cannot_be_drawn_is_shown_as_text_and_reported():
@@ -355,3 +355,17 @@ def open_in_browser(folder, dark: bool) -> str:
         env=dict(os.environ),
     )
     return result.stderr
+
+
+@pytest.mark.parametrize(
+    "measured, words, at",
+    [
+        ({"ulps": 0.0, "absolute": 0.0}, "exact", None),
+        ({"ulps": 2.0, "absolute": 0.0}, "2 ulp", -2.0),
+        ({"ulps": 7e4, "absolute": 1e-8}, "1e−8 absolute", 0.5),
+        ({"ulps": 7e4, "absolute": 1e-2, "kept": False}, "7e4 ulp, 0.01 absolute", 0.5),
+    ],
+)
+def test_the_largest_error_is_in_the_measure_that_decides(measured, words, at):
+    row = error(**measured)
+    assert (row.largest, row.largest_at) == (words, at)

@@ -30,8 +30,14 @@ def main() -> None:
             print(f"gatewise {gatewise.__version__}")
             sys.stdout.flush()
             return
-        from gatewise.cli.application import app
+        from gatewise.cli.application import app, help_text
 
+        if sys.argv[-1] in ("--help", "-h"):
+            text = help_text(sys.argv[1:-1])
+            if text is not None:
+                print(text)
+                sys.stdout.flush()
+                return
         try:
             app(prog_name="gatewise")
         finally:

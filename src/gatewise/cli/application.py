@@ -1,6 +1,7 @@
 """The ``gatewise`` command line application, with all its commands."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -28,21 +29,15 @@ from gatewise.cli.error_group import Group
 HELP = """
 Find, swap and compare activation functions in PyTorch models.
 
+\b
 First steps:
-
-- `gatewise units` lists the activation functions, and `gatewise units show gelu` describes one.
-
-- `gatewise diagnose MODEL` measures what the activations of a model do.
-
-- `gatewise plan MODEL --unit crelu` previews a swap, and `gatewise swap` makes it.
-
-- `gatewise compare demo --out DIR` compares activation functions by training.
-
-- `gatewise stats results.csv` compares methods by runs that you already have.
-
-- `gatewise explore` writes a page on which you drag activation functions of small networks.
-
-- `gatewise doctor` checks the installation.
+  gatewise units                     list the activation functions
+  gatewise units show gelu           describe one
+  gatewise diagnose MODEL            measure what the activations of a model do
+  gatewise plan MODEL --unit crelu   preview a swap; `gatewise swap` makes it
+  gatewise compare demo --out DIR    compare activation functions by training
+  gatewise stats results.csv         compare methods by runs that you already have
+  gatewise explore                   write a page with two small networks to play with
 
 MODEL is, for example, `torchvision:resnet18` or `file.py:function`.
 
@@ -53,6 +48,7 @@ After 130, run the same command again: `train`, `compare` and `reproduce` resume
 MODELS = "Models"
 TRAINING = "Training and comparing"
 REFERENCE = "Reference and setup"
+WIDEST = 100  # columns of the help
 
 app = typer.Typer(
     name="gatewise",
@@ -60,10 +56,29 @@ app = typer.Typer(
     help=HELP,
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # plain text: rich takes longer to import than everything else
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
 )
+
+
+def help_text(names: Sequence[str]) -> str | None:
+    """Return the help of a command, or None if there is no such command.
+
+    The arguments are not parsed: typer would import pydantic for that.
+
+    Args:
+        names: The command, for example ``["units", "show"]``. Nothing for the whole program.
+    """
+    command: Any = typer.main.get_command(app)
+    context = typer.Context(command, info_name="gatewise", **app.info.context_settings)
+    for name in names:
+        find = getattr(command, "get_command", None)
+        command = find(context, name) if find else None
+        if command is None:
+            return None
+        context = typer.Context(command, parent=context, info_name=name)
+    return command.get_help(context)
 
 
 def _print_version(wanted: bool) -> None:
@@ -87,7 +102,7 @@ def _gatewise(
     pass
 
 
-app.command("diagnose", cls=diagnose.DiagnoseCommand, rich_help_panel=MODELS)(diagnose.diagnose)
+app.command("diagnose", rich_help_panel=MODELS)(diagnose.diagnose)
 app.command("sites", rich_help_panel=MODELS)(sites.sites)
 app.command("identify", rich_help_panel=MODELS)(identify.identify)
 app.command("plan", rich_help_panel=MODELS)(plan.plan)

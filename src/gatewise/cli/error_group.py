@@ -1,4 +1,4 @@
-"""How commands end: an error of gatewise is printed as one red line, without a traceback."""
+"""Groups of commands: how their help looks, and how errors of gatewise end a command."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from gatewise.cli.output import print_error
-from gatewise.errors import ContractError, GatewiseError
+from gatewise.errors import ContractError, GatewiseError, closest_name
 
 CHECK_FAILED = 1
 BAD_INPUT = 2
@@ -26,3 +26,21 @@ class Group(TyperGroup):
             print_error(str(error))
             code = CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
             raise typer.Exit(code) from None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names."""
+        self.suggest_commands = bool(args) and closest_name(args[0], self.commands) is not None
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands in sections, each with the whole first sentence of its help."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                title = getattr(command, "rich_help_panel", None)
+                row = (name, command.get_short_help_str(limit=1000))
+                sections.setdefault(title if isinstance(title, str) else "Commands", []).append(row)
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)

@@ -55,7 +55,9 @@ Data = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(help="Number of seeds of the final runs. Default: 10. Few seeds show little."),
+    typer.Option(
+        min=1, help="Number of seeds of the final runs. Default: 10. Few seeds show little."
+    ),
 ]
 RecipeName = Annotated[
     str | None,

@@ -5,7 +5,6 @@ import platform
 import re
 import sys
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import Json
 from gatewise.cli.output import print_error, print_json, print_rich, table
 from gatewise.errors import install_extra
-from gatewise.native import library
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
@@ -77,10 +75,7 @@ def doctor(json: Json = False) -> None:
 
 def own_version() -> str:
     """Return the installed version of gatewise."""
-    try:
-        return metadata.version("gatewise")
-    except metadata.PackageNotFoundError:
-        return "0+not.installed"
+    return _version("gatewise") or "0+not.installed"
 
 
 def machine() -> str:
@@ -132,6 +127,8 @@ def _machine() -> dict[str, Any]:
 
 def _compiled_state(name: str) -> str:
     """Return whether a C source is used. They are optional and only make some results faster."""
+    from gatewise.native import library
+
     compiled = library(name)
     fallback = FALLBACKS[name]
     if compiled.handle is None:
@@ -167,6 +164,8 @@ def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
 
 def _requirements() -> list[str]:
     """Return the requirements in the metadata of the installed package."""
+    from importlib import metadata
+
     try:
         return metadata.requires("gatewise") or []
     except metadata.PackageNotFoundError:
@@ -194,6 +193,8 @@ def _parse(line: str) -> tuple[Package, str | None]:
 
 def _version(name: str) -> str | None:
     """Return the installed version of a package, if any."""
+    from importlib import metadata
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -13,7 +13,7 @@ from gatewise.errors import ArgumentError, unknown_name
 if TYPE_CHECKING:
     from gatewise.units import Unit
 
-group = typer.Typer(cls=Group, invoke_without_command=True, rich_markup_mode="markdown")
+group = typer.Typer(cls=Group, invoke_without_command=True, rich_markup_mode=None)
 
 WIDTH_WITH_TITLES = 110  # columns of a terminal that shows the titles
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from gatewise.units import Unit
 
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
+HOW_TO_READ = (
+    "An ulp is one step between neighbouring numbers of the dtype. A result is within its bound if "
+    "its error is at most that many ulp or, near zero, at most the absolute number. If results "
+    "exceed the ulp, their largest absolute error is shown."
+)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` names it.")
@@ -72,6 +77,7 @@ def _page(unit: "Unit", errors: tuple["ErrorRow", ...]) -> list["RenderableType"
         _pairs(("property", "value"), pairs),
         _pairs(("option", "default"), list(unit_facts.options(unit).items())),
         _errors(errors),
+        Text(HOW_TO_READ),
     ]
 
 
@@ -87,9 +93,9 @@ def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
     """Return the table of measured errors."""
     from rich.text import Text
 
-    from gatewise.report import number, ulps
+    from gatewise.report import number
 
-    numbers = ("ulp", "at x", "absolute", "torch ulp")
+    numbers = ("largest error", "at x", "torch's largest")
     columns = ("dtype", "direction", "bound", "holds", *numbers)
     rows = table(*columns, right=numbers, whole=columns[:-1])
     for row in errors:
@@ -99,10 +105,9 @@ def _errors(errors: tuple["ErrorRow", ...]) -> "RenderableType":
             row.direction,
             row.promised,
             holds,
-            ulps(row.ulps),
-            number(row.ulps_at, 2) if row.ulps else "",
-            number(row.absolute),
-            ulps(row.torch_ulps),
+            row.largest,
+            "" if row.largest_at is None else number(row.largest_at, 2),
+            row.torch_largest,
         )
     return rows
 

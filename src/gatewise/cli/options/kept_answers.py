@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,8 @@ class KeptAnswers:
     """
 
     def __init__(self, folder: Path, settings: Any, files: Iterable[str | Path]) -> None:
+        from importlib import metadata  # here: importing it takes as long as printing a help
+
         from gatewise.files import digest
 
         self.path = folder / NAME

@@ -27,7 +27,9 @@ Device = Annotated[
         "Tested on `cpu` only.",
     ),
 ]
-Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: that of the recipe.")]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, help="Number of epochs. Default: that of the recipe.")
+]
 RecipeChanges = Annotated[
     list[str] | None,
     typer.Option(

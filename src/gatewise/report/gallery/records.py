@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gatewise.report.charts import Point
+from gatewise.words import number, ulps
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,38 @@ class ErrorRow:
     torch_ulps: float | None = None
     torch_absolute: float | None = None
     torch_hidden: int | None = None
+
+    @property
+    def largest(self) -> str:
+        """The largest error in the measure that decides about the bound.
+
+        A result may exceed the promised ulp if it is near zero and its absolute error is within
+        the absolute bound: then the absolute error decides, and its ulp say nothing.
+        """
+        if not self.kept and self.absolute:
+            return f"{ulps(self.ulps)} ulp, {number(self.absolute)} absolute"
+        return _largest_error(self.ulps, self.absolute)
+
+    @property
+    def largest_at(self) -> float | None:
+        """The input with that error; None if there is no error."""
+        if self.absolute:
+            return self.absolute_at
+        return self.ulps_at if self.ulps else None
+
+    @property
+    def torch_largest(self) -> str:
+        """The largest error of PyTorch's own function in the same measure; empty without one."""
+        if self.torch_ulps is None:
+            return ""
+        return _largest_error(self.torch_ulps, self.torch_absolute or 0.0)
+
+
+def _largest_error(largest_ulps: float, largest_absolute: float) -> str:
+    """An error in ulp, or absolute if some result exceeds the promised ulp."""
+    if largest_absolute:
+        return f"{number(largest_absolute)} absolute"
+    return f"{ulps(largest_ulps)} ulp" if largest_ulps else "exact"
 
 
 @dataclass(frozen=True)

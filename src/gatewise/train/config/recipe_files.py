@@ -66,11 +66,15 @@ def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()
         where: the name of the text in error messages.
         changes: as for :func:`find_recipe`.
     """
-    table = parse(text, where)
+    recipe = check(Recipe, parse(text, where), where, text)
+    if not changes:
+        return recipe
     changed: dict[str, Any] = {}
     for change in changes:
         _merge(changed, parse(change, f"change {change!r}"))
-    return check(Recipe, changed_table(table, changed), where, text)
+    # The file is valid, so whatever is wrong now is wrong in the changes.
+    where = f"recipe {where} with {', '.join(changes)}"
+    return check(Recipe, changed_table(parse(text, where), changed), where)
 
 
 def changed_table(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
