@@ -1,10 +1,12 @@
-// Builds the explorer: one HTML file with style, script and formulas in it.
+// Builds the explorer, one HTML file with style, script and formulas in it, and the script of the gallery:
+// node build.mjs [EXPLORER.html GALLERY.js]
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 import temml from "temml";
 
 const target = process.argv[2] ?? new URL("../src/gatewise/report/explorer/explorer.html", import.meta.url).pathname;
+const script_target = process.argv[3] ?? new URL("../src/gatewise/report/templates/gallery.js", import.meta.url).pathname;
 const read = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
 
 // The page forbids styles outside of its own sheet, so MathML keeps only its elements.
@@ -19,8 +21,8 @@ for (const [, text] of read("src/catalogue.ts").matchAll(/^ {4}formula: (".*"),$
   formulas[latex] = mathml(latex);
 }
 
-const result = await build({
-  entryPoints: [new URL("src/main.tsx", import.meta.url).pathname],
+const bundled = (name) => build({
+  entryPoints: [new URL(name, import.meta.url).pathname],
   bundle: true,
   minify: true,
   write: false,
@@ -39,7 +41,8 @@ const result = await build({
   }],
 });
 
-const script = result.outputFiles[0].text.trim().replaceAll("</script", "<\\/script");
+const text_of = async (name) => (await bundled(name)).outputFiles[0].text.trim().replaceAll("</script", "<\\/script");
+const script = await text_of("src/main.tsx");
 const style = read("src/style.css").trim();
 const digest = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 const policy = `default-src 'none'; style-src ${digest(style)}; script-src ${digest(script)}; img-src data:; base-uri 'none'; form-action 'none'`;
@@ -48,4 +51,7 @@ const page = read("src/page.html")
   .replace("STYLE", () => style)
   .replace("SCRIPT", () => script);
 writeFileSync(target, page);
+const sliders = await text_of("src/gallery.ts");
+writeFileSync(script_target, `${sliders}\n`);
+console.log(`${script_target}: ${Buffer.byteLength(sliders)} bytes`);
 console.log(`${target}: ${Buffer.byteLength(page)} bytes`);

@@ -1,24 +1,70 @@
 """Hooks of the documentation site.
 
-Links from ``docs/`` to files of the repository are written as text: the site has no such page. The
-explorer is copied next to the pages. Scripts from other hosts are left out: the site makes no
-request. The theme loads one to let browsers search pages that are opened as files.
+Links from ``docs/`` to files of the repository are written as text: the site has no such page.
+Notebooks become pages. Formulas between dollar signs are drawn, without a script. Files of the
+project and the explorer are copied next to the pages. Scripts from other hosts are left out: the
+site makes no request.
 """
 
 import re
 import shutil
+import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import docs_notebooks  # noqa: E402
+
 EXPLORER = ROOT / "src/gatewise/report/explorer/explorer.html"
+# Files of the repository that are pages of the site.
+PROJECT_PAGES = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md"}
 _FOREIGN_SCRIPT = re.compile(r"""<script src=["']https?://[^"']*["'][^>]*></script>""")
 _OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\(\.\./[^)]+\)")
+_OUTSIDE_OF_ROOT = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|docs/)[^)]+\)")
+_FORMULA = re.compile(r"^\$\$ (.+) \$\$$", re.MULTILINE)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return the page with links to files outside of the site as text."""
-    return _OUTSIDE.sub(r"\1", markdown)
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages made from notebooks and from files of the repository."""
+    from mkdocs.structure.files import File
+
+    for file in list(files):
+        if not file.src_uri.endswith(".ipynb"):
+            continue
+        text, pictures = docs_notebooks.page(Path(file.abs_src_path))
+        folder = file.src_uri.rpartition("/")[0]
+        files.append(File.generated(config, file.src_uri[:-6] + ".md", content=text))
+        for name, picture in pictures.items():
+            files.append(File.generated(config, f"{folder}/{name}", content=picture))
+    for source, name in PROJECT_PAGES.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        text = _OUTSIDE_OF_ROOT.sub(r"\1", text).replace("](docs/", "](")
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Return the page with drawn formulas, and links to files outside of the site as text."""
+    if "/" not in page.file.src_uri:
+        markdown = _OUTSIDE.sub(r"\1", markdown)
+    return _FORMULA.sub(lambda match: _drawn(match[1]), markdown)
+
+
+def _drawn(latex: str) -> str:
+    """A formula as an outline, or as text if it cannot be drawn."""
+    from gatewise.report.gallery import draw, plain
+
+    drawing = draw(latex)
+    text = plain(latex)
+    if drawing is None:
+        return f"`{text}`"
+    size = f'width="{drawing.width}em" height="{drawing.height}em"'
+    label = f'role="img" aria-label="{escape(text)}"'
+    outline = f'<path d="{drawing.path}"/>'
+    return f'<p><svg class="formula" viewBox="{drawing.box}" {size} {label}>{outline}</svg></p>'
 
 
 def on_post_page(output: str, **_: Any) -> str:

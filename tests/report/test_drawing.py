@@ -19,7 +19,7 @@ from gatewise.report.charts import (
     picture_file,
     ticks,
 )
-from gatewise.report.gallery import draw, thumbnail, unit_panels
+from gatewise.report.gallery import draw, tile, unit_panels
 
 RELU = Plot(
     (
@@ -117,7 +117,7 @@ def test_other_options_are_drawn_behind_and_in_different_styles():
 
 
 def test_an_empty_or_endless_plot_is_still_a_plot():
-    assert unit_panels(Plot()).items == [] and thumbnail(Plot()) is None
+    assert unit_panels(Plot()).items == [] and tile(Plot()) is None
     nothing = Plot((Curve("", (Line("", ((0.0, math.nan),), ()),)),))
     assert len([lay_out(chart) for chart in unit_panels(nothing).items]) == 2
 

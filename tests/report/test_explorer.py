@@ -362,9 +362,11 @@ def test_the_page_is_built_from_its_sources(tmp_path):
         pytest.skip("the packages of the lock file cannot be downloaded here")
     assert installed.returncode == 0, installed.stderr
     target = tmp_path / "explorer.html"
-    command = ["node", "build.mjs", str(target)]
+    sliders = tmp_path / "gallery.js"
+    command = ["node", "build.mjs", str(target), str(sliders)]
     subprocess.run(command, cwd=copy, check=True, capture_output=True, timeout=120)
     assert target.read_bytes() == BUILT.read_bytes()
+    assert sliders.read_bytes() == (BUILT.parent.parent / "templates/gallery.js").read_bytes()
 
 
 def test_the_lock_file_names_no_registry():

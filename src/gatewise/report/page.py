@@ -9,21 +9,30 @@ from typing import Any
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(template: str, *, interactive: bool = False, style: str = "", **records: Any) -> str:
+def render(
+    template: str,
+    *,
+    interactive: bool = False,
+    style: str = "",
+    script: str = "",
+    **records: Any,
+) -> str:
     """Return the page ``template`` filled from ``records``.
 
     Args:
         template: The name of a file in ``templates``.
         style: The name of one more style sheet there.
+        script: The name of another script there, in place of ours.
         interactive: Whether the page has our script, which only adds to a page that is complete
             without it, and may hold images.
         **records: What the template shows. Every string in them is text, never markup.
     """
     css = _read("page.css") + _read("charts.css") + (_read(style) if style else "")
-    script = _read("page.js") if interactive else ""
-    allowed = policy(css, script, images=interactive)
+    name = script or ("page.js" if interactive else "")
+    code = _read(name) if name else ""
+    allowed = policy(css, code, images=interactive)
     page = _environment().get_template(template)
-    return page.render(css=css, script=script, policy=allowed, **records)
+    return page.render(css=css, script=code, policy=allowed, **records)
 
 
 def policy(css: str, script: str = "", *, images: bool = False) -> str:

@@ -60,6 +60,7 @@ class Sheet:
         sections: Everything else.
         kind: The word after "gatewise" in the title of the window.
         contents: Whether the page links to its sections, if there are more than three.
+        lead: The picture that comes first, above the answer.
     """
 
     title: str
@@ -68,6 +69,7 @@ class Sheet:
     sections: Sequence[Section]
     kind: str = "report"
     contents: bool = True
+    lead: Sequence[Any] = ()
 
 
 def sheet_page(

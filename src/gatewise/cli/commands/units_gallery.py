@@ -11,9 +11,15 @@ if TYPE_CHECKING:
     from gatewise.report import Card, Gallery
 
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write.")]
+Errors = Annotated[
+    bool,
+    typer.Option(
+        "--errors/--no-errors", help="Measure the rounding errors. Without, it takes seconds."
+    ),
+]
 
 
-def gallery(out: Out = Path("units.html")) -> None:
+def gallery(out: Out = Path("units.html"), errors: Errors = True) -> None:
     """Write an HTML page with formula, curve, properties and measured error of every unit.
 
     The page is one file and needs no network.
@@ -24,28 +30,37 @@ def gallery(out: Out = Path("units.html")) -> None:
     from gatewise.report import gallery_page
 
     target = check_target(out)
-    content = build()
+    content = build(errors)
     page = gallery_page(content)
     write_text(target, page)
     print_note(f"wrote {target}: {len(content.cards)} units, {len(page.encode()) / 1e6:.1f} MB")
 
 
-def build() -> "Gallery":
-    """Measure and plot every unit."""
+def build(errors: bool = True) -> "Gallery":
+    """Plot every unit, and measure its errors.
+
+    Args:
+        errors: Whether to measure.
+    """
     from gatewise.cli.commands.doctor import machine, own_version
     from gatewise.cli.output import one_thread
     from gatewise.report import Fact, Gallery
     from gatewise.units import FAMILIES, PAPERS, registered_units
 
     with one_thread(), progress(list(registered_units()), "measuring") as names:
-        cards = tuple(card(name) for name in names)
+        cards = tuple(card(name, errors) for name in names)
     families = tuple(Fact(name, text) for name, text in FAMILIES.items())
     papers = tuple(Fact(name, text) for name, text in PAPERS.items())
     return Gallery(own_version(), machine(), cards, families, papers)
 
 
-def card(name: str) -> "Card":
-    """Return the gallery's card of one unit."""
+def card(name: str, errors: bool = True) -> "Card":
+    """Return the gallery's card of one unit.
+
+    Args:
+        name: The name of the unit.
+        errors: Whether to measure its errors.
+    """
     from gatewise.cli.output import measured_errors, sweep, unit_facts
     from gatewise.report import Card, join
     from gatewise.testing import measure
@@ -63,5 +78,5 @@ def card(name: str) -> "Card":
         note=unit.note,
         facts=unit_facts.facts(unit),
         plot=sweep(unit),
-        errors=measured_errors.rows(measure(unit)),
+        errors=measured_errors.rows(measure(unit)) if errors else (),
     )

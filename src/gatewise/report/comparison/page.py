@@ -1,11 +1,11 @@
 """The page of a comparison: the answer first, then every difference, cost and run."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gatewise.files import write_text
-from gatewise.report.charts import Chart, Panels, Table
+from gatewise.report.charts import Chart, Forest, Panels, Table
 from gatewise.report.comparison import figures, runs, tables
 from gatewise.report.comparison.answer import answer_words, further_words
 from gatewise.report.comparison.diagnoses import diagnosis_items, read_diagnoses
@@ -95,8 +95,9 @@ def comparison_sheet(
     diagnoses: Mapping[str, Mapping[str, Any]],
 ) -> Sheet:
     """Return the page as a record. Arguments as for :func:`comparison_page`."""
+    forests = list(figures.forests(findings))
     sections = [
-        Section(f"Each unit against {findings.baseline}", list(_pairs(findings))),
+        Section(f"Each unit against {findings.baseline}", list(_pairs(findings, forests[1:]))),
         Section("Over the learning rate", list(rate_items(findings))),
         Section("Costs", list(_costs(findings))),
         Section("Learning curves", list(_curves(findings))),
@@ -109,7 +110,8 @@ def comparison_sheet(
     kept = [section for section in sections if section.items]
     units = len(findings.units)
     title = findings.title or f"{units} units: which differ from {findings.baseline}?"
-    return Sheet(title, _about(findings), answer_words(findings), kept, kind="compare")
+    answer = answer_words(findings)
+    return Sheet(title, _about(findings), answer, kept, kind="compare", lead=forests[:1])
 
 
 def _about(findings: Findings) -> str:
@@ -130,14 +132,13 @@ def _about(findings: Findings) -> str:
     return f"{', '.join(counts)}: {done}. gatewise {version}"
 
 
-def _pairs(findings: Findings) -> Iterator[Any]:
-    """Yield one forest plot per block, then a paragraph on how to read them."""
-    forests = list(figures.forests(findings))
-    yield from forests
-    if forests:
+def _pairs(findings: Findings, forests: Sequence[Forest]) -> Iterator[Any]:
+    """Yield how to read a forest plot, then those that do not stand at the top of the page."""
+    if any(block.compared for block in findings.blocks):
         yield Text([figures.how_to_read(findings)])
     else:
         yield Text(["No unit has finished a seed that the baseline has finished too."])
+    yield from forests
     pooled = list(figures.pooled_forests(findings))
     if pooled:
         yield Text(["Means over blocks hide what holds on one of them only."])

@@ -14,5 +14,5 @@ from gatewise.report.gallery.records import Line as Line
 from gatewise.report.gallery.records import Plot as Plot
 from gatewise.report.gallery.unit_charts import LIGHT_STYLES as LIGHT_STYLES
 from gatewise.report.gallery.unit_charts import figure as figure
-from gatewise.report.gallery.unit_charts import thumbnail as thumbnail
+from gatewise.report.gallery.unit_charts import tile as tile
 from gatewise.report.gallery.unit_charts import unit_panels as unit_panels

@@ -8,7 +8,7 @@ from gatewise.report.charts import Chart, Panels
 from gatewise.report.gallery.formula import Drawing, draw
 from gatewise.report.gallery.plain_formula import plain
 from gatewise.report.gallery.records import Card, Gallery
-from gatewise.report.gallery.unit_charts import thumbnail, unit_panels
+from gatewise.report.gallery.unit_charts import tile, unit_panels
 from gatewise.report.page import render
 
 
@@ -21,7 +21,8 @@ class _View:
     drawing: Drawing | None
     plain: str
     panels: Panels
-    thumbnail: Chart | None
+    tile: Chart | None
+    family: int
 
     @property
     def kept(self) -> bool:
@@ -48,7 +49,14 @@ class _Summary:
 
 
 def gallery_page(gallery: Gallery) -> str:
-    """Return the page as one HTML text that needs no other file, no network and no script."""
+    """Return the page as one HTML text that needs no other file and no network.
+
+    The grid of curves comes first. Without scripts only the sliders are missing.
+
+    Args:
+        gallery: The units.
+    """
+    families = [family.label for family in gallery.families]
     anchors = _anchors([card.name for card in gallery.cards])
     views = []
     for card, anchor in zip(gallery.cards, anchors, strict=True):
@@ -59,10 +67,18 @@ def gallery_page(gallery: Gallery) -> str:
                 drawing=draw(card.formula),
                 plain=plain(card.formula),
                 panels=unit_panels(card.plot, card.name),
-                thumbnail=thumbnail(card.plot),
+                tile=tile(card.plot),
+                family=families.index(card.family) + 1 if card.family in families else 0,
             )
         )
-    return render("gallery.html", gallery=gallery, views=views, summary=_summary(gallery.cards))
+    return render(
+        "gallery.html",
+        style="gallery.css",
+        script="gallery.js",
+        gallery=gallery,
+        views=views,
+        summary=_summary(gallery.cards),
+    )
 
 
 def undrawn(gallery: Gallery) -> list[str]:

@@ -9,6 +9,8 @@ from gatewise.report.gallery.records import Kink, Plot
 from gatewise.words import number
 
 PARTS = ("base", "two")  # colours of the parts of the output with default options
+TILE_X = (-4.0, 4.0)
+TILE_Y = (-2.0, 4.0)
 LIGHT_STYLES = DASHES  # how many other sets of options can be distinguished
 
 
@@ -29,12 +31,17 @@ def unit_panels(plot: Plot, name: str = "") -> Panels:
     return Panels("", plot.about, charts, legend=True)
 
 
-def thumbnail(plot: Plot) -> Chart | None:
-    """Return the value with default options alone, for a small drawing; None without curves."""
+def tile(plot: Plot) -> Chart | None:
+    """Return the value with default options on the axes of all tiles, with ReLU behind it.
+
+    None without curves.
+    """
     if not plot.curves:
         return None
+    relu = Series("", [(TILE_X[0], 0.0), (0.0, 0.0), (TILE_X[1], TILE_X[1])], colour="light", dash=0)
     only_default = replace(plot, curves=plot.curves[:1])
-    return _chart("", list(_curves(only_default, "value")), "")
+    series = [relu, *_curves(only_default, "value")]
+    return Chart("", "", "", "", series, x_range=TILE_X, y_range=TILE_Y, legend=False)
 
 
 def figure(title: str, plot: Plot, format: str) -> bytes:
