@@ -2,7 +2,7 @@
 
 Links from ``docs/`` to files of the repository are written as text: the site has no such page.
 Notebooks become pages. Formulas between dollar signs are drawn, without a script. Files of the
-project and the explorer are copied next to the pages. Scripts from other hosts are left out: the
+project, the explorer and the gallery of units are written next to the pages. Scripts from other hosts are left out: the
 site makes no request.
 """
 
@@ -78,5 +78,11 @@ def on_post_template(output_content: str, **_: Any) -> str:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Copy the explorer into the site."""
-    shutil.copyfile(EXPLORER, Path(config["site_dir"]) / "explorer_of_gates.html")
+    """Write the explorer and the gallery of units into the site."""
+    from gatewise.cli.commands.units_gallery import build
+    from gatewise.report import gallery_page
+
+    site = Path(config["site_dir"])
+    shutil.copyfile(EXPLORER, site / "explorer_of_gates.html")
+    gallery = gallery_page(build(errors=False))
+    (site / "gallery_of_units.html").write_text(gallery, encoding="utf-8")

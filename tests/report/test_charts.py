@@ -326,3 +326,25 @@ def test_every_drawing_has_words_for_those_who_cannot_see_it():
         axis.attributes.get("aria-hidden") or axis.attributes["class"]
         for axis in shown.all("svg", "axis")
     )
+
+
+def test_lines_to_names_cross_no_other_name():
+    """A crowd of six points, as units of nearly the same cost are."""
+    points = [(0.05, 0.38), (0.06, 0.42), (0.13, 0.42), (0.17, 0.32), (0.2, 0.38), (0.26, 0.33)]
+    names = ("leaky_relu", "relu", "soft_relu", "beta_vq abs", "swish", "crelu")
+    labels = place_labels([(n, x, y) for n, (x, y) in zip(names, points, strict=True)], points)
+    for label in labels:
+        if not label.is_far:
+            continue
+        for share in (0.25, 0.5, 0.75, 0.95):
+            at_x = label.x * WIDE + share * label.right
+            at_y = label.y * HIGH + share * (label.down - 4)
+            for other in labels:
+                if other is label:
+                    continue
+                width = LETTER * len(other.text)
+                before = {"start": 0, "middle": width / 2, "end": width}[other.anchor]
+                left = other.x * WIDE + other.right - before
+                bottom = other.y * HIGH + other.down + 3
+                inside = left < at_x < left + width and bottom - 14 < at_y < bottom
+                assert not inside, f"the line of {label.text} crosses {other.text}"

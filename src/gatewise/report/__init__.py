@@ -6,6 +6,7 @@ study, of a diagnosis and from the catalogue of units.
 """
 
 from gatewise.report.charts import CATEGORIES as CATEGORIES
+from gatewise.report.charts import SOLID as SOLID
 from gatewise.report.charts import Cell as Cell
 from gatewise.report.charts import Chart as Chart
 from gatewise.report.charts import Film as Film

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gatewise.papers.common.records import Line, Numbers, Panel, Picture
-from gatewise.report import CATEGORIES, Chart, Panels, Series, picture_file, size_colours
+from gatewise.report import CATEGORIES, SOLID, Chart, Panels, Series, picture_file, size_colours
 from gatewise.report import Picture as ChartPicture
 
 THEORY = 1  # the line style of a closed form: dashed
@@ -31,7 +31,7 @@ def _chart(panel: Panel) -> Chart:
     colours = _colours(labels)
     series = []
     for line in panel.lines:
-        cycle = labels.index(line.label) // len(CATEGORIES)
+        cycle = labels.index(line.label) // SOLID
         series.append(
             Series(
                 "" if line.theory and line.label in measured else line.label,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gatewise.report.charts.label_places import Label, place_labels
+from gatewise.report.charts.palette import first_dash
 from gatewise.report.charts.records import DASHES, Chart, Point, Series
 from gatewise.report.charts.scales import Scale, Tick, grid, path, scale, tick_label
 from gatewise.words import number
@@ -190,7 +191,9 @@ def _draw_all(chart: Chart, x: Scale, y: Scale) -> Iterator[Drawn]:
     bars_before = 0
     of_colour: Counter[str] = Counter()
     for index, series in enumerate(chart.series, 1):
-        dash = of_colour[series.colour] % DASHES if series.dash is None else series.dash
+        dash = series.dash
+        if dash is None:
+            dash = (first_dash(series.colour) + of_colour[series.colour]) % DASHES
         of_colour[series.colour] += 1
         whole = FILLED * _spacing(series.xs)
         width = whole / max(bars, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gatewise.report.charts.chart_layout import ChartLayout, Drawn
 from gatewise.report.charts.layout import lay_out
-from gatewise.report.charts.palette import CATEGORIES, COLOURS
+from gatewise.report.charts.palette import COLOURS, SOLID
 from gatewise.report.charts.picture_layout import PictureLayout
 from gatewise.report.charts.records import Chart, Panels
 
@@ -75,7 +75,7 @@ def _legend_height(panels: Panels) -> float:
     for item in panels.items:
         if isinstance(item, Chart) and item.legend:
             most = max(most, sum(bool(series.name) for series in item.series))
-    if most > len(CATEGORIES):
+    if most > SOLID:
         return 0.12 * math.ceil(most / 2)
     return 0.0
 
@@ -94,7 +94,7 @@ def _draw_chart(axes: Any, layout: ChartLayout) -> None:
     _draw_marks(axes, layout)
     if not layout.has_legend:
         return
-    if len(layout.named) > len(CATEGORIES):
+    if len(layout.named) > SOLID:
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
         axes.legend(fontsize=6, frameon=False, ncols=2, **below)
     else:
