@@ -2,8 +2,8 @@
 
 Links from ``docs/`` to files of the repository are written as text: the site has no such page.
 Notebooks become pages. Formulas between dollar signs are drawn, without a script. Files of the
-project, the explorer and the gallery of units are written next to the pages. Scripts from other hosts are left out: the
-site makes no request.
+project, the explorer and the gallery of units are written next to the pages. Scripts from other
+hosts are left out: the site makes no request.
 """
 
 import re
@@ -24,6 +24,7 @@ PROJECT_PAGES = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelo
 _FOREIGN_SCRIPT = re.compile(r"""<script src=["']https?://[^"']*["'][^>]*></script>""")
 _OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\(\.\./[^)]+\)")
 _OUTSIDE_OF_ROOT = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|docs/)[^)]+\)")
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(?=<code>)")
 _FORMULA = re.compile(r"^\$\$ (.+) \$\$$", re.MULTILINE)
 
 
@@ -65,6 +66,11 @@ def _drawn(latex: str) -> str:
     label = f'role="img" aria-label="{escape(text)}"'
     outline = f'<path d="{drawing.path}"/>'
     return f'<p><svg class="formula" viewBox="{drawing.box}" {size} {label}>{outline}</svg></p>'
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Return the page without the roles of reStructuredText, which docstrings use."""
+    return _ROLE.sub("", html)
 
 
 def on_post_page(output: str, **_: Any) -> str:

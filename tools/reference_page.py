@@ -8,6 +8,7 @@ name of the parts.
 """
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,8 @@ from gatewise.units import registered_units
 
 # Parts whose names users call as gw.nn.X and gw.functional.x.
 GATHERED = {"nn": "Modules: gw.nn", "functional": "Functions: gw.functional"}
+# These are called by another path than that of their file.
+SHORT = ("    options:", "      show_root_full_path: false")
 SECTIONS = {
     "studies": "Compare",
     "surgery": "Swap",
@@ -37,7 +40,7 @@ def sections() -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {title: [] for title in SECTIONS.values()}
     for name, part in sorted(gatewise._PART_OF.items()):
-        found[SECTIONS[part]].append(f"gatewise.{part}.{name}")
+        found[SECTIONS[part]].append(f"gatewise.{name}")
     for part, title in GATHERED.items():
         face = getattr(gatewise, part)
         values = [getattr(face, name) for name in sorted(face.__all__)]
@@ -49,11 +52,14 @@ def reference() -> str:
     """Return the page of the names that users call most."""
     formulas = _formulas()
     text = ["# Reference", ""]
-    text += ["Every name of `gatewise`, from its docstring. [Names of the parts](reference_parts.md).", ""]
+    text += [
+        "Every name of `gatewise`, from its docstring. [Names of the parts](reference_parts.md).",
+        "",
+    ]
     for title, names in sections().items():
         text += [f"## {title}", ""]
         for name in names:
-            text += [f"::: {name}", ""]
+            text += [f"::: {name}", *(SHORT if title in GATHERED.values() else ()), ""]
             if name in formulas:
                 text += [f"$$ y = {formulas[name]} $$", ""]
     return "\n".join(text)
@@ -89,7 +95,10 @@ def part_names(part: str) -> list[str]:
 def parts() -> str:
     """Return the page of the names of all parts."""
     text = ["# Names of the parts", ""]
-    text += ["What each part of `gatewise` offers. Names in the [reference](reference.md) have an entry there.", ""]
+    text += [
+        "What each part offers. Names in the [reference](reference.md) have an entry there.",
+        "",
+    ]
     for part in sorted(gatewise._PARTS):
         face = getattr(gatewise, part)
         text += [f"## gatewise.{part}", "", _first_line(face), "", "| name | |", "|---|---|"]
@@ -101,7 +110,8 @@ def parts() -> str:
 
 def _first_line(value: Any) -> str:
     """The first line of a docstring."""
-    return (inspect.getdoc(value) or "").strip().partition("\n")[0].replace("|", "\\|")
+    line = (inspect.getdoc(value) or "").strip().partition("\n")[0]
+    return re.sub(r":\w+:`~?", "`", line).replace("|", "\\|")
 
 
 def _about(value: Any) -> str:

@@ -10,10 +10,10 @@ from gatewise.report.charts.layout import as_cells as as_cells
 from gatewise.report.charts.layout import lay_out as lay_out
 from gatewise.report.charts.matplotlib_renderer import picture_file as picture_file
 from gatewise.report.charts.palette import CATEGORIES as CATEGORIES
+from gatewise.report.charts.palette import COLOURS as COLOURS
 from gatewise.report.charts.palette import DARK_CATEGORIES as DARK_CATEGORIES
 from gatewise.report.charts.palette import SOLID as SOLID
 from gatewise.report.charts.palette import first_dash as first_dash
-from gatewise.report.charts.palette import COLOURS as COLOURS
 from gatewise.report.charts.palette import size_colours as size_colours
 from gatewise.report.charts.records import DASHES as DASHES
 from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK

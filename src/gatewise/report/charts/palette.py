@@ -9,10 +9,10 @@ MEANINGS = {
     "flat": "#5f666d",
     "light": "#7f8993",
 }
-# Note [Sixteen lines that can be told apart]: seven colours (Okabe and Ito) are drawn solid, the next
-# five dashed, and the last four dotted. By eye, any two are at least 19 apart (CIEDE2000; 20 in dark
-# mode). With simulated colour blindness, two of the same line style are at least 10 apart (14 in
-# dark mode). tests/report/test_palette.py measures this.
+# Note [Sixteen lines that can be told apart]: seven colours (Okabe and Ito) are drawn solid, the
+# next five dashed, and the last four dotted. By eye, any two are at least 19 apart (CIEDE2000; 20
+# in dark mode). With simulated colour blindness, two of the same line style are at least 10 apart
+# (14 in dark mode). tests/report/test_palette.py measures this.
 CATEGORIES = {
     "hue-1": "#0072b2",
     "hue-2": "#d55e00",

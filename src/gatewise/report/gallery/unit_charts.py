@@ -38,7 +38,9 @@ def tile(plot: Plot) -> Chart | None:
     """
     if not plot.curves:
         return None
-    relu = Series("", [(TILE_X[0], 0.0), (0.0, 0.0), (TILE_X[1], TILE_X[1])], colour="light", dash=0)
+    relu = Series(
+        "", [(TILE_X[0], 0.0), (0.0, 0.0), (TILE_X[1], TILE_X[1])], colour="light", dash=0
+    )
     only_default = replace(plot, curves=plot.curves[:1])
     series = [relu, *_curves(only_default, "value")]
     return Chart("", "", "", "", series, x_range=TILE_X, y_range=TILE_Y, legend=False)
