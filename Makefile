@@ -25,7 +25,7 @@ export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check compat format errors bench surgery-table docs dist data clean
+.PHONY: help demo test test-all test-full check compat format errors bench surgery-table docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -83,6 +83,9 @@ surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_model
 docs: $(DOCS) ## build the documentation site in site/: strict, every link checked
 	$(BIN)/python tools/reference_page.py docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+notebooks: $(DEV) ## run the tutorials and write their outputs again (a minute)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/docs_notebooks.py docs/tutorials/*.ipynb
 
 dist: $(DEV) ## build wheel and sdist in dist/, and try both from an empty folder
 	sh tools/make-dist $(BIN)/python dist
