@@ -108,7 +108,8 @@ def site(tmp_path_factory):
     if importlib.util.find_spec("mkdocs") is None or not importlib.util.find_spec("mkdocstrings"):
         pytest.skip("needs the extra docs")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
+    # Not with --quiet: it hides warnings before they are counted as errors.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder

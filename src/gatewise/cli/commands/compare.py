@@ -14,6 +14,7 @@ from gatewise.cli.options import (
     Epochs,
     Json,
     RecipeChanges,
+    check_positive,
     recipe_lines,
     toml_table,
 )
@@ -55,9 +56,7 @@ Data = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Number of seeds of the final runs. Default: 10. Few seeds show little."
-    ),
+    typer.Option(help="Number of seeds of the final runs. Default: 10. Few seeds show little."),
 ]
 RecipeName = Annotated[
     str | None,
@@ -191,6 +190,8 @@ def compare(
     if data or data_options:
         data_table = toml_table("--data-option", data_options)
         table["data"] = {"name": data or "digits", "options": data_table}
+    if seeds is not None:
+        check_positive("--seeds", seeds)
     chosen = _study(study, table, recipe, recipe_lines(changes, epochs))
     from gatewise.studies import RunOptions
 

@@ -27,9 +27,7 @@ Device = Annotated[
         "Tested on `cpu` only.",
     ),
 ]
-Epochs = Annotated[
-    int | None, typer.Option(min=1, help="Number of epochs. Default: that of the recipe.")
-]
+Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: that of the recipe.")]
 RecipeChanges = Annotated[
     list[str] | None,
     typer.Option(
@@ -86,9 +84,21 @@ def toml_lines(option: str, pairs: list[str] | None) -> list[str]:
     return lines
 
 
+def check_positive(option: str, number: int) -> None:
+    """Raise an error that names the option if its number is below 1.
+
+    Args:
+        option: The option, as the user writes it.
+        number: Its value.
+    """
+    if number < 1:
+        raise ArgumentError(f"{option} is not allowed", got=number, allowed="1 or more")
+
+
 def recipe_lines(changes: list[str] | None, epochs: int | None) -> list[str]:
     """Return ``--set`` and ``--epochs`` as lines of TOML that change a recipe."""
     lines = toml_lines("--set", changes)
     if epochs is not None:
+        check_positive("--epochs", epochs)
         lines.append(f"epochs = {epochs}")
     return lines
