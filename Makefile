@@ -81,7 +81,6 @@ surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_model
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
 
 docs: $(DOCS) ## build the documentation site in site/: strict, every link checked
-	$(BIN)/python tools/reference_page.py docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 notebooks: $(DEV) ## run the tutorials and write their outputs again (a minute)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import docs_notebooks  # noqa: E402
+import reference_page  # noqa: E402
 
 EXPLORER = ROOT / "src/gatewise/report/explorer/explorer.html"
 # Files of the repository that are pages of the site.
@@ -29,7 +30,7 @@ _FORMULA = re.compile(r"^\$\$ (.+) \$\$$", re.MULTILINE)
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages made from notebooks and from files of the repository."""
+    """Add the reference, and the pages made from notebooks and from files of the repository."""
     from mkdocs.structure.files import File
 
     for file in list(files):
@@ -44,6 +45,8 @@ def on_files(files: Any, config: Any) -> Any:
         text = (ROOT / source).read_text(encoding="utf-8")
         text = _OUTSIDE_OF_ROOT.sub(r"\1", text).replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))
+    for name, write in reference_page.PAGES.items():
+        files.append(File.generated(config, name, content=write()))
     return files
 
 

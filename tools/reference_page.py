@@ -1,16 +1,12 @@
-"""Write the reference: every public name of gatewise, and the names of its parts.
+"""The reference of the site: every public name of gatewise, and the names of its parts.
 
-python tools/reference_page.py docs
-
-writes ``reference.md``, with an entry from the docstring of every name of ``gatewise``,
-``gatewise.nn`` and ``gatewise.functional``, and ``reference_parts.md``, with one line for every
-name of the parts.
+``reference.md`` has an entry, from its docstring, for every name of ``gatewise``, ``gatewise.nn``
+and ``gatewise.functional``. ``reference_parts.md`` has one line for every name of the parts. The
+pages are made when the site is built, so that they are never out of date.
 """
 
 import inspect
 import re
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -122,7 +118,4 @@ def _about(value: Any) -> str:
     return f"constant: {type(value).__name__}{size}"
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    (folder / "reference.md").write_text(reference(), encoding="utf-8")
-    (folder / "reference_parts.md").write_text(parts(), encoding="utf-8")
+PAGES = {"reference.md": reference, "reference_parts.md": parts}

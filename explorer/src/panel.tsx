@@ -69,7 +69,8 @@ export function Panel({ side }: { side: Side }) {
         <canvas ref={canvas} id={`map-${side}`} class="map" tabIndex={0} role="img"
           aria-label={`Map of network ${side.toUpperCase()}: ${summary(side)} Arrow keys move the point that is described below.`}
           onPointerMove={(event) => point(place(event))}
-          onPointerLeave={() => point(null)}
+          onPointerDown={(event) => point(place(event))}
+          onPointerLeave={(event) => { if (event.pointerType !== "touch") point(null); }}
           onClick={(event) => { if (state.recipe.value.problem === "own") addPoint(...place(event)); }}
           onKeyDown={onKey} />
         {entry.context && <p class="overlay">{entry.unit} reads more than its own element. It has a curve here and no network.</p>}
