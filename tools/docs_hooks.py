@@ -54,7 +54,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return the page with drawn formulas, and links to files outside of the site as text."""
     if "/" not in page.file.src_uri:
         markdown = _OUTSIDE.sub(r"\1", markdown)
-    markdown = markdown.replace(".ipynb)", ".md)") if page.file.src_uri == "index.md" else markdown
+    if "/" not in page.file.src_uri:  # the page of a notebook, not its file
+        markdown = re.sub(r"\]\((tutorials/\w+)\.ipynb\)", r"](\1.md)", markdown)
     return _FORMULA.sub(lambda match: _drawn(match[1]), markdown)
 
 

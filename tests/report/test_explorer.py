@@ -375,14 +375,16 @@ def test_the_lock_file_names_no_registry():
     assert all("integrity" in p for name, p in lock["packages"].items() if name)
 
 
+@pytest.mark.browser
 def test_a_touch_shows_the_gates_at_a_point_and_they_stay(browser):
     page = browser.open(BUILT)
     page.look(width=400, height=800)
     page.evaluate("document.getElementById('play').click()")  # pause
     page.call("Emulation.setTouchEmulationEnabled", enabled=True)
     middle = page.evaluate(
-        "(() => { const map = document.querySelector('canvas'); map.scrollIntoView({block: 'center'});"
-        "const b = map.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+        "(() => { const map = document.querySelector('canvas');"
+        "map.scrollIntoView({block: 'center'}); const b = map.getBoundingClientRect();"
+        "return [b.x + b.width / 2, b.y + b.height / 2]; })()"
     )
     settle(page, "document.body.innerText.includes('Point at the map')")
     touch = [{"x": middle[0], "y": middle[1]}]
