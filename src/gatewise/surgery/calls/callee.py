@@ -7,7 +7,7 @@ import ast
 import builtins
 import functools
 import inspect
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from torch import Tensor, nn
@@ -109,6 +109,14 @@ def _argument_form(call: ast.Call, name: str) -> str | None:
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else "argument"
     return f"keyword {name}" if any(keyword.arg == name for keyword in call.keywords) else None
+
+
+def is_default_argument(call: ast.Call, frame: FrameType, function: FunctionType) -> bool:
+    """Whether ``function``, which ``frame`` runs, calls the default of one of its arguments."""
+    if not isinstance(call.func, ast.Name) or frame.f_code is not function.__code__:
+        return False
+    argument = inspect.signature(function).parameters.get(call.func.id)
+    return argument is not None and argument.default is frame.f_locals.get(argument.name)
 
 
 def attribute_of(call: ast.Call, own_name: str) -> str | None:

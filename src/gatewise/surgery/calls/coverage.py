@@ -147,6 +147,14 @@ class Coverage:
         branches += _optional_outputs(self.model)
         return Unreached(tuple(self._modules(set(reached))), tuple(branches), tuple(settings))
 
+    def branches_on_training(self) -> bool:
+        """Return whether code that ran has a branch which the training mode decides."""
+        for code in self.outcomes:
+            if "training" in code.co_names:
+                if any("training" in _text(code, jump) for jump in jumps_of(code).values()):
+                    return True
+        return False
+
     def _methods(self) -> list[str]:
         """Return the methods that code which ran refers to, and that no run has called."""
         own = _methods_of(self.model)
