@@ -156,3 +156,24 @@ class Settled(TwoLayers):
 def test_settings_are_no_unreached_parts():
     receipt = gw.receipt(gw.swap(Settled().eval(), "silu", torch.randn(4, 8), strict=True))
     assert receipt.unreached == ()
+
+
+class MethodByName(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(getattr(self, f"act{x.shape[0]}")(self.first(x)))
+
+    def act4(self, h: Tensor) -> Tensor:
+        return F.relu(h)
+
+    def act6(self, h: Tensor) -> Tensor:
+        return F.relu(h) * 2
+
+    def other(self, h: Tensor) -> Tensor:
+        return h
+
+
+def test_methods_that_are_looked_up_by_a_computed_name_are_named():
+    model, four, six = MethodByName().eval(), torch.randn(4, 8), torch.randn(6, 8)
+    receipt = gw.receipt(gw.swap(model, "silu", four))
+    assert receipt.unreached == ("method act6, which forward refers to",)
+    assert gw.receipt(gw.swap(model, "silu", [four, six], strict=True)).proved

@@ -12,15 +12,16 @@ file outside of Python's own and of installed packages. Those of torch and of th
 
 import ast
 import dis
+import inspect
 import linecache
 import re
 import sys
 import sysconfig
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from inspect import unwrap
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeGuard
@@ -160,7 +161,10 @@ class Coverage:
         own = _methods_of(self.model)
         missing: dict[str, None] = {}
         for code in self.outcomes:
-            for name in _referred_methods(code, self.executed.get(code)):
+            names = list(_referred_methods(code, self.executed.get(code)))
+            for pattern in _looked_up(code):
+                names += filter(pattern.fullmatch, own)
+            for name in names:
                 codes = own.get(name, frozenset())
                 if codes and not any(each in self.outcomes for each in codes):
                     missing[f"method {name}, which {code.co_name} refers to"] = None
@@ -235,7 +239,7 @@ def _methods_of(model: nn.Module) -> dict[str, frozenset[CodeType]]:
     for kind in {type(module) for module in model.modules()}:
         for home in kind.__mro__:
             for name, value in vars(home).items():
-                code = getattr(unwrap(value), "__code__", None) if callable(value) else None
+                code = getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
                 if code is not None and code.co_filename in files:
                     methods.setdefault(name, set()).add(code)
     return {name: frozenset(codes) for name, codes in methods.items()}
@@ -250,6 +254,26 @@ def _referred_methods(code: CodeType, executed: set[int] | None) -> Iterator[str
             if executed is None or instruction.offset in executed:
                 yield instruction.argval
         previous = instruction
+
+
+@lru_cache(maxsize=4096)
+def _looked_up(code: CodeType) -> tuple[re.Pattern[str], ...]:
+    """Return the names in ``getattr(self, f"act{number}")``, as patterns."""
+    if "getattr" not in code.co_names:
+        return ()
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, SyntaxError, TypeError):
+        return ()
+    patterns = []
+    for node in ast.walk(tree):
+        is_lookup = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr"
+        if is_lookup and len(node.args) > 1 and isinstance(node.args[1], ast.JoinedStr):
+            parts = (getattr(part, "value", None) for part in node.args[1].values)
+            texts = [re.escape(part) if isinstance(part, str) else ".*" for part in parts]
+            if set(texts) != {".*"}:
+                patterns.append(re.compile("".join(texts)))
+    return tuple(patterns)
 
 
 def _stored_names(codes: Iterable[CodeType]) -> set[str]:

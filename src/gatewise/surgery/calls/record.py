@@ -24,7 +24,7 @@ from gatewise.graph import untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
-from gatewise.surgery.calls.callee import attribute_of, form_of, input_of, is_default_argument
+from gatewise.surgery.calls.callee import attribute_of, form_of, input_of, is_chosen
 from gatewise.surgery.calls.frames import caller, function_frame, position_of, stack
 from gatewise.surgery.calls.functions import (
     activation,
@@ -381,8 +381,8 @@ class _Recorder(TorchFunctionMode):
         elif isinstance(call, ast.Call):
             form = form_of(call, frame, op, module)
             attribute = attribute_of(call, method.own_name)
-            if is_default_argument(call, frame, method.function):
-                form, refused = None, "argument"
+            if module is None and form != "self" and is_chosen(call, frame, method.function):
+                form, refused = None, "chosen"
         refused = None if form else refused
         event.site = replace(event.site, form=form or "", attribute=attribute, refused=refused)
         return event
