@@ -161,8 +161,9 @@ class Swapping:
                     self.plans[key] = gw.plan(model, unit, example(), **options)
             except Exception as problem:
                 self.refused[type(model).__name__] = str(problem)[:300]
-                self.plans[key] = None
-        plan = self.plans[key]
+                if not next(model.parameters()).is_meta:
+                    self.plans[key] = None
+        plan = self.plans.get(key)
         self.models["swapped" if plan else "not swapped"] += 1
         if plan is not None:
             replace(plan, examples=()).apply(model, inplace=True)

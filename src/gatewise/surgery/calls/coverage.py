@@ -71,12 +71,14 @@ class Coverage:
         outcomes: by code, the conditional jumps that were executed, and where they went.
         executed: by code with conditional jumps, the offsets of the instructions that were
             executed.
+        unknown: why it is not known what an example reaches; empty if it is known.
     """
 
     model: nn.Module
     modules: set[int] = field(default_factory=set)
     outcomes: dict[CodeType, set[tuple[int, bool]]] = field(default_factory=dict)
     executed: dict[CodeType, set[int]] = field(default_factory=dict)
+    unknown: str = ""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -129,6 +131,8 @@ class Coverage:
         Args:
             reached: paths of modules that are known to run otherwise.
         """
+        if self.unknown:
+            return Unreached(branches=(f"what an example reaches is not known: {self.unknown}",))
         branches: list[str] = []
         settings: list[str] = []
         state = _stored_names(self.outcomes)

@@ -12,7 +12,7 @@ from torch import nn
 
 from gatewise.graph import COMPOSITE, Reading, Site, SiteGraph, untouched
 from gatewise.surgery.calls.aliases import Overwritten, copies_of_results
-from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
 from gatewise.surgery.calls.record import record_calls, run_on_copies
 from gatewise.surgery.reasons import Reason, Refusal
@@ -97,8 +97,13 @@ def _keeps_overwritten(
     activations = [modules[site.path] for site in graph.sites if site.kind == "module"]
     with untouched(model, buffers=True), torch.no_grad():
         model.eval()
-        with copies_of_results(activations, overwritten), coverage.watching():
-            run_on_copies(model, args, kwargs)
+        try:
+            with copies_of_results(activations, overwritten), coverage.watching():
+                run_on_copies(model, args, kwargs)
+        except Exception as problem:
+            if not any(parameter.is_meta for parameter in model.parameters()):
+                raise
+            coverage.unknown = f"the model has no values, and could not be run ({problem})"
         return bool(overwritten.kept())
 
 
@@ -142,6 +147,8 @@ def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
     # Even a module that is replaced by path must not write into a tensor that is read again.
     if call is not None and call.refused in ("aliased", "kept"):
         raise Refusal(Reason.SOURCE, call.reason or "")
+    if call is not None and call.aliased and site.kind not in REWRITTEN:
+        raise Refusal(Reason.SOURCE, REFUSALS["aliased"])
     if site.kind not in REWRITTEN:
         return None
     if call is None:

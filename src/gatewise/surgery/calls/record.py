@@ -480,7 +480,7 @@ def _finished(event: _Event, site: CallSite, number: int, most: int) -> CallSite
         aliased = watched is not None and watched.read and watched.held_outside
         return replace(site, aliased=aliased)
     loop = loop_around(event.path)
-    if _is_aliased(event):
+    if _is_aliased(event, replaced=site.module is not None and not site.reused):
         site = replace(site, refused="aliased", aliased=True)
     elif event.watched is not None and event.watched.kept:
         site = replace(site, refused="kept", aliased=True)
@@ -489,15 +489,21 @@ def _finished(event: _Event, site: CallSite, number: int, most: int) -> CallSite
     return replace(site, shared=site.shared or most > 1)
 
 
-def _is_aliased(event: _Event) -> bool:
+def _is_aliased(event: _Event, *, replaced: bool) -> bool:
     """Whether a unit that returns a new tensor would change the program.
 
     See Note [Watching a tensor].
+
+    Args:
+        event: The call.
+        replaced: Whether a module is replaced, and the call stays as it is written.
     """
     watched = event.watched
     call = event.path[0]
     if watched is None or not isinstance(call, ast.Call):
         return False
+    if replaced:
+        return watched.read
     source = input_of(call, event.site.form)
     result_unused = isinstance(event.path[1], ast.Expr)
     if not isinstance(source, ast.Name) or not can_rebind(event.path, source.id):
