@@ -4,11 +4,14 @@
     python tools/other_suites.py FOLDER TEST [TEST ...] --act-layer SiLU [-k EXPRESSION]
 
 FOLDER is a checkout of Hugging Face transformers or of timm, in the version that is installed, and
-TEST is a test file in it. pytest runs twice there. The second time every model that a test builds
-is swapped when it was built: Hugging Face models when their constructor returns, also inside
-``from_pretrained``, and timm models when ``create_model`` returns. With ``--act-layer`` timm models
-are built with the unit as their ``act_layer`` instead. A model that cannot be swapped is used as it
-is, and counted.
+TEST is a test file in it. pytest runs there as it is, and once more for every ``--swap`` and
+``--act-layer``. With ``--swap`` every model that a test builds is swapped when it was built:
+Hugging Face models when their constructor returns, also inside ``from_pretrained``, and timm models
+when ``create_model`` returns. With ``--act-layer`` timm models are built with the unit as their
+``act_layer``. A model that cannot be swapped is used as it is, and counted with the reason.
+
+Versions other than the installed ones go into a folder of their own (``pip install --no-deps
+--target FOLDER transformers==...``), which ``--path`` names.
 
 Nothing is read from the network. The exit code is 0 if no test is worse with gatewise.
 """
@@ -37,23 +40,31 @@ WORST_FIRST = ("error", "failed", "passed", "skipped")
 def main() -> int:
     """Run both, print the differences."""
     arguments = _arguments()
-    results = {}
-    for label, unit in (("as is", None), ("with gatewise", arguments.swap or arguments.act_layer)):
-        results[label] = _run(arguments, unit)
-        counts = Counter(results[label]["outcomes"].values())
-        shown = ", ".join(f"{counts[name]} {name}" for name in WORST_FIRST if counts[name])
-        print(f"{label}: {shown or 'no tests'}")
-    print("models:", json.dumps(results["with gatewise"]["models"]))
-    before, after = (results[label]["outcomes"] for label in ("as is", "with gatewise"))
-    reasons = results["with gatewise"]["reasons"]
-    worse = []
-    for test in before.keys() | after.keys():
-        old, new = before.get(test, "missing"), after.get(test, "missing")
-        if old != new:
-            worse.append((test, old, new))
-    for test, old, new in sorted(worse):
-        print(f"{old} -> {new}: {test} {reasons.get(test, '')}")
-    return int(any(new in ("failed", "error", "missing") for _, _, new in worse))
+    before = _run(arguments, None)["outcomes"]
+    print(f"as is: {_counted(before)}", flush=True)
+    changes = [(unit, False) for unit in arguments.swap]
+    changes += [(unit, True) for unit in arguments.act_layer]
+    is_worse = False
+    for unit, act_layer in changes:
+        result = _run(arguments, unit, act_layer=act_layer)
+        after = result["outcomes"]
+        print(f"{'act_layer' if act_layer else 'swapped to'} {unit}: {_counted(after)}")
+        print("models:", json.dumps(result["models"]))
+        for kind, reason in result["refused"].items():
+            print(f"not swapped: {kind}: {reason}")
+        for test in sorted(before.keys() | after.keys()):
+            old, new = before.get(test, "missing"), after.get(test, "missing")
+            if old != new:
+                is_worse |= new in ("failed", "error", "missing")
+                print(f"{old} -> {new}: {test} {result['reasons'].get(test, '')}")
+        sys.stdout.flush()
+    return int(is_worse)
+
+
+def _counted(outcomes: dict[str, str]) -> str:
+    counts = Counter(outcomes.values())
+    shown = (f"{counts[name]} {name}" for name in WORST_FIRST if counts[name])
+    return ", ".join(shown) or "no tests"
 
 
 def _arguments() -> argparse.Namespace:
@@ -62,21 +73,26 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("folder", type=Path, help="the checkout")
     parser.add_argument("tests", nargs="+", help="test files, relative to the folder")
-    change = parser.add_mutually_exclusive_group(required=True)
-    change.add_argument("--swap", metavar="UNIT", help="swap every model to this unit")
-    change.add_argument("--act-layer", metavar="CLASS", help="a class of gatewise.nn, for timm")
+    several: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--swap", metavar="UNIT", help="swap every model to this unit", **several)
+    parser.add_argument(
+        "--act-layer", metavar="CLASS", help="a class of gatewise.nn, for timm", **several
+    )
     parser.add_argument("--preserve", action="store_true", help="keep the function")
     parser.add_argument(
         "--path", action="append", default=[], help="more folders of Python modules"
     )
     parser.add_argument("-k", dest="expression", default="", help="pytest's -k")
-    parser.add_argument(
-        "--timeout", type=int, default=3600, help="seconds for each of the two runs"
-    )
-    return parser.parse_args()
+    parser.add_argument("--timeout", type=int, default=3600, help="seconds for each run")
+    arguments = parser.parse_args()
+    if not arguments.swap and not arguments.act_layer:
+        parser.error("one of --swap and --act-layer is needed")
+    return arguments
 
 
-def _run(arguments: argparse.Namespace, unit: str | None) -> dict[str, dict[str, Any]]:
+def _run(
+    arguments: argparse.Namespace, unit: str | None, *, act_layer: bool = False
+) -> dict[str, dict[str, Any]]:
     """Run pytest once; outcome and reason of every test, and how many models were swapped."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -84,7 +100,7 @@ def _run(arguments: argparse.Namespace, unit: str | None) -> dict[str, dict[str,
             "report": str(report),
             "unit": unit,
             "preserve": arguments.preserve,
-            "act_layer": bool(arguments.act_layer),
+            "act_layer": act_layer,
         }
         here = Path(__file__).resolve().parent
         paths = [*arguments.path, str(here), str(here.parent / "src"), os.environ.get("PYTHONPATH")]
@@ -95,6 +111,7 @@ def _run(arguments: argparse.Namespace, unit: str | None) -> dict[str, dict[str,
             "HF_HUB_OFFLINE": "1",
         }
         command = [sys.executable, "-m", "pytest", "-q", "-p", "other_suites", "--tb=line"]
+        command.append("--disable-warnings")
         command += ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", *arguments.tests]
         if arguments.expression:
             command += ["-k", arguments.expression]
@@ -126,6 +143,7 @@ class Swapping:
         self.outcomes: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
         self.models: Counter[str] = Counter()
+        self.refused: dict[str, str] = {}
         self.plans: dict[Any, Any] = {}
         self.depth = threading.local()
 
@@ -142,9 +160,10 @@ class Swapping:
                 with _without_cache(model):
                     self.plans[key] = gw.plan(model, unit, example(), **options)
             except Exception as problem:
-                print(f"not swapped: {type(model).__name__}: {str(problem)[:300]}")
-                self.plans[key] = None
-        plan = self.plans[key]
+                self.refused[type(model).__name__] = str(problem)[:300]
+                if not next(model.parameters()).is_meta:
+                    self.plans[key] = None
+        plan = self.plans.get(key)
         self.models["swapped" if plan else "not swapped"] += 1
         if plan is not None:
             replace(plan, examples=()).apply(model, inplace=True)
@@ -290,7 +309,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the outcomes."""
     swapping = session.config.stash.get(_KEY, None)
     if swapping:
-        names = ("outcomes", "reasons", "models")
+        names = ("outcomes", "reasons", "models", "refused")
         result = {name: dict(getattr(swapping, name)) for name in names}
         Path(swapping.settings["report"]).write_text(json.dumps(result))
 

@@ -91,11 +91,23 @@ def statement(program: Program, scope: list[Variable]) -> None:
     rng = program.rng
     source = rng.choice(scope)
     kind = rng.choices(
-        ("linear", "act", "act module", "in place", "module in place", "view", "add", "buffer"),
-        (3, 3, 2, 3, 2, 3, 2, 1),
+        (
+            "linear",
+            "act",
+            "act module",
+            "in place",
+            "module in place",
+            "view",
+            "add",
+            "buffer",
+            "block",
+        ),
+        (3, 3, 2, 3, 2, 3, 2, 1, 5),
     )[0]
     full = [variable for variable in scope if variable.view != "left"]
-    if kind == "linear":
+    if kind == "block":
+        _block(program, scope, rng.choice(full))
+    elif kind == "linear":
         source = rng.choice(full)
         layer = program.new("layer")
         program.setup.append(f"self.{layer} = nn.Linear({WIDTH}, {WIDTH})")
@@ -166,6 +178,29 @@ def statement(program: Program, scope: list[Variable]) -> None:
             f"{made.memory} = {value(source)} + self.{buffer}",
         )
         scope.append(made)
+
+
+def _block(program: Program, scope: list[Variable], source: Variable) -> None:
+    """An activation between two layers, whose output nothing else reads."""
+    first, last, hidden = (program.new(name) for name in ("layer", "layer", "hidden"))
+    for layer in (first, last):
+        program.setup.append(f"self.{layer} = nn.Linear({WIDTH}, {WIDTH})")
+    made = Variable(program.new("v"), program.new("m"))
+    program.say(
+        f"{hidden} = self.{first}({read(source)})",
+        f"m_{hidden} = self.{first}({value(source)})",
+    )
+    attribute = None
+    form = program.rng.choice(("F.relu({})", "F.relu({}, inplace=True)", "{}.relu()", "module"))
+    if form == "module":
+        attribute = _module(program, inplace=program.rng.random() < 0.5)
+        form = f"self.{attribute}({{}})"
+    function = program.activation(attribute)
+    program.say(
+        f"{made.name} = self.{last}({form.format(hidden)})",
+        f"{made.memory} = self.{last}({function}(m_{hidden}))",
+    )
+    scope.append(made)
 
 
 def _in_place(
@@ -258,9 +293,13 @@ def write(seed: int) -> Written:
         inner = list(scope)
         for _ in range(rng.randint(1, 3)):
             statement(program, inner)
-        full = [variable for variable in inner if variable.view != "left"]
-        chosen = rng.choice(full)
-        program.say(f"{joined} = {read(chosen)} * 1.0", f"m_{joined} = {value(chosen)} * 1.0")
+        # All that was made counts: a call whose result nobody uses would show nothing.
+        made = [variable for variable in inner[len(scope) :] if variable.view != "left"]
+        used = made or [rng.choice([each for each in inner if each.view != "left"])]
+        program.say(
+            f"{joined} = ({' + '.join(map(read, used))}) * 1.0",
+            f"m_{joined} = ({' + '.join(map(value, used))}) * 1.0",
+        )
         program.indent = ""
     scope.append(Variable(joined, f"m_{joined}"))
     for _ in range(rng.randint(0, 2)):

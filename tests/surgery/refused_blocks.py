@@ -91,6 +91,43 @@ class AliasedAttribute(Block):
         return self.kept
 
 
+class Kept(Block):
+    """Code outside of the model may read the attribute, which holds the activation's output."""
+
+    def forward(self, x):
+        h = x + 1
+        self.features = h
+        return self.lin(F.relu_(h))
+
+
+class KeptByAHook(Block):
+    def __init__(self):
+        super().__init__()
+        self.features = []
+        self.lin.register_forward_hook(lambda module, args, out: self.features.append(out))
+
+    def forward(self, x):
+        h = F.relu(self.lin(x), inplace=True)
+        return h + 1
+
+
+class DefaultArgument(Block):
+    def forward(self, x, act=F.relu):
+        return self.lin(act(x))
+
+
+class ChosenByShape(Block):
+    table = (torch.tanh, F.gelu, F.relu, F.relu)
+
+    def forward(self, x):
+        return self.lin(self.table[x.dim()](x))
+
+
+class ChosenByName(Block):
+    def forward(self, x, name="relu"):
+        return self.lin(getattr(F, name)(x))
+
+
 class NoSource(Block):
     forward = types.FunctionType(
         compile("def forward(self, x):\n    return F.relu(x)\n", "<nowhere>", "exec").co_consts[0],
@@ -121,6 +158,11 @@ REFUSED = {
     Aliased: "aliased",
     AliasedByACaller: "aliased",
     AliasedAttribute: "aliased",
+    Kept: "kept",
+    KeptByAHook: "kept",
+    DefaultArgument: "chosen",
+    ChosenByShape: "chosen",
+    ChosenByName: "chosen",
     NoSource: "no_source",
     GoesThroughChildren: "container",
     OwnSequential: "container",

@@ -92,6 +92,8 @@ TAKEN = {
     "Counting",
     "Custom",
     "Mapped",
+    "InTrainingElse",
+    "InTrainingBefore",
 }
 
 
@@ -108,6 +110,43 @@ def test_an_activation_in_place_whose_result_is_dropped_is_refused_in_every_type
     model = tricky_models.Discarded().eval().to(dtype)
     with pytest.raises(SwapFailed, match="computes something else"):
         gw.swap(model, "silu", torch.randn(4, 8).to(dtype))
+
+
+def test_memory_that_is_kept_after_a_run_is_not_left_behind():
+    model, x = tricky_models.Features().eval(), torch.randn(4, 8)
+    with pytest.raises(ArgumentError, match="an attribute, a list or a hook keeps after the run"):
+        gw.plan(model, "silu", x)
+    assert model.features == [] and "forward" not in vars(model.act)
+    # The result of an activation may be kept, or its input if nothing is written into it.
+    for inplace in (True, False):
+        kept = []
+        plain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(inplace), nn.Linear(8, 3)).eval()
+        plain[1].register_forward_hook(lambda module, args, out, kept=kept: kept.append(out))
+        if not inplace:
+            plain[0].register_forward_hook(lambda module, args, out, kept=kept: kept.append(out))
+        assert gw.receipt(gw.swap(plain, "silu", x)).proved
+
+
+@pytest.mark.parametrize("unit", ["psc", "concat_act"])
+def test_outputs_in_slots_are_compared(unit: str):
+    with pytest.raises(SwapFailed, match="computes something else"):
+        gw.swap(tricky_models.SlotsBeside().eval(), unit, torch.randn(4, 8), preserve=True)
+
+
+@pytest.mark.parametrize("unit", ["silu", "prelu", "psc", "concat_act"])
+def test_calls_of_training_and_eval_mode_are_two_sites(unit: str):
+    model, x = tricky_models.InTrainingElse().eval(), torch.randn(4, 8)
+    plan = gw.plan(model, unit, x, preserve=unit in ("psc", "concat_act"))
+    assert [entry.site for entry in plan.swapped] == ["(model):relu#0", "(model):relu#0 (train)"]
+    changed = plan.apply(model, inplace=False)
+    assert gw.receipt(changed).proved
+    act = {"silu": F.silu, "prelu": lambda h: F.leaky_relu(h, 0.25)}.get(unit, F.relu)
+    for training in (False, True):
+        with torch.no_grad():
+            actual = changed.train(training)(x)
+            assert error(actual, model.train(training).truth(x, act)) <= 1e-5
+    gw.undo(changed)
+    assert torch.equal(changed(x), model(x))
 
 
 def test_without_an_example_nothing_is_proved():

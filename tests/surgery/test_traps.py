@@ -303,3 +303,22 @@ def test_t18_a_property_test_on_dead_branches_fails(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(random_tests, "network", lambda seed: network(Dead))
     with pytest.raises(AssertionError, match="'live': 0"):
         random_tests.try_many(range(4))
+
+
+class WholeSlice(nn.Module):
+    """It takes the channels up to a number that is written out: all of them, before a change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 1)
+        self.last = nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(F.relu(self.first(x))[:, :8, :6]).mean((2, 3))
+
+
+def test_a_slice_that_takes_all_channels_is_refused_as_one_of_fixed_size():
+    image = torch.randn(2, 3, 6, 6)
+    with pytest.raises(ArgumentError, match=r"split of fixed sizes cuts .*slice"):
+        gw.plan(WholeSlice().eval(), "concat_act", image, preserve=True)
+    assert gw.receipt(gw.swap(WholeSlice().eval(), "silu", image)).proved

@@ -156,3 +156,46 @@ class Settled(TwoLayers):
 def test_settings_are_no_unreached_parts():
     receipt = gw.receipt(gw.swap(Settled().eval(), "silu", torch.randn(4, 8), strict=True))
     assert receipt.unreached == ()
+
+
+class MethodByName(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(getattr(self, f"act{x.shape[0]}")(self.first(x)))
+
+    def act4(self, h: Tensor) -> Tensor:
+        return F.relu(h)
+
+    def act6(self, h: Tensor) -> Tensor:
+        return F.relu(h) * 2
+
+    def other(self, h: Tensor) -> Tensor:
+        return h
+
+
+def test_methods_that_are_looked_up_by_a_computed_name_are_named():
+    model, four, six = MethodByName().eval(), torch.randn(4, 8), torch.randn(6, 8)
+    receipt = gw.receipt(gw.swap(model, "silu", four))
+    assert receipt.unreached == ("method act6, which forward refers to",)
+    assert gw.receipt(gw.swap(model, "silu", [four, six], strict=True)).proved
+
+
+class LooksAtValues(TwoLayers):
+    """Tracing does not look at the values, as in masks of language models."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling() and bool((x == 0).all()):
+            return x
+        return self.last(self.act(self.first(x)))
+
+
+def test_a_plan_without_values_says_that_it_does_not_know_the_paths():
+    with torch.device("meta"):
+        model, x = LooksAtValues().eval(), torch.empty(4, 8)
+    plan = gw.plan(model, "silu", x)
+    assert [entry.site for entry in plan.swapped] == ["act"]
+    (words,) = plan.unreached
+    assert words.startswith("what an example reaches is not known: the model has no values")

@@ -5,6 +5,7 @@ written without in-place calls, views and hooks.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -324,6 +325,63 @@ class Custom(Tricky):
         return self.last(2 * act(self.first(x)))
 
 
+class Features(Tricky):
+    """What an activation module writes into is kept, for others to read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.ReLU(inplace=True)
+        self.features: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        self.features[:] = [h]
+        return self.last(self.act(h))
+
+
+class InTrainingElse(Tricky):
+    """Under one name, training and eval mode make different calls."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        h = F.relu(h) if self.training else F.relu(h * 2)
+        return self.last(h)
+
+    def truth(self, x: Tensor, act: Function) -> Tensor:
+        return self.last(act(self.first(x) * (1 if self.training else 2)))
+
+
+class InTrainingBefore(Tricky):
+    """In training, a call is made before the one that both modes make."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        if self.training:
+            h = torch.relu(h - 0.1)
+        return self.last(F.relu(h + 0.1))
+
+    def truth(self, x: Tensor, act: Function) -> Tensor:
+        h = self.first(x)
+        return self.last(act((act(h - 0.1) if self.training else h) + 0.1))
+
+
+@dataclass(slots=True)
+class Slots:
+    """An output whose attributes are not in a dictionary."""
+
+    scores: Tensor
+    hidden: Tensor
+
+
+class SlotsBeside(Tricky):
+    """A second output shows what was written in place."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Slots]:
+        h = self.first(x) * 1
+        y = F.relu_(h)
+        return self.last(y), Slots(y, h)
+
+
 class WithSettings(nn.Module):
     """Its branches depend on settings, or raise errors: no input takes another path."""
 
@@ -370,4 +428,7 @@ ALL: tuple[type[Tricky], ...] = (
     ZeroHead,
     Counting,
     Custom,
+    Features,
+    InTrainingElse,
+    InTrainingBefore,
 )

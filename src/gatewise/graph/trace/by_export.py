@@ -12,6 +12,7 @@ from torch import fx, nn
 from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
 from gatewise.graph.trace.nodes import Graph, Scope
+from gatewise.graph.trace.whole_slices import WholeSlices
 from gatewise.graph.unchanged import untouched
 
 # Loggers that report a model which cannot be exported. It is then read in another way.
@@ -36,7 +37,8 @@ def read_by_export(
 
     with untouched(model), torch.no_grad(), _quiet(), without_stack_traces():
         model.train(mode == "train")
-        program = torch.export.export(model, args, kwargs, strict=False)
+        with WholeSlices():
+            program = torch.export.export(model, args, kwargs, strict=False)
     kinds = {
         InputKind.PARAMETER: "parameter",
         InputKind.BUFFER: "buffer",

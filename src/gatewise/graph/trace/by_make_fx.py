@@ -15,6 +15,7 @@ from torch import fx, nn
 from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
 from gatewise.graph.trace.nodes import Graph, Scope
+from gatewise.graph.trace.whole_slices import WholeSlices
 from gatewise.graph.unchanged import untouched
 
 
@@ -44,7 +45,8 @@ def read_by_tracing(
         model.train(mode == "train")
         # The model may look at values of real tensors; the flag lets it.
         trace = make_fx(run, pre_dispatch=True, _error_on_data_dependent_ops=False)
-        traced = trace(*(flat[place] for place in places))
+        with WholeSlices():
+            traced = trace(*(flat[place] for place in places))
     # Nodes have the names they had when they were made, so the marks fit them.
     scopes = record.scopes_by_name()
     leaves = _leaves(model, traced)

@@ -19,6 +19,7 @@ from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
 from gatewise.surgery.calls.functions import activation as activation
 from gatewise.surgery.calls.matching import check_call as check_call
 from gatewise.surgery.calls.matching import match_calls as match_calls
+from gatewise.surgery.calls.matching import record_modes as record_modes
 from gatewise.surgery.calls.matching import record_sites as record_sites
 from gatewise.surgery.calls.matching import same_activation as same_activation
 from gatewise.surgery.calls.matching import split_shared as split_shared

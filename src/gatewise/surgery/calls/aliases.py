@@ -3,16 +3,21 @@
 Note [Watching a tensor]. A unit that replaces an in-place activation returns a new tensor. The
 program stays the same only if nothing reads the overwritten tensor afterwards. So while calls are
 recorded, an in-place activation returns a copy of its result. Whatever then receives the old memory
-must know it under another name.
+must know it under another name. An attribute, a list or a hook may also keep the old memory, for
+code outside of the model to read.
 """
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
+from gatewise.graph import example_tensors
 from gatewise.surgery.calls.frames import is_torch, stack
 
 # Functions that look at a tensor but not at its values.
@@ -34,19 +39,87 @@ class Watched:
 
     Attributes:
         tensor: The overwritten tensor.
-        frame: The frame of the function that called the activation.
+        frame: The frame of the function that called the activation; ``None`` after the run.
         names: The frame's variables that hold the tensor.
         held_outside: Whether a variable of a caller holds the tensor.
         read: Whether the tensor was read after it was overwritten.
         read_after: Whether it was read after the function had returned.
+        kept: Whether something holds the overwritten memory after the run.
     """
 
-    tensor: Tensor
-    frame: FrameType
+    tensor: Tensor | None
+    frame: FrameType | None
     names: set[str]
     held_outside: bool
     read: bool = False
     read_after: bool = False
+    kept: bool = False
+
+
+@dataclass
+class Overwritten:
+    """Memory that activations have overwritten. It is not kept alive by this."""
+
+    references: dict[int, StorageWeakRef] = field(default_factory=dict)
+
+    def add(self, tensor: Tensor) -> None:
+        """Add the memory of ``tensor``."""
+        self.references[_memory(tensor)] = StorageWeakRef(tensor.untyped_storage())
+
+    def kept(self) -> set[int]:
+        """Return the keys of the memory that some tensor of Python still holds."""
+        if all(reference.expired() for reference in self.references.values()):
+            return set()
+        gc.collect()  # cycles of what the run has left behind
+        alive = {key for key, item in self.references.items() if not item.expired()}
+        # What autograd has saved is alive, too, but no name leads to it.
+        return alive & set(_memories(gc.get_objects())) if alive else set()
+
+
+def _memories(objects: Iterable[Any]) -> Iterator[int]:
+    """Yield the memory of every tensor among ``objects``."""
+    for item in objects:
+        if issubclass(type(item), Tensor):
+            try:
+                yield _memory(item)
+            except (NotImplementedError, RuntimeError):
+                continue  # a tensor without memory of its own
+
+
+@contextmanager
+def copies_of_results(modules: Iterable[nn.Module], overwritten: Overwritten) -> Iterator[None]:
+    """Within the context, modules that write into their input return a copy of it.
+
+    See Note [Watching a tensor].
+
+    Args:
+        modules: Activation modules.
+        overwritten: Takes the memory that they have overwritten.
+    """
+    changed: list[tuple[nn.Module, Any]] = []
+    try:
+        for module in {id(module): module for module in modules}.values():
+            changed.append((module, vars(module).get("forward")))
+            vars(module)["forward"] = _copying(module.forward, overwritten)
+        yield
+    finally:
+        for module, forward in changed:
+            if forward is None:
+                vars(module).pop("forward", None)
+            else:
+                vars(module)["forward"] = forward
+
+
+def _copying(forward: Any, overwritten: Overwritten) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = forward(*args, **kwargs)
+        source = next(example_tensors((args, kwargs)), None)
+        if not isinstance(result, Tensor) or source is None or _memory(result) != _memory(source):
+            return result
+        overwritten.add(source)
+        return result.clone()
+
+    return call
 
 
 @dataclass
@@ -54,12 +127,14 @@ class Watch:
     """All tensors that were overwritten so far, by their memory."""
 
     tensors: dict[int, list[Watched]] = field(default_factory=dict)
+    overwritten: Overwritten = field(default_factory=Overwritten)
 
     def start(self, tensor: Tensor, frame: FrameType) -> Watched:
         """Watch ``tensor``, which a call in ``frame`` overwrites."""
         callers = [caller for caller in stack(frame.f_back) if not is_torch(caller)]
         held_outside = any(_names(tensor, caller) for caller in callers)
         watched = Watched(tensor, frame, _names(tensor, frame), held_outside)
+        self.overwritten.add(tensor)
         self.tensors.setdefault(_memory(tensor), []).append(watched)
         return watched
 
@@ -73,6 +148,15 @@ class Watch:
             for watched in self.tensors.get(_memory(tensor), ()):
                 watched.read = True
                 watched.read_after |= all(outer is not watched.frame for outer in stack(frame))
+
+    def finish(self) -> None:
+        """Release frames and tensors after the run, and find out what else holds the tensors."""
+        for watched in (each for several in self.tensors.values() for each in several):
+            watched.tensor = watched.frame = None
+        kept = self.overwritten.kept()
+        for memory in kept:
+            for watched in self.tensors[memory]:
+                watched.kept = True
 
 
 def _names(tensor: Tensor, frame: FrameType) -> set[str]:

@@ -17,6 +17,9 @@ REFUSALS: Mapping[str, str] = {
     "decorated": "the method has a decorator that cannot be taken apart",
     "own_name": "the method assigns another value to the name of its module",
     "aliased": "the call writes into a tensor that is read under another name afterwards",
+    "kept": "the call writes into a tensor that an attribute, a list or a hook keeps after the run",
+    "chosen": "the function that is called is chosen by an argument or a value, so that it may be "
+    "another one for other inputs",
     "container": "the module is called by a container, which loops over its children: replace "
     "the module itself",
     "rewritten": "the call already is a call of a unit from an earlier rewrite",

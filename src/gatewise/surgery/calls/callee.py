@@ -7,7 +7,8 @@ import ast
 import builtins
 import functools
 import inspect
-from types import FrameType
+from collections.abc import Iterator
+from types import FrameType, FunctionType
 from typing import Any
 
 from torch import Tensor, nn
@@ -109,6 +110,37 @@ def _argument_form(call: ast.Call, name: str) -> str | None:
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else "argument"
     return f"keyword {name}" if any(keyword.arg == name for keyword in call.keywords) else None
+
+
+def is_chosen(call: ast.Call, frame: FrameType, function: FunctionType) -> bool:
+    """Whether another input or argument may let ``call`` call another function.
+
+    So it is if the function is the default of an argument, or is looked up by the value of a
+    variable, as in ``table[x.shape[0]](x)``. Attributes of the module are settings.
+
+    Args:
+        call: The call in the source.
+        frame: The frame that makes it.
+        function: The method that the call is in.
+    """
+    if isinstance(call.func, ast.Name) and frame.f_code is function.__code__:
+        argument = inspect.signature(function).parameters.get(call.func.id)
+        return argument is not None and argument.default is frame.f_locals.get(argument.name)
+    own_name = function.__code__.co_varnames[0]
+    for key in _keys(call.func):
+        names = {node.id for node in ast.walk(key) if isinstance(node, ast.Name)}
+        if any(name in frame.f_locals for name in names - {own_name}):
+            return True
+    return False
+
+
+def _keys(callee: ast.AST) -> Iterator[ast.expr]:
+    """Yield the keys and names by which the expression ``callee`` looks something up."""
+    for node in ast.walk(callee):
+        if isinstance(node, ast.Subscript):
+            yield node.slice
+        elif isinstance(node, ast.Call):
+            yield from node.args[1:]
 
 
 def attribute_of(call: ast.Call, own_name: str) -> str | None:

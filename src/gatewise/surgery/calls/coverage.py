@@ -12,15 +12,16 @@ file outside of Python's own and of installed packages. Those of torch and of th
 
 import ast
 import dis
+import inspect
 import linecache
 import re
 import sys
 import sysconfig
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from inspect import unwrap
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeGuard
@@ -70,12 +71,14 @@ class Coverage:
         outcomes: by code, the conditional jumps that were executed, and where they went.
         executed: by code with conditional jumps, the offsets of the instructions that were
             executed.
+        unknown: why it is not known what an example reaches; empty if it is known.
     """
 
     model: nn.Module
     modules: set[int] = field(default_factory=set)
     outcomes: dict[CodeType, set[tuple[int, bool]]] = field(default_factory=dict)
     executed: dict[CodeType, set[int]] = field(default_factory=dict)
+    unknown: str = ""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -128,6 +131,8 @@ class Coverage:
         Args:
             reached: paths of modules that are known to run otherwise.
         """
+        if self.unknown:
+            return Unreached(branches=(f"what an example reaches is not known: {self.unknown}",))
         branches: list[str] = []
         settings: list[str] = []
         state = _stored_names(self.outcomes)
@@ -147,12 +152,23 @@ class Coverage:
         branches += _optional_outputs(self.model)
         return Unreached(tuple(self._modules(set(reached))), tuple(branches), tuple(settings))
 
+    def branches_on_training(self) -> bool:
+        """Return whether code that ran has a branch which the training mode decides."""
+        for code in self.outcomes:
+            if "training" in code.co_names:
+                if any("training" in _text(code, jump) for jump in jumps_of(code).values()):
+                    return True
+        return False
+
     def _methods(self) -> list[str]:
         """Return the methods that code which ran refers to, and that no run has called."""
         own = _methods_of(self.model)
         missing: dict[str, None] = {}
         for code in self.outcomes:
-            for name in _referred_methods(code, self.executed.get(code)):
+            names = list(_referred_methods(code, self.executed.get(code)))
+            for pattern in _looked_up(code):
+                names += filter(pattern.fullmatch, own)
+            for name in names:
                 codes = own.get(name, frozenset())
                 if codes and not any(each in self.outcomes for each in codes):
                     missing[f"method {name}, which {code.co_name} refers to"] = None
@@ -227,7 +243,7 @@ def _methods_of(model: nn.Module) -> dict[str, frozenset[CodeType]]:
     for kind in {type(module) for module in model.modules()}:
         for home in kind.__mro__:
             for name, value in vars(home).items():
-                code = getattr(unwrap(value), "__code__", None) if callable(value) else None
+                code = getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
                 if code is not None and code.co_filename in files:
                     methods.setdefault(name, set()).add(code)
     return {name: frozenset(codes) for name, codes in methods.items()}
@@ -242,6 +258,26 @@ def _referred_methods(code: CodeType, executed: set[int] | None) -> Iterator[str
             if executed is None or instruction.offset in executed:
                 yield instruction.argval
         previous = instruction
+
+
+@lru_cache(maxsize=4096)
+def _looked_up(code: CodeType) -> tuple[re.Pattern[str], ...]:
+    """Return the names in ``getattr(self, f"act{number}")``, as patterns."""
+    if "getattr" not in code.co_names:
+        return ()
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, SyntaxError, TypeError):
+        return ()
+    patterns = []
+    for node in ast.walk(tree):
+        is_lookup = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr"
+        if is_lookup and len(node.args) > 1 and isinstance(node.args[1], ast.JoinedStr):
+            parts = (getattr(part, "value", None) for part in node.args[1].values)
+            texts = [re.escape(part) if isinstance(part, str) else ".*" for part in parts]
+            if set(texts) != {".*"}:
+                patterns.append(re.compile("".join(texts)))
+    return tuple(patterns)
 
 
 def _stored_names(codes: Iterable[CodeType]) -> set[str]:

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from gatewise.graph import COMPOSITE, Reading, Site, SiteGraph, untouched
-from gatewise.surgery.calls.call_site import CallSite
+from gatewise.surgery.calls.aliases import Overwritten, copies_of_results
+from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
-from gatewise.surgery.calls.record import copied, record_calls
+from gatewise.surgery.calls.record import record_calls, run_on_copies
 from gatewise.surgery.reasons import Reason, Refusal
 
 REWRITTEN = ("functional", "reused", "addition")
@@ -33,8 +34,27 @@ def record_sites(
 ) -> dict[str, CallSite]:
     """Return the recorded call of each site, by name.
 
+    See :func:`record_modes`. Where the modes make different calls under one name, it is that of the
+    first mode.
+    """
+    calls: dict[str, CallSite] = {}
+    for recorded in record_modes(model, graph, args, kwargs, coverage).values():
+        calls = recorded | calls
+    return calls
+
+
+def record_modes(
+    model: nn.Module,
+    graph: SiteGraph,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    coverage: Coverage | None = None,
+) -> dict[str, dict[str, CallSite]]:
+    """Return the recorded call of each site, by mode and name.
+
     A mode in which the recorder and the graph disagree adds no calls. Nothing is recorded for a
-    model whose activations are all modules that are called once: these are replaced by path.
+    model whose activations are all modules that are called once: these are replaced by path. Nor is
+    a mode recorded that can make no other calls than the modes before it.
 
     Args:
         model: The model. Its mode and its buffers are restored.
@@ -43,25 +63,48 @@ def record_sites(
         kwargs: The keyword arguments to run the model on.
         coverage: Watches the runs. The model is run once for it if nothing is recorded.
     """
-    calls: dict[str, CallSite] = {}
+    modes: dict[str, dict[str, CallSite]] = {}
     watching = coverage.watching if coverage is not None else nullcontext
     if all(site.kind not in REWRITTEN for site in graph.sites):
-        if coverage is not None:
-            copied_args, copied_kwargs = copied((args, kwargs))
-            with untouched(model, buffers=True), torch.no_grad():
-                model.eval()
-                with watching():
-                    model(*copied_args, **copied_kwargs)
-        return calls
+        if coverage is None or not _keeps_overwritten(model, graph, args, kwargs, coverage):
+            return modes
     for mode, reading in graph.readings.items():
-        if all(name in calls for name in reading.found):
+        known = {name for calls in modes.values() for name in calls}
+        differs = coverage is not None and coverage.branches_on_training()
+        if known.issuperset(reading.found) and not differs:
             continue
         with untouched(model):
             model.train(mode == "train")
             with watching():
                 recorded = record_calls(model, args, kwargs)
-        calls = match_calls(reading, recorded) | calls
-    return calls
+        modes[mode] = match_calls(reading, recorded)
+    return modes
+
+
+def _keeps_overwritten(
+    model: nn.Module,
+    graph: SiteGraph,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    coverage: Coverage,
+) -> bool:
+    """Run the model for ``coverage``; return whether memory that activations overwrite is kept.
+
+    See Note [Watching a tensor].
+    """
+    overwritten = Overwritten()
+    modules = dict(model.named_modules())
+    activations = [modules[site.path] for site in graph.sites if site.kind == "module"]
+    with untouched(model, buffers=True), torch.no_grad():
+        model.eval()
+        try:
+            with copies_of_results(activations, overwritten), coverage.watching():
+                run_on_copies(model, args, kwargs)
+        except Exception as problem:
+            if not any(parameter.is_meta for parameter in model.parameters()):
+                raise
+            coverage.unknown = f"the model has no values, and could not be run ({problem})"
+        return bool(overwritten.kept())
 
 
 def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSite]:
@@ -102,8 +145,10 @@ def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:
     """
     call = calls.get(site.name)
     # Even a module that is replaced by path must not write into a tensor that is read again.
-    if call is not None and call.refused == "aliased":
+    if call is not None and call.refused in ("aliased", "kept"):
         raise Refusal(Reason.SOURCE, call.reason or "")
+    if call is not None and call.aliased and site.kind not in REWRITTEN:
+        raise Refusal(Reason.SOURCE, REFUSALS["aliased"])
     if site.kind not in REWRITTEN:
         return None
     if call is None:

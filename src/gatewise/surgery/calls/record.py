@@ -24,7 +24,7 @@ from gatewise.graph import untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
-from gatewise.surgery.calls.callee import attribute_of, form_of, input_of
+from gatewise.surgery.calls.callee import attribute_of, form_of, input_of, is_chosen
 from gatewise.surgery.calls.frames import caller, function_frame, position_of, stack
 from gatewise.surgery.calls.functions import (
     activation,
@@ -145,23 +145,25 @@ def _recorded_run(
     """Run the model once; the recorder must be told to forget what it holds."""
     recorder = _Recorder(model, also, ops)
     try:
-        with (
-            untouched(model, buffers=True),
-            torch.set_grad_enabled(gradients),
-            recorder.counting(),
-            recorder,
-        ):
-            copied_args, copied_kwargs = copied((args, kwargs))
-            model(*copied_args, **copied_kwargs)
+        with untouched(model, buffers=True), torch.set_grad_enabled(gradients):
+            with recorder.counting(), recorder:
+                run_on_copies(model, args, kwargs)
+            recorder.finish()  # while attributes are as the run has left them
     except BaseException:
         recorder.forget()
         raise
     return recorder
 
 
-def copied(arguments: Any) -> Any:
-    """Return arguments with copies of all tensors, since a model may write into them."""
-    return tree_map(lambda item: item.clone() if isinstance(item, Tensor) else item, arguments)
+def run_on_copies(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Run ``model`` on copies of all tensors, since it may write into them.
+
+    What it returns is dropped. No variable of the caller holds a tensor of the run.
+    """
+    args, kwargs = tree_map(
+        lambda item: item.clone() if isinstance(item, Tensor) else item, (args, dict(kwargs))
+    )
+    model(*args, **kwargs)
 
 
 @dataclass
@@ -284,7 +286,7 @@ class _Recorder(TorchFunctionMode):
             call.frame, op, module=call.module, arguments=arguments, inplace=inplace
         )
         for inner in call.inside:
-            if inner.watched:
+            if inner.watched and inner.watched.tensor is not None:
                 # From now on, the variables of the function that called the module count.
                 event.watched = self.watch.start(inner.watched.tensor, call.frame)
                 break
@@ -369,6 +371,7 @@ class _Recorder(TorchFunctionMode):
         call = event.path[0]
         op = event.site.op
         form = attribute = None
+        refused = "not_recognised"
         if reader:
             form = reader_form(call, frame, op)
             operands = operand_count(call, form or "")
@@ -378,7 +381,9 @@ class _Recorder(TorchFunctionMode):
         elif isinstance(call, ast.Call):
             form = form_of(call, frame, op, module)
             attribute = attribute_of(call, method.own_name)
-        refused = None if form else "not_recognised"
+            if module is None and form != "self" and is_chosen(call, frame, method.function):
+                form, refused = None, "chosen"
+        refused = None if form else refused
         event.site = replace(event.site, form=form or "", attribute=attribute, refused=refused)
         return event
 
@@ -430,6 +435,11 @@ class _Recorder(TorchFunctionMode):
         """Return the number of the execution that ``frame`` belongs to."""
         return self.runs.setdefault(id(frame), (frame, len(self.runs)))[1]
 
+    def finish(self) -> None:
+        """Release the frames of the run, and look at what is left of it."""
+        self.runs.clear()
+        self.watch.finish()
+
     def forget(self) -> None:
         """Release all frames and their tensors, which in turn hold the recorder."""
         self.events.clear()
@@ -470,22 +480,30 @@ def _finished(event: _Event, site: CallSite, number: int, most: int) -> CallSite
         aliased = watched is not None and watched.read and watched.held_outside
         return replace(site, aliased=aliased)
     loop = loop_around(event.path)
-    if _is_aliased(event):
+    if _is_aliased(event, replaced=site.module is not None and not site.reused):
         site = replace(site, refused="aliased", aliased=True)
+    elif event.watched is not None and event.watched.kept:
+        site = replace(site, refused="kept", aliased=True)
     if loop.inside and loop.every_iteration:
         return replace(site, iteration=number, iterations=most)
     return replace(site, shared=site.shared or most > 1)
 
 
-def _is_aliased(event: _Event) -> bool:
+def _is_aliased(event: _Event, *, replaced: bool) -> bool:
     """Whether a unit that returns a new tensor would change the program.
 
     See Note [Watching a tensor].
+
+    Args:
+        event: The call.
+        replaced: Whether a module is replaced, and the call stays as it is written.
     """
     watched = event.watched
     call = event.path[0]
     if watched is None or not isinstance(call, ast.Call):
         return False
+    if replaced:
+        return watched.read
     source = input_of(call, event.site.form)
     result_unused = isinstance(event.path[1], ast.Expr)
     if not isinstance(source, ast.Name) or not can_rebind(event.path, source.id):

@@ -4,6 +4,8 @@ Note [Names on several examples]. Sites are named by the module that makes the c
 On another path through the code the same name can belong to another call in the source, and the
 same call can have another number. A call that an earlier example has made keeps its name there; a
 new one with a name that is taken gets the number of the example, as in ``"block:relu#0 (2)"``.
+Likewise, a call that is made in training only, under the name of another call, is
+``"block:relu#0 (train)"``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +16,7 @@ from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, Found, Reading, Site, SiteGraph, find_sites, split_example
-from gatewise.surgery.calls import CallSite, Coverage, Unreached, record_sites
+from gatewise.surgery.calls import CallSite, Coverage, Unreached, record_modes
 
 
 def read_examples(example: Any, examples: Any) -> tuple[Example, ...]:
@@ -63,14 +65,28 @@ def read_model(model: nn.Module, examples: Sequence[Example]) -> SeveralReadings
     coverage = Coverage(model)
     result: SeveralReadings | None = None
     for number, example in enumerate(examples, start=1):
-        graph = find_sites(model, example, units=True)
-        calls = record_sites(model, graph, *split_example(example), coverage)
+        reading = _read_example(model, example, coverage)
         if result is None:
-            result = SeveralReadings(graph, calls)
+            result = reading
         else:
-            _add(result, graph, calls, number)
+            _add(result, reading.graph, reading.calls, str(number), f" {number}")
     assert result is not None  # noqa: S101  there is at least one example
     result.unreached = coverage.unreached(paths_of(result.graph.readings.values()))
+    return result
+
+
+def _read_example(model: nn.Module, example: Example, coverage: Coverage) -> SeveralReadings:
+    """Read ``model`` on one example, in both modes."""
+    graph = find_sites(model, example, units=True)
+    modes = record_modes(model, graph, *split_example(example), coverage)
+    calls = modes.get("eval", {})
+    trained = modes.get("train", {})
+    shared = calls.keys() & trained.keys()
+    if all(_slot(calls[name]) == _slot(trained[name]) for name in shared):
+        return SeveralReadings(graph, trained | calls)
+    # The modes make different calls under one name.
+    result = SeveralReadings(find_sites(model, example, modes=("eval",), units=True), calls)
+    _add(result, find_sites(model, example, modes=("train",), units=True), trained, "train")
     return result
 
 
@@ -84,8 +100,21 @@ def paths_of(readings: Iterable[Reading]) -> set[str]:
 
 
 def _add(
-    result: SeveralReadings, further: SiteGraph, calls: Mapping[str, CallSite], number: int
+    result: SeveralReadings,
+    further: SiteGraph,
+    calls: Mapping[str, CallSite],
+    words: str,
+    suffix: str = "",
 ) -> None:
+    """Add the sites and calls of another graph. See Note [Names on several examples].
+
+    Args:
+        result: takes them.
+        further: the other graph.
+        calls: its recorded calls, by site.
+        words: what new names end with, in brackets.
+        suffix: what the modes of the other graph end with in ``result``.
+    """
     known = {site.name: site for site in result.graph.sites}
     slots = {_slot(call): name for name, call in result.calls.items()}
     names: dict[str, str] = {}
@@ -97,17 +126,20 @@ def _add(
             if _slot(call) in slots:
                 name = slots[_slot(call)]
             elif name in known:
-                name = f"{name} ({number})"
+                name = f"{name} ({words})"
         names[site.name] = name
+        modes = tuple(f"{mode}{suffix}" for mode in site.modes)
         if name not in known:
-            modes = tuple(f"{mode} {number}" for mode in site.modes)
             sites.append(replace(site, name=name, modes=modes))
+        elif not suffix:
+            place = sites.index(known[name])
+            sites[place] = replace(known[name], modes=known[name].modes + modes)
         if call is not None:
             result.calls.setdefault(name, call)
     readings = dict(result.graph.readings)
     for mode, reading in further.readings.items():
         found: dict[str, Found] = {names[name]: site for name, site in reading.found.items()}
-        readings[f"{mode} {number}"] = Reading(reading.graph, found, reading.dims)
+        readings[f"{mode}{suffix}"] = Reading(reading.graph, found, reading.dims)
     notes = (*result.graph.notes, *(n for n in further.notes if n not in result.graph.notes))
     last = max(1, len(sites) - 1)
     placed: list[Site] = [replace(site, depth=place / last) for place, site in enumerate(sites)]

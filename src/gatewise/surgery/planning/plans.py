@@ -264,7 +264,10 @@ def check_changes_something(plan: Plan) -> Plan:
     if plan.swapped:
         return plan
     reasons = Counter(Reason[entry.reason].value for entry in plan.refused)
-    counts = [f"{count} x {words}" for words, count in reasons.most_common()]
+    details = {Reason[entry.reason].value: entry.detail for entry in plan.refused}
+    counts = []
+    for words, count in reasons.most_common():
+        counts.append(f"{count} x {words}" + (f" ({details[words]})" if details[words] else ""))
     raise ArgumentError(
         f"plan: nothing would change, all {len(plan.refused)} sites asked for are refused",
         got=f"{plan.unit}: {'; '.join(counts)}",

@@ -4,6 +4,7 @@ With other tensors in place of its own, leaving everything as it was.
 """
 
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -225,9 +226,19 @@ def output_tensors(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[T
         yield value
     elif isinstance(value, Mapping):
         yield from output_tensors(list(value.values()), seen)
-    elif isinstance(value, list | tuple | set):
+    elif isinstance(value, list | tuple | set | frozenset | deque):
         for item in value:
             yield from output_tensors(item, seen)
-    elif hasattr(value, "__dict__") and not isinstance(value, type | nn.Module | FunctionType):
-        if id(value) not in seen:
-            yield from output_tensors(vars(value), seen | {id(value)})
+    elif not isinstance(value, type | nn.Module | FunctionType) and id(value) not in seen:
+        yield from output_tensors(_attributes(value), seen | {id(value)})
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object, in its dictionary or in slots."""
+    attributes = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name != "__dict__" and hasattr(value, name):
+                attributes[name] = getattr(value, name)
+    return attributes
