@@ -7,6 +7,7 @@ from gatewise.units.catalogue.beta_vq import check_beta as check_beta
 from gatewise.units.catalogue.beta_vq import trained_eta as trained_eta
 from gatewise.units.catalogue.iieu_b import Terms as Terms
 from gatewise.units.catalogue.iieu_b import iieu_b as iieu_b
+from gatewise.units.contract import BOUND_FORMS as BOUND_FORMS
 from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
 from gatewise.units.contract import FEW_PASSES as FEW_PASSES
