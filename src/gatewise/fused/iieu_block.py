@@ -11,7 +11,6 @@ inputs so large that a length has no gradient, :func:`run_block` returns ``None`
 runs the modules. Second derivatives are taken of the same formulas in torch's operations.
 """
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +21,13 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from gatewise.fused.dispatch import record_form
 from gatewise.fused.map_steps import (
-    Factors,
     MapSteps,
+    Result,
+    Step,
     Window,
-    add_scaled_rows,
     is_laid_out,
     laid_out_as,
     map_library,
-    squares_of_rows,
 )
 from gatewise.fused.safe_calls import is_readable, is_watched
 from gatewise.units import IIEUB, axes_of, filter_norm, iieu_b, patch_norm
@@ -48,22 +46,20 @@ class _Block:
     """What one call is made from besides tensors that have a gradient.
 
     Attributes:
-        handle: the compiled library.
         steps: for the sizes of this call.
         conv: the convolution.
         norm: the batch norm, if any.
         unit: the unit.
-        patch: inverse lengths of the patches.
         convolves: whether the convolution is part of the block; else the responses are given.
+        takes_batch: whether the norm uses the statistics of the batch.
     """
 
-    handle: ctypes.CDLL
     steps: MapSteps
     conv: nn.Conv2d
     norm: nn.BatchNorm2d | None
     unit: IIEUB
-    patch: Tensor
     convolves: bool
+    takes_batch: bool
 
     @property
     def options(self) -> tuple[Any, ...]:
@@ -71,11 +67,6 @@ class _Block:
         window = self.steps.window
         ahead = (window.stride, window.padding, window.dilation, False, (0, 0))
         return (*ahead, self.conv.groups)
-
-    @property
-    def takes_batch(self) -> bool:
-        """Whether the norm uses the statistics of the batch."""
-        return self.norm is not None and self.norm.training
 
 
 def run_block(
@@ -113,21 +104,36 @@ def run_block(
     handle = map_library() if window else None
     if window is None or handle is None or not _has_responses(window, source, conv, response):
         return None
-    steps = MapSteps(handle, source.shape, conv.out_channels, window, unit.eps)
-    if norm is not None and norm.training and steps.samples * steps.positions < 2:
+    groups = 0 if unit.shift.term == "affine" else unit.shift.groups
+    steps = MapSteps(handle, source.shape, conv.out_channels, window, groups, unit.eps)
+    takes_batch = norm is not None and norm.training
+    if takes_batch and steps.samples * steps.positions < 2:
         return None
-    patch, in_range = steps.lengths(source.detach())
-    if not in_range:
-        return None
-    record_form("fused")
     gamma, beta = (None, None) if norm is None else (norm.weight, norm.bias)
     tensors = (source, conv.weight, conv.bias if convolves else None, gamma, beta)
     tensors += (unit.threshold(), unit.shift.weight, unit.shift.bias, response)
-    block = _Block(handle, steps, conv, norm, unit, patch, convolves)
-    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors):
-        return _IIEUBlock.apply(block, *tensors)  # pyright: ignore[reportReturnType] (untyped)
-    with torch.no_grad():
-        return _forward(block, tensors, keeps=False)[0]
+    block = _Block(steps, conv, norm, unit, convolves, takes_batch)
+    return _run(block, tensors)
+
+
+def _run(block: _Block, tensors: Sequence[Tensor | None]) -> Tensor | None:
+    needs = torch.is_grad_enabled() and any(
+        each is not None and each.requires_grad for each in tensors
+    )
+    try:
+        if needs:
+            y: Any = _IIEUBlock.apply(block, *tensors)
+        else:
+            with torch.no_grad():
+                y = _forward(block, tensors, keeps=False)[0]
+    except _OutOfRange:
+        return None
+    record_form("fused")
+    return y
+
+
+class _OutOfRange(Exception):  # noqa: N818  it is caught in this module
+    """A patch is so long that its length passes no gradient."""
 
 
 def _is_untouched(module: nn.Module) -> bool:
@@ -157,17 +163,27 @@ def _are_floats(
     response: Tensor | None,
 ) -> bool:
     """Return whether all tensors are in the memory of the CPU as float32."""
-    tensors: list[Tensor] = [source, conv.weight, *unit.parameters(), *unit.buffers()]
-    tensors += [] if conv.bias is None else [conv.bias]
-    tensors += [] if response is None else [response]
+    tensors = [conv.bias, unit.eta, unit.shift.weight, unit.shift.bias]
+    tensors.append(unit.filter_norm)
     if norm is not None:
-        tensors += norm.parameters()
-        tensors += [each for each in (norm.running_mean, norm.running_var) if each is not None]
+        tensors += [norm.weight, norm.bias, norm.running_mean, norm.running_var]
     for tensor in tensors:
-        if tensor.dtype is not torch.float32 or not is_readable(tensor):
+        if tensor is not None and not (
+            tensor.dtype is torch.float32 and tensor.is_cpu and _is_plain(tensor)
+        ):
             return False
     maps = [source, conv.weight] if response is None else [source, conv.weight, response]
-    return all(each.dim() == 4 and each.numel() and is_laid_out(each) for each in maps)
+    for each in maps:
+        if each.dim() != 4 or not each.numel() or not is_laid_out(each):
+            return False
+        if each.dtype is not torch.float32 or not is_readable(each):
+            return False
+    return True
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Return whether a small tensor is no subclass and has no gaps."""
+    return type(tensor) in (Tensor, nn.Parameter) and tensor.is_contiguous()
 
 
 def _window(conv: nn.Conv2d) -> Window | None:
@@ -198,131 +214,63 @@ def _has_responses(
     return response is None or response.shape == (source.shape[0], conv.out_channels, *size)
 
 
-@dataclass
-class _Kept:
-    """What the backward pass needs besides the saved tensors.
-
-    Attributes:
-        factors: of the values.
-        inverse_std: of the norm, one per channel in float64; ``None`` without a norm.
-        leaning: the sums of ``z - centre`` per sample and channel.
-        roots: the lengths of the filters, float64; ``None`` if they are stored.
-        means: of the normalised responses, the leaf of the graph of Term-B.
-        shift: Term-B with its graph.
-    """
-
-    factors: Factors
-    inverse_std: Tensor | None
-    leaning: Tensor
-    roots: Tensor | None
-    means: Tensor
-    shift: Tensor
-
-
 def _forward(
     block: _Block,
     tensors: Sequence[Tensor | None],
     *,
     keeps: bool,
-) -> tuple[Tensor, Tensor, _Kept]:
-    """Return the output, the responses, and what the backward pass needs."""
-    source, weight, bias, gamma, beta, eta, _, _, response = tensors
-    assert source is not None and weight is not None and eta is not None  # noqa: S101
-    if response is None:
+) -> tuple[Tensor, Tensor]:
+    """Return the output and the responses."""
+    source, weight, bias, *_, response = tensors
+    assert source is not None and weight is not None  # noqa: S101
+    z = response
+    if z is None:
         z = torch.ops.aten.convolution(source, weight, bias, *block.options)
         z = z if is_laid_out(z) else z.contiguous()
-    else:
-        z = response
     steps = block.steps
-    sums, centre, inverse_std, scale, offset = _normalised(block, z, gamma, beta)
-    means = (centre + sums / steps.positions) * scale + offset
-    filters, roots = _filters(block, weight)
-    means = means.float()
-    if keeps:
-        with torch.enable_grad():
-            means.requires_grad_()
-            shift = block.unit.shift(means)
-    else:
-        shift = block.unit.shift(means)
-    factors = Factors(
-        scale.float().contiguous(),
-        offset.float().contiguous(),
-        centre.float().contiguous(),
-        filters,
-        shift.detach().contiguous(),
-        eta.detach().contiguous(),
-    )
+    _prepare(block, tensors)
+    steps.begin(z)
     out = torch.empty_like(z) if keeps or response is not None else z
-    steps.values(z, block.patch, factors, out)
-    return out, z, _Kept(factors, inverse_std, sums, roots, means, shift)
+    if not block.takes_batch:
+        if not steps.forward(Step.WHOLE, source, z, out):
+            raise _OutOfRange
+        return out, z
+    if not steps.forward(Step.START, source, z, out):
+        raise _OutOfRange
+    _set_share(block)
+    steps.statistics()
+    steps.forward(Step.VALUES, source, z, out)
+    return out, z
 
 
-def _normalised(
-    block: _Block,
-    z: Tensor,
-    gamma: Tensor | None,
-    beta: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]:
-    """Return the norm as a scale and an offset per channel, all in float64.
-
-    Returns:
-        The sums of ``z - centre`` per sample and channel, the centre, the inverse standard
-        deviation, scale and offset.
-    """
-    steps, norm = block.steps, block.norm
-    zeros = torch.zeros(steps.channels)
-    if norm is None:
-        sums = steps.means(z, zeros, squares=False)[:, 0]
-        return sums, zeros.double(), None, torch.ones_like(zeros).double(), zeros.double()
-    if norm.training:
-        # Sums of squares lose no digits near some response of the channel.
-        near = z[0, :, 0, 0].contiguous()
-        first, second = steps.means(z, near, squares=True).unbind(1)
-        count = steps.samples * steps.positions
-        away = first.sum(0) / count
-        variance = (second.sum(0) / count - away.square()).clamp_(min=0.0)
-        centre = near.double() + away
-        _update_statistics(norm, centre, variance, count)
-    else:
-        assert norm.running_mean is not None and norm.running_var is not None  # noqa: S101
-        near, variance = norm.running_mean, norm.running_var.double()
-        first = steps.means(z, near, squares=False)[:, 0]
-        centre = near.double()
-    # As float32, because that is what responses are compared with.
-    rounded = centre.float().double()
-    sums = first + steps.positions * (near.double() - rounded)
-    inverse_std = torch.rsqrt(variance + norm.eps)
-    scale = inverse_std if gamma is None else inverse_std * gamma.detach().double()
-    offset = -centre * scale
-    return sums, rounded, inverse_std, scale, offset if beta is None else offset + beta.detach()
+def _prepare(block: _Block, tensors: Sequence[Tensor | None]) -> None:
+    """Tell the steps where the numbers of norm and unit are."""
+    _, weight, _, gamma, beta, eta, term_weight, term_bias, _ = tensors
+    assert weight is not None  # noqa: S101
+    call, norm = block.steps.call, block.norm
+    call.filter_length = weight.numel() // weight.shape[0]
+    call.has_norm = norm is not None
+    call.takes_batch = block.takes_batch
+    named = {"weight": weight, "stored": block.unit.filter_norm, "gamma": gamma, "beta": beta}
+    named |= {"eta": eta, "term_weight": term_weight, "term_bias": term_bias}
+    if norm is not None:
+        named |= {"running_mean": norm.running_mean, "running_var": norm.running_var}
+        call.norm_eps = norm.eps
+    for name, tensor in named.items():
+        setattr(call, name, None if tensor is None else tensor.data_ptr())
 
 
-def _update_statistics(norm: nn.BatchNorm2d, mean: Tensor, variance: Tensor, count: int) -> None:
-    """Update the running statistics of a norm as its own forward does."""
-    if norm.running_mean is None or norm.running_var is None or not norm.track_running_stats:
+def _set_share(block: _Block) -> None:
+    """Set by how much the running statistics move, as the norm's own forward does."""
+    norm = block.norm
+    if norm is None or norm.running_mean is None or not norm.track_running_stats:
         return
     share = norm.momentum
     if norm.num_batches_tracked is not None:
         norm.num_batches_tracked.add_(1)
         if share is None:
             share = 1.0 / float(norm.num_batches_tracked)
-    share = 0.0 if share is None else share
-    with torch.no_grad():
-        norm.running_mean.lerp_(mean.float(), share)
-        norm.running_var.lerp_((variance * (count / (count - 1))).float(), share)
-
-
-def _filters(block: _Block, weight: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return the inverse lengths of the filters, 0 without direction, and the lengths."""
-    stored = block.unit.filter_norm
-    if stored is not None:
-        return torch.where(stored == 0, 0.0, 1.0 / stored).contiguous(), None
-    total = squares_of_rows(block.handle, weight)
-    eps = block.unit.eps
-    known = (total > eps * eps) & (total <= torch.finfo(torch.float32).max * 2.0**-28)
-    known |= total.isnan()
-    roots = total.sqrt()
-    return torch.where(known, 1.0 / (roots + eps), 0.0).float(), roots
+    block.steps.call.share = 0.0 if share is None else share
 
 
 class _IIEUBlock(torch.autograd.Function):
@@ -330,9 +278,8 @@ class _IIEUBlock(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, block: _Block, *tensors: Tensor | None) -> Tensor:
-        out, z, kept = _forward(block, tensors, keeps=True)
+        out, z = _forward(block, tensors, keeps=True)
         ctx.block = block
-        ctx.kept = kept
         ctx.save_for_backward(*tensors[:-1], z)
         return out
 
@@ -341,86 +288,46 @@ class _IIEUBlock(torch.autograd.Function):
         (above,) = gradients
         block: _Block = ctx.block
         *tensors, z = ctx.saved_tensors
-        if block.convolves:
-            inputs = [*tensors, None]
-        else:
-            inputs = [*tensors, z]
+        tensors.append(None if block.convolves else z)
         wanted = ctx.needs_input_grad[1:]
         readable = is_readable(above) and above.dtype is torch.float32
         if torch.is_grad_enabled() or is_watched() or not readable:
-            return None, *_plain_gradients(block, ctx.kept, inputs, above, wanted)
-        return None, *_backward(block, ctx.kept, inputs, z, above, wanted)
+            return None, *_plain_gradients(block, tensors, above, wanted)
+        found = _backward(block, tensors, z, above, wanted)
+        if found is None:
+            found = _plain_gradients(block, tensors, above, wanted)
+        return None, *found
 
 
 def _backward(
     block: _Block,
-    kept: _Kept,
     tensors: Sequence[Tensor | None],
     z: Tensor,
     above: Tensor,
     wanted: Sequence[bool],
-) -> tuple[Tensor | None, ...]:
-    """Return the gradients to the tensors of the block, by compiled steps."""
-    source, weight, bias, gamma, beta, eta, *term, _ = tensors
-    assert source is not None and weight is not None and eta is not None  # noqa: S101
-    steps, factors = block.steps, kept.factors
-    above = laid_out_as(above, z)
-    to_z, sums, positions = steps.slopes(z, above, block.patch, factors)
-    low, high, inner, total, moment = sums.unbind(1)
-    threshold = factors.eta.double()
-    through_mean, *to_term = _term_gradients(kept, term, threshold * low + high)
-    # Of the normalised response: what comes through the mean is the same at all positions.
-    constant = through_mean / steps.positions
-    total = (total + through_mean).sum(0)
-    moment = (moment + constant * kept.leaning).sum(0)
-    scale = factors.scale.double()
-    slope = torch.zeros_like(scale)
-    if block.takes_batch and kept.inverse_std is not None:
-        count = steps.samples * steps.positions
-        slope = -scale * kept.inverse_std.square() * moment / count
-        constant = constant - total / count
-    shifted = (scale * constant).float().contiguous()
-    steps.finish(z, to_z, factors, (shifted, slope.float()))
-    to_gamma = moment * kept.inverse_std if kept.inverse_std is not None else None
-    to_eta = ((1.0 - threshold) * low).sum(0)
+) -> Sequence[Tensor | None] | None:
+    """Return the gradients to the tensors of the block, by compiled steps.
+
+    It is ``None`` if a sum is not finite: far out, the plain form stops some of the gradients.
+    """
+    source, weight, bias, *_ = tensors
+    assert source is not None and weight is not None  # noqa: S101
+    steps = block.steps
+    _prepare(block, tensors)
+    found = steps.slopes(z, laid_out_as(above, z))
+    if found is None:
+        return None
+    to_z, results, positions = found
     ahead = _layer_gradients(block, (source, weight, bias), to_z, wanted)
     if wanted[0]:
         ahead[0] = laid_out_as(ahead[0], source)
-        steps.lengths_back(source, block.patch, positions, ahead[0])
-    if wanted[1]:
-        ahead[1] = _with_filter_lengths(block, kept, weight, inner.sum(0), ahead[1])
-    return (
-        *ahead,
-        _as_float(to_gamma) if wanted[3] else None,
-        _as_float(total) if wanted[4] else None,
-        _as_float(to_eta) if wanted[5] else None,
-        *(_as_float(each) for each in to_term),
-        None if block.convolves else to_z,
-    )
-
-
-def _as_float(gradient: Tensor | None) -> Tensor | None:
-    return None if gradient is None else gradient.float()
-
-
-def _term_gradients(
-    kept: _Kept,
-    term: Sequence[Tensor | None],
-    above: Tensor,
-) -> list[Tensor]:
-    """Return the gradients to the means in float64, and to weight and bias of Term-B."""
-    leaves = [kept.means, *(each for each in term if each is not None and each.requires_grad)]
-    with torch.enable_grad():
-        found = iter(
-            torch.autograd.grad(
-                kept.shift, leaves, above.float(), retain_graph=True, allow_unused=True
-            )
-        )
-    to_means = next(found)
-    result: list[Any] = [torch.zeros_like(above) if to_means is None else to_means.double()]
-    for each in term:
-        result.append(next(found) if each is not None and each.requires_grad else None)
-    return result
+        steps.lengths_back(source, positions, ahead[0])
+    if wanted[1] and block.unit.filter_norm is None:
+        ahead[1] = laid_out_as(ahead[1], weight)
+        steps.filters_back(weight, results, ahead[1])
+    chosen = zip(list(Result)[:5], wanted[3:8], strict=True)
+    per_channel = [results[which] if is_wanted else None for which, is_wanted in chosen]
+    return *ahead, *per_channel, None if block.convolves else to_z
 
 
 def _layer_gradients(
@@ -441,24 +348,7 @@ def _layer_gradients(
     )
 
 
-def _with_filter_lengths(
-    block: _Block,
-    kept: _Kept,
-    weight: Tensor,
-    inner: Tensor,
-    gradient: Tensor,
-) -> Tensor:
-    """Return the gradient to the weight with what comes through the lengths of the filters."""
-    if kept.roots is None:
-        return gradient
-    inverse = kept.factors.filters.double()
-    factors = torch.where(inverse == 0, 0.0, -inner * inverse / kept.roots)
-    gradient = laid_out_as(gradient, weight)
-    add_scaled_rows(block.handle, weight, factors.float(), gradient)
-    return gradient
-
-
-def _plain(block: _Block, kept: _Kept, tensors: Sequence[Tensor | None]) -> Tensor:
+def _plain(block: _Block, tensors: Sequence[Tensor | None]) -> Tensor:
     """Return the output by torch's operations, without changing any statistics."""
     source, weight, bias, gamma, beta, eta, term_weight, term_bias, response = tensors
     assert source is not None and weight is not None and eta is not None  # noqa: S101
@@ -470,9 +360,8 @@ def _plain(block: _Block, kept: _Kept, tensors: Sequence[Tensor | None]) -> Tens
         if block.takes_batch:
             y = nn.functional.batch_norm(y, None, None, gamma, beta, True, 0.0, block.norm.eps)
         else:
-            assert kept.inverse_std is not None  # noqa: S101
-            inverse = kept.inverse_std.to(y.dtype)
-            y = (y - by_channel(kept.factors.centre)) * by_channel(inverse)
+            inverse = block.steps.inverse_deviation.to(y.dtype)
+            y = (y - by_channel(block.steps.centre)) * by_channel(inverse)
             y = y if gamma is None else y * by_channel(gamma)
             y = y if beta is None else y + by_channel(beta)
     parameters = {"weight": term_weight, "bias": term_bias}
@@ -491,7 +380,6 @@ def by_channel(values: Tensor) -> Tensor:
 
 def _plain_gradients(
     block: _Block,
-    kept: _Kept,
     tensors: Sequence[Tensor | None],
     above: Tensor,
     wanted: Sequence[bool],
@@ -506,7 +394,7 @@ def _plain_gradients(
                 each = each.view_as(each) if again else each.detach().requires_grad_()
                 leaves.append(each)
             given.append(each)
-        y = _plain(block, kept, given)
+        y = _plain(block, given)
         found = iter(
             torch.autograd.grad(y, leaves, above, create_graph=again, allow_unused=True)
         )

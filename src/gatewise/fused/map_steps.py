@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,34 +16,47 @@ from gatewise.native import COUNT, HERE, NUMBER, POINTER, handle_or_warning, str
 KINDS = 5  # sums per channel
 END_OF_FUNCTIONS = "/* ---- the loops of one function"
 _POINTERS = (
-    "source z above out source_gradient scale offset centre filter eta shift constant slope patch "
-    "positions space sums far"
+    "source z above out source_gradient weight stored gamma beta running_mean running_var eta "
+    "term_weight term_bias kept wide sums term results positions space far"
 )
+_SIZES = "samples inputs channels height width out_height out_width"
+_CHOICES = "source_last last has_norm takes_batch groups filter_length threads"
 
 
 class _Call(ctypes.Structure):
     _fields_ = [
-        *struct_fields(
-            (POINTER, _POINTERS),
-            (COUNT, "samples inputs channels height width out_height out_width"),
-        ),
+        *struct_fields((POINTER, _POINTERS), (COUNT, _SIZES)),
         ("kernel", COUNT * 2),
         ("stride", COUNT * 2),
         ("padding", COUNT * 2),
         ("dilation", COUNT * 2),
-        *struct_fields((COUNT, "source_last last squares adds threads"), (NUMBER, "eps more")),
+        *struct_fields((COUNT, _CHOICES), (NUMBER, "eps more norm_eps share")),
     ]
 
 
-class _Step(IntEnum):
-    """The steps, in the order of the C source."""
+class Step(IntEnum):
+    """What is done for every sample, in the order of the C source."""
 
-    LENGTHS = 0
-    MEANS = 1
-    VALUES = 2
-    SLOPES = 3
-    FINISH = 4
-    LENGTHS_BACK = 5
+    START = 0  # lengths of patches and sums of responses
+    VALUES = 1  # Term-B and values
+    WHOLE = 2  # both
+    SLOPES = 3  # gradients to normalised responses, sums, and through Term-B
+    FINISH = 4  # gradients to responses
+    LENGTHS_BACK = 5  # gradients through the lengths of patches
+    GIVEN_VALUES = 6  # values with a given Term-B and given lengths
+    GIVEN_SLOPES = 7  # their derivatives
+
+
+class Result(IntEnum):
+    """Gradients per channel, in the order of the C source."""
+
+    GAMMA = 0
+    BETA = 1
+    ETA = 2
+    TERM_WEIGHT = 3
+    TERM_BIAS = 4
+    FACTORS = 5  # of the filters, through their lengths
+    SLOPE = 6
 
 
 class Window(NamedTuple):
@@ -63,26 +76,6 @@ class Window(NamedTuple):
         return sizes[0], sizes[1]
 
 
-class Factors(NamedTuple):
-    """What the values are made from besides the responses, all contiguous float32.
-
-    Attributes:
-        scale: by which a response is multiplied, ``(C,)``.
-        offset: that is then added, ``(C,)``.
-        centre: that is subtracted from responses in sums, ``(C,)``.
-        filters: the inverse lengths of the filters, ``(C,)``.
-        shift: Term-B, ``(N, C)``.
-        eta: the threshold, ``(C,)``.
-    """
-
-    scale: Tensor
-    offset: Tensor
-    centre: Tensor
-    filters: Tensor
-    shift: Tensor
-    eta: Tensor
-
-
 class MapSteps:
     """The steps for one layer and one size of its maps.
 
@@ -91,7 +84,8 @@ class MapSteps:
         source_shape: of the layer's input, ``(N, C_in, H, W)``.
         channels: of the response.
         window: how the layer moves over its input.
-        eps: the length up to which a patch has no direction.
+        groups: of Term-B; 0 if nothing is normalised.
+        eps: the length up to which a patch or filter has no direction.
     """
 
     def __init__(
@@ -100,11 +94,10 @@ class MapSteps:
         source_shape: Sequence[int],
         channels: int,
         window: Window,
+        groups: int,
         eps: float,
     ) -> None:
-        self._run = handle.gw_iieu
-        self._run.argtypes = (POINTER, COUNT)
-        self._run.restype = None
+        self._handle = handle
         samples, inputs, height, width = source_shape
         self.window = window
         self.size = window.size(height, width)
@@ -115,138 +108,127 @@ class MapSteps:
         call.samples, call.inputs, call.channels = samples, inputs, channels
         call.height, call.width = height, width
         call.out_height, call.out_width = self.size
-        for name, values in window._asdict().items():
-            getattr(call, name)[:] = values
+        call.kernel[:], call.stride[:] = window.kernel, window.stride
+        call.padding[:], call.dilation[:] = window.padding, window.dilation
+        call.groups = groups
         call.eps = eps
         call.more = eps * math.sqrt(math.prod(window.kernel))
-        self._call = call
+        self.call = call
+        row = samples * channels
+        self.kept = torch.empty(4 * channels + row + samples * self.positions)
+        self._wide = torch.empty(2 * channels + 2 * row + samples * groups, dtype=torch.float64)
+        call.kept, call.wide = self.kept.data_ptr(), self._wide.data_ptr()
 
-    def lengths(self, source: Tensor) -> tuple[Tensor, bool]:
-        """Return the inverse lengths of all patches, and whether all are in range.
+    @property
+    def centre(self) -> Tensor:
+        """The mean response per channel that the norm subtracts."""
+        return self.kept[2 * self.channels : 3 * self.channels]
+
+    @property
+    def inverse_deviation(self) -> Tensor:
+        """By which the norm multiplies, per channel, without its weight."""
+        return self._wide[: self.channels]
+
+    def begin(self, z: Tensor) -> None:
+        """Set what does not depend on the batch."""
+        self._point(z=z)
+        self._call_all("gw_begin")
+
+    def statistics(self) -> None:
+        """Set the norm by the sums of the batch."""
+        self._call_all("gw_statistics")
+
+    def forward(self, step: Step, source: Tensor, z: Tensor, out: Tensor) -> bool:
+        """Run a step forward.
 
         Args:
+            step: ``START``, ``VALUES`` or ``WHOLE``.
             source: the layer's input, contiguous or with the channels last.
-        """
-        patch = torch.empty(self.samples, *self.size)
-        far = torch.empty(self.samples, dtype=torch.int64)
-        self._call.source_last = _has_channels_last(source)
-        self._step(_Step.LENGTHS, source=source, patch=patch, far=far, space=self._space())
-        return patch, not bool(far.any())
+            z: the responses, likewise.
+            out: gets the values; it may be ``z``.
 
-    def lengths_back(self, source: Tensor, patch: Tensor, positions: Tensor, to: Tensor) -> None:
+        Returns:
+            Whether the lengths of all patches are in range.
+        """
+        if step is not Step.VALUES:
+            self._sums = _sums(self)
+            self._far = torch.empty(self.samples, dtype=torch.int64)
+        call = self.call
+        space = torch.empty(self.samples * (call.height + call.out_height) * call.width)
+        call.source_last = has_channels_last(source)
+        self._point(source=source, z=z, out=out, sums=self._sums, far=self._far, space=space)
+        self._run(step)
+        if step is not Step.START:
+            self._sums = torch.empty(0)
+        return not bool(self._far.any())
+
+    def slopes(self, z: Tensor, above: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Return the gradient to the responses, gradients per channel, and those per position.
+
+        It is ``None`` if a sum is not finite.
+
+        Args:
+            z: the responses.
+            above: the gradient of the output, laid out as the responses.
+        """
+        out = torch.empty_like(z)
+        sums = _sums(self)
+        term = torch.empty(self.samples * 3 * self.channels, dtype=torch.float64)
+        results = torch.empty(len(Result) + self.samples, self.channels)
+        positions = torch.empty(self.samples * self.positions)
+        self._point(z=z, above=above, out=out, sums=sums)
+        self._point(term=term, results=results, positions=positions)
+        self._run(Step.SLOPES)
+        if not self._call_all("gw_totals"):
+            return None
+        self._run(Step.FINISH)
+        return out, results, positions
+
+    def lengths_back(self, source: Tensor, positions: Tensor, to: Tensor) -> None:
         """Add the gradient through the lengths of patches to ``to``.
 
         Args:
             source: the layer's input.
-            patch: the inverse lengths.
-            positions: their gradient, times the inverse lengths.
+            positions: the sums per position of :meth:`slopes`.
             to: the gradient to the source so far, laid out as the source.
         """
-        self._call.source_last = _has_channels_last(source)
-        self._call.adds = 1
-        self._step(
-            _Step.LENGTHS_BACK,
-            source=source,
-            patch=patch,
-            positions=positions,
-            source_gradient=to,
-            space=self._space(),
-        )
+        call = self.call
+        space = torch.empty(self.samples * (call.height + call.out_height) * call.width)
+        call.source_last = has_channels_last(source)
+        self._point(source=source, positions=positions, source_gradient=to, space=space)
+        self._run(Step.LENGTHS_BACK)
 
-    def means(self, z: Tensor, centre: Tensor, *, squares: bool) -> Tensor:
-        """Return the sums of ``z - centre`` and its squares, ``(N, 2, C)`` in float64.
+    def filters_back(self, weight: Tensor, results: Tensor, to: Tensor) -> None:
+        """Add the gradient through the lengths of the filters to ``to``.
 
         Args:
-            z: the responses.
-            centre: one number per channel.
-            squares: whether those are wanted.
+            weight: the filters, dense with one after the other.
+            results: the gradients per channel of :meth:`slopes`.
+            to: the gradient to the filters so far, laid out as these.
         """
-        sums = torch.zeros(self.samples, KINDS, self.channels, dtype=torch.float64)
-        self._call.squares = squares
-        self._step(_Step.MEANS, z=z, centre=centre, sums=sums)
-        return sums[:, :2]
+        self._point(weight=weight, results=results)
+        self._handle.gw_add_filters(ctypes.byref(self.call), POINTER(to.data_ptr()))
 
-    def values(self, z: Tensor, patch: Tensor, factors: Factors, out: Tensor) -> None:
-        """Write the values to ``out``, which may be ``z``."""
-        self._step(_Step.VALUES, z=z, patch=patch, out=out, **_pointers(factors))
-
-    def slopes(
-        self,
-        z: Tensor,
-        above: Tensor,
-        patch: Tensor,
-        factors: Factors,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradient to the scaled responses, and what is summed on the way.
-
-        Args:
-            z: the responses.
-            above: the gradient of the output.
-            patch: the inverse lengths of the patches.
-            factors: the others.
-
-        Returns:
-            The gradient without what comes through the means; five sums per sample and channel:
-            the derivative to the threshold below it, the one to the shift above it, to the inverse
-            length of the filter times that, the gradient, and the gradient times ``z - centre``;
-            the derivative to the inverse lengths of patches, times these.
-        """
-        out = torch.empty_like(z)
-        positions = torch.empty(self.samples, *self.size)
-        sums = torch.zeros(self.samples, KINDS, self.channels, dtype=torch.float64)
-        self._step(
-            _Step.SLOPES,
-            z=z,
-            above=above,
-            patch=patch,
-            out=out,
-            positions=positions,
-            sums=sums,
-            **_pointers(factors),
-        )
-        return out, sums, positions
-
-    def finish(self, z: Tensor, out: Tensor, factors: Factors, to: tuple[Tensor, Tensor]) -> None:
-        """Turn the gradient ``out`` into ``scale * out + constant + slope * (z - centre)``.
-
-        Args:
-            z: the responses.
-            out: the gradient to the scaled responses.
-            factors: scale and centre.
-            to: ``constant``, ``(N, C)``, and ``slope``, ``(C,)``.
-        """
-        constant, slope = to
-        self._step(
-            _Step.FINISH, z=z, out=out, constant=constant, slope=slope, **_pointers(factors)
-        )
-
-    def _space(self) -> Tensor:
-        call = self._call
-        return torch.empty(self.samples * (call.height + call.out_height) * call.width)
-
-    def _step(self, step: _Step, **tensors: Tensor) -> None:
-        call = self._call
+    def _point(self, **tensors: Tensor) -> None:
         for name, tensor in tensors.items():
-            setattr(call, name, tensor.data_ptr())
-        for name in ("z", "out"):
-            if name in tensors:
-                call.last = _has_channels_last(tensors[name])
-        call.threads = torch.get_num_threads()
-        self._run(ctypes.byref(call), step)
+            setattr(self.call, name, tensor.data_ptr())
+        if "z" in tensors:
+            self.call.last = has_channels_last(tensors["z"])
+
+    def _call_all(self, name: str) -> int:
+        return getattr(self._handle, name)(ctypes.byref(self.call))
+
+    def _run(self, step: Step) -> None:
+        self.call.threads = torch.get_num_threads()
+        self._handle.gw_iieu(ctypes.byref(self.call), COUNT(step))
 
 
-def _pointers(factors: Factors) -> dict[str, Tensor]:
-    return {
-        "scale": factors.scale,
-        "offset": factors.offset,
-        "centre": factors.centre,
-        "filter": factors.filters,
-        "shift": factors.shift,
-        "eta": factors.eta,
-    }
+def _sums(steps: MapSteps) -> Tensor:
+    return torch.zeros(steps.samples, KINDS, steps.channels, dtype=torch.float64)
 
 
-def _has_channels_last(maps: Tensor) -> bool:
+def has_channels_last(maps: Tensor) -> bool:
+    """Return whether the channels of maps lie beside each other."""
     return not maps.is_contiguous()
 
 
@@ -257,45 +239,12 @@ def is_laid_out(maps: Tensor) -> bool:
 
 def laid_out_as(maps: Tensor, other: Tensor) -> Tensor:
     """Return maps in the memory layout of others of the same shape."""
-    last = torch.channels_last if _has_channels_last(other) else torch.contiguous_format
+    last = torch.channels_last if has_channels_last(other) else torch.contiguous_format
     return maps.contiguous(memory_format=last)
-
-
-def squares_of_rows(handle: ctypes.CDLL, weight: Tensor) -> Tensor:
-    """Return the sum of squares of each filter, in float64.
-
-    Args:
-        handle: the compiled library.
-        weight: of a layer, dense with the filters in the slowest dimension.
-    """
-    rows = weight.shape[0]
-    out = torch.empty(rows, dtype=torch.float64)
-    call: Any = handle.gw_squares
-    call.argtypes = (POINTER, POINTER, COUNT, COUNT)
-    call.restype = None
-    call(weight.data_ptr(), out.data_ptr(), rows, weight.numel() // rows)
-    return out
-
-
-def add_scaled_rows(handle: ctypes.CDLL, weight: Tensor, factors: Tensor, to: Tensor) -> None:
-    """Add each filter, times its factor, to ``to``.
-
-    Args:
-        handle: the compiled library.
-        weight: of a layer, dense with the filters in the slowest dimension.
-        factors: one per filter, float32.
-        to: laid out as the weight.
-    """
-    rows = weight.shape[0]
-    call: Any = handle.gw_add_rows
-    call.argtypes = (POINTER, POINTER, POINTER, COUNT, COUNT)
-    call.restype = None
-    call(weight.data_ptr(), to.data_ptr(), factors.data_ptr(), rows, weight.numel() // rows)
 
 
 @cache
 def map_library() -> ctypes.CDLL | None:
     """Return the compiled steps; ``None``, after a warning, without a compiler."""
     functions = (HERE / "elementwise.c").read_text().partition(END_OF_FUNCTIONS)[0]
-    text = functions + (HERE / "iieu.c").read_text()
-    return handle_or_warning(compiled("iieu", text))
+    return handle_or_warning(compiled("iieu", functions + (HERE / "iieu.c").read_text()))
