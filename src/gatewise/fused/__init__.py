@@ -5,6 +5,7 @@ become loops in C. IIEU-B with its convolution and batch norm is a block of a fe
 this package lets all units use these forms where that is safe.
 """
 
+from gatewise.fused.both_halves import both_halves
 from gatewise.fused.dispatch import elementwise
 from gatewise.fused.dispatch import start_recording as start_recording
 from gatewise.fused.dispatch import stop_recording as stop_recording
@@ -12,7 +13,8 @@ from gatewise.fused.dispatch import without_compiler as without_compiler
 from gatewise.fused.iieu_block import run_block as run_block
 from gatewise.fused.own_functions import FusedFunction as FusedFunction
 from gatewise.fused.own_functions import fuse as fuse
-from gatewise.units import BOUND_FORMS, FORMS
+from gatewise.units import BOUND_FORMS, FORMS, HALVES_FORMS
 
 FORMS[:] = [elementwise]
 BOUND_FORMS[:] = [run_block]
+HALVES_FORMS[:] = [both_halves]

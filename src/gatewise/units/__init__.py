@@ -13,6 +13,7 @@ from gatewise.units.contract import FAMILIES as FAMILIES
 from gatewise.units.contract import FEW_PASSES as FEW_PASSES
 from gatewise.units.contract import FLOATS as FLOATS
 from gatewise.units.contract import FORMS as FORMS
+from gatewise.units.contract import HALVES_FORMS as HALVES_FORMS
 from gatewise.units.contract import LAYOUTS as LAYOUTS
 from gatewise.units.contract import MARK as MARK
 from gatewise.units.contract import PAPERS as PAPERS

@@ -27,6 +27,7 @@ from gatewise.units.contract.factory import allocating as allocating
 from gatewise.units.contract.forms import BOUND_FORMS as BOUND_FORMS
 from gatewise.units.contract.forms import FEW_PASSES as FEW_PASSES
 from gatewise.units.contract.forms import FORMS as FORMS
+from gatewise.units.contract.forms import HALVES_FORMS as HALVES_FORMS
 from gatewise.units.contract.forms import FewPasses as FewPasses
 from gatewise.units.contract.forms import PlainForm as PlainForm
 from gatewise.units.contract.forms import elementwise as elementwise

@@ -24,6 +24,9 @@ FORMS: list[Form] = []  # at most one
 BoundForm = Callable[[nn.Module, nn.Module | None, nn.Module, Tensor, Tensor], Tensor | None]
 BOUND_FORMS: list[BoundForm] = []  # at most one
 
+# A form of CReLU: gets the input and the dimension. ``None`` where it may not be used.
+HALVES_FORMS: list[Callable[[Tensor, int], Tensor | None]] = []  # at most one
+
 
 @dataclass(frozen=True)
 class FewPasses:
