@@ -5,7 +5,7 @@ become loops in C. IIEU-B with its convolution and batch norm is a block of a fe
 this package lets all units use these forms where that is safe.
 """
 
-from gatewise.fused.both_halves import both_halves
+from gatewise.fused.crelu_pass import both_halves
 from gatewise.fused.dispatch import elementwise
 from gatewise.fused.dispatch import start_recording as start_recording
 from gatewise.fused.dispatch import stop_recording as stop_recording
