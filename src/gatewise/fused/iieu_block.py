@@ -395,7 +395,5 @@ def _plain_gradients(
                 leaves.append(each)
             given.append(each)
         y = _plain(block, given)
-        found = iter(
-            torch.autograd.grad(y, leaves, above, create_graph=again, allow_unused=True)
-        )
+        found = iter(torch.autograd.grad(y, leaves, above, create_graph=again, allow_unused=True))
     return [next(found) if is_wanted else None for is_wanted in wanted]
