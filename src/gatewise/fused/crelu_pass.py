@@ -11,7 +11,7 @@ from torch import Tensor
 from gatewise.fused.dispatch import record_form
 from gatewise.fused.kernels import compiled
 from gatewise.fused.safe_calls import dense, is_readable, is_watched
-from gatewise.native import COUNT, HERE, POINTER, handle_or_warning, struct_fields
+from gatewise.native import COUNT, POINTER, handle_or_warning, source_of, struct_fields
 
 
 class _Call(ctypes.Structure):
@@ -100,4 +100,4 @@ def _run(x: Tensor, axis: int, out: Tensor, above: Tensor | None = None) -> None
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    return handle_or_warning(compiled("crelu", (HERE / "crelu.c").read_text()))
+    return handle_or_warning(compiled("crelu", source_of("crelu")))

@@ -11,10 +11,16 @@ import torch
 from torch import Tensor
 
 from gatewise.fused.kernels import compiled
-from gatewise.native import COUNT, HERE, NUMBER, POINTER, handle_or_warning, struct_fields
+from gatewise.native import (
+    COUNT,
+    NUMBER,
+    POINTER,
+    handle_or_warning,
+    source_of,
+    struct_fields,
+)
 
 KINDS = 5  # sums per channel
-END_OF_FUNCTIONS = "/* ---- the loops of one function"
 _POINTERS = (
     "source z above out source_gradient weight stored gamma beta running_mean running_var eta "
     "term_weight term_bias kept wide sums term results positions space far"
@@ -246,5 +252,4 @@ def laid_out_as(maps: Tensor, other: Tensor) -> Tensor:
 @cache
 def map_library() -> ctypes.CDLL | None:
     """Return the compiled steps; ``None``, after a warning, without a compiler."""
-    functions = (HERE / "elementwise.c").read_text().partition(END_OF_FUNCTIONS)[0]
-    return handle_or_warning(compiled("iieu", functions + (HERE / "iieu.c").read_text()))
+    return handle_or_warning(compiled("iieu", source_of("iieu")))

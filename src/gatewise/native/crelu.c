@@ -1,7 +1,7 @@
 /* CReLU in one pass each way: both halves are written side by side, and their gradients are read together.
 
    The input is `rows` of `length` numbers, the output `rows` of twice as many: first the positive parts, then the
-   negative ones. Comparisons are false for NaN, so NaN stays NaN and passes the gradient, as in torch. */
+   negative ones. Comparisons are false for NaN, so NaN stays NaN and passes the gradient. */
 
 #include <pthread.h>
 #include <stdint.h>

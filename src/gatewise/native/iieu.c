@@ -1,13 +1,13 @@
 /* IIEU-B over feature maps, with the batch norm before it: patch lengths, mean responses, values and derivatives.
 
-   `gatewise.fused` puts the functions of `elementwise.c` in front of this text and compiles both. Maps are (N, C, P) or,
+   The functions of `elementwise.c` are put in the place that says so below. Maps are (N, C, P) or,
    with the channels last, (N, P, C). Every step works on one sample at a time, and every sum has one place per sample.
    So no bit depends on the number of threads. Sums run in float32 over at most 32 numbers, then in double.
 
    x = scale z + offset, s = x / (|w| |p|), rho = s + shift, weight = rho, or eta exp(rho - eta) where rho < eta. */
 
 #include <math.h>
-
+/*@FUNCTIONS@*/
 #define TILE 256             /* channels or positions that are worked on at once */
 #define LANES 16
 #define FLUSH 32             /* numbers that are added in float32 */

@@ -34,7 +34,7 @@ _OTHERS = {
     "and add them up in float64; in the block of layer, norm and unit these passes are compiled "
     "by hand (resnet14/)",
     "relu/meta_acon": "the loops of acon_c, and one more pass over the maps for the mean",
-    "resnet14/inference": "beside the convolutions 24 ms: 19 in the compiled passes over 10 million "
+    "resnet14/inference": "beside the convolutions 24 ms: 19 in the compiled passes over 10 M "
     "responses, 5 in lengths of filters and calls from Python; batch norm and relu take 11",
     "resnet14/training": "the pass backward takes 2 to 3 ns for one response",
     "patch_norm/3x3": "separate torch operators; in the block of layer, norm and unit 0.2 ns an "

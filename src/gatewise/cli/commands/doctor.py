@@ -27,6 +27,8 @@ FALLBACKS = {
     "few_rows": "torch",
     "tiles": "torch",
     "elementwise": "torch",
+    "crelu": "torch",
+    "iieu": "torch",
 }
 
 
