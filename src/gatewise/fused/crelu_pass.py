@@ -14,7 +14,7 @@ from gatewise.fused.safe_calls import dense, is_readable, is_watched
 from gatewise.native import COUNT, POINTER, handle_or_warning, source_of, struct_fields
 
 
-class _Call(ctypes.Structure):
+class _HalvesCall(ctypes.Structure):
     _fields_ = struct_fields((POINTER, "x above out"), (COUNT, "rows length threads"))
 
 
@@ -89,7 +89,7 @@ def _run(x: Tensor, axis: int, out: Tensor, above: Tensor | None = None) -> None
     handle = _library()
     assert handle is not None  # noqa: S101  the caller has looked
     order = _order(x)
-    call = _Call()
+    call = _HalvesCall()
     call.x, call.out = x.data_ptr(), out.data_ptr()
     call.above = None if above is None else above.data_ptr()
     call.length = math.prod(x.shape[dim] for dim in order[order.index(axis) :])

@@ -29,7 +29,7 @@ _SIZES = "samples inputs channels height width out_height out_width"
 _CHOICES = "source_last last has_norm takes_batch groups filter_length threads"
 
 
-class _Call(ctypes.Structure):
+class _MapCall(ctypes.Structure):
     _fields_ = [
         *struct_fields((POINTER, _POINTERS), (COUNT, _SIZES)),
         ("kernel", COUNT * 2),
@@ -110,7 +110,7 @@ class MapSteps:
         self.positions = self.size[0] * self.size[1]
         self.samples = samples
         self.channels = channels
-        call = _Call()
+        call = _MapCall()
         call.samples, call.inputs, call.channels = samples, inputs, channels
         call.height, call.width = height, width
         call.out_height, call.out_width = self.size
