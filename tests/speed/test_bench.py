@@ -28,7 +28,7 @@ from gatewise.speed import (
 
 def line(target: float, relation: str, measured: float) -> Line:
     timing = Timing(measured, measured - 0.1, measured + 0.1, 9)
-    return Line("relu/made", "x over y", target, relation, lambda _: (timing, "fused"), "why")  # pyright: ignore[reportArgumentType]
+    return Line("relu/made", "x over y", target, relation, lambda _: (timing, "fused"))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,10 @@ def line(target: float, relation: str, measured: float) -> Line:
 def test_a_line_is_met_or_missed_with_its_reason(relation: str, measured: float, verdict: str):
     (row,) = measure_lines([line(1.2, relation, measured)], seconds=0)
     assert row.verdict == verdict and row.form == "fused"
-    assert row.reason == ("why" if verdict == "missed" else "")
+    assert row.reason == ""  # nothing is known of this line
+    known = replace(line(1.2, relation, measured), name="relu/crelu")
+    (row,) = measure_lines([known], seconds=0)
+    assert row.reason == (known.reason if verdict == "missed" else "") and known.reason
 
 
 def test_rows_are_read_as_they_were_written(tmp_path: Path):

@@ -38,6 +38,16 @@ def stop_recording(forms: set[str]) -> str:
     return " and ".join(sorted(forms)) or "native"
 
 
+def record_form(form: str) -> None:
+    """Tell all recordings which form runs.
+
+    Args:
+        form: its name.
+    """
+    for record in _records:
+        record.add(form)
+
+
 def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tensor:
     """Return the function ``plain`` of ``x`` and numbers, by compiled code where that is safe.
 
@@ -50,8 +60,7 @@ def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tenso
     is_safe = not is_watched() and _are_readable(x, numbers)
     if is_safe and fits(x, numbers):
         kernel = kernel_of(plain, len(numbers))
-    for record in _records:
-        record.add("plain" if kernel is None else "fused")
+    record_form("plain" if kernel is None else "fused")
     if kernel is None:
         return without_compiler(plain, x, numbers) if is_safe else run_plain(plain, x, numbers)
     if torch.is_grad_enabled():

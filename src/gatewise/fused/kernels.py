@@ -262,8 +262,17 @@ def load(function: Callable[..., Tensor], numbers: int) -> Library:
     """
     name = f"unit-{function.__module__.rpartition('.')[2]}-{function.__qualname__}"
     name = "".join(letter if letter.isalnum() else "-" for letter in name)
+    return compiled(name, source_text(trace(function, numbers), numbers))
+
+
+def compiled(name: str, text: str) -> Library:
+    """Compile a source with the vectors that torch uses here, or without if that fails.
+
+    Args:
+        name: of the compiled file.
+        text: the source.
+    """
     vectors = VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
-    text = source_text(trace(function, numbers), numbers)
     loaded = library_of_source(name, text, (*OPTIONS, *vectors))
     if loaded.handle is None and vectors:
         loaded = library_of_source(name, text, OPTIONS)

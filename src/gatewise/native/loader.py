@@ -26,6 +26,9 @@ FLAGS = (
     "-D_GNU_SOURCE",
 )
 SWITCH = "GATEWISE_NATIVE"
+# The line of a source in whose place the functions of ``elementwise.c`` stand, and their end there.
+FUNCTIONS = "/*@FUNCTIONS@*/"
+END_OF_FUNCTIONS = "/* ---- the loops of one function"
 _said: list[str] = []  # the library whose absence was said
 TIMEOUT = 60  # seconds; a compiler that takes longer hangs
 
@@ -51,7 +54,20 @@ def library(name: str) -> Library:
 
     This raises no error: ``reason`` of the result says what went wrong.
     """
-    return library_of_source(name, (HERE / f"{name}.c").read_text())
+    return library_of_source(name, source_of(name))
+
+
+def source_of(name: str) -> str:
+    """Return the text of a source, with the functions of ``elementwise.c`` where it asks for them.
+
+    Args:
+        name: of the source, without ``.c``.
+    """
+    text = (HERE / f"{name}.c").read_text()
+    if FUNCTIONS not in text:
+        return text
+    functions = (HERE / "elementwise.c").read_text().partition(END_OF_FUNCTIONS)[0]
+    return text.replace(FUNCTIONS, functions)
 
 
 def library_of_source(name: str, source: str, options: tuple[str, ...] = ()) -> Library:

@@ -11,7 +11,6 @@ from gatewise.speed.line import Line, Measured
 from gatewise.speed.measuring import Timing, compare_times, forward_and_backward, kept_bytes
 from gatewise.units import create_unit, iieu_b, patch_norm
 
-PASSES = "not profiled; reads the maps several times: mean for Term-B, patch norm, then the unit"
 BATCH, PIXELS = 8, 112
 
 
@@ -24,7 +23,6 @@ def block_lines() -> list[Line]:
             1.3,
             "at most",
             _iieu_elementwise,
-            "not profiled; four gradients are summed in float64",
         ),
         Line(
             "relu/meta_acon",
@@ -32,7 +30,6 @@ def block_lines() -> list[Line]:
             1.8,
             "at most",
             _meta_acon,
-            PASSES.replace("Term-B, patch norm", "the switch network"),
         ),
         Line(
             "resnet14/inference",
@@ -40,7 +37,6 @@ def block_lines() -> list[Line]:
             0.90,
             "at least",
             lambda seconds: _networks(seconds, training=False),
-            PASSES,
         ),
         Line(
             "resnet14/training",
@@ -48,7 +44,6 @@ def block_lines() -> list[Line]:
             0.85,
             "at least",
             lambda seconds: _networks(seconds, training=True),
-            PASSES,
         ),
         Line(
             "resnet14/kept",
@@ -56,7 +51,6 @@ def block_lines() -> list[Line]:
             1.4,
             "at most",
             _network_bytes,
-            "not profiled",
         ),
         Line(
             "patch_norm/3x3",
@@ -64,7 +58,6 @@ def block_lines() -> list[Line]:
             0.05,
             "at most",
             _patch_norm,
-            "not profiled; runs as separate torch operators",
         ),
     ]
     for name, size, layout, target in (
@@ -78,7 +71,6 @@ def block_lines() -> list[Line]:
                 target,
                 "at most",
                 _crelu_reader(size, layout),
-                "no fused form of CReLU with its reader",
             )
         )
     return lines

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatewise.speed.measuring import Timing
+from gatewise.speed.reasons import reason_of
 
 Measured = tuple[Timing, str]
 
@@ -19,7 +20,6 @@ class Line:
         target: the bound.
         relation: whether the measured value must be at most or at least the target.
         measure: returns ratio, spread and the form of the unit that ran, within some seconds.
-        reason: the known or likely cause if the line is missed; it says so if nothing was profiled.
     """
 
     name: str
@@ -27,7 +27,11 @@ class Line:
     target: float
     relation: Literal["at most", "at least"]
     measure: Callable[[float], Measured]
-    reason: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it is missed, if that is known."""
+        return reason_of(self.name)
 
     def is_met(self, value: float) -> bool:
         """Return whether a measured value meets the target."""

@@ -30,11 +30,6 @@ RELU_TARGETS = {
     "pserf": 2.5,
 }
 HALF_UNITS = ("silu", "gelu", "elu", "mish", "softplus")
-ARITHMETIC = "not profiled; in the cache it takes several times as long as relu"
-WITHOUT_COMPILER = {
-    "gelu": "torch's own is outside the error bound below -0.5; erfc alone takes twice as long",
-}
-COPIES = "no fused form: both halves are written, then copied into one tensor"
 
 
 def _maps(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -69,7 +64,6 @@ def _against_expression(name: str) -> Line:
         1.1,
         "at most",
         measure,
-        ARITHMETIC,
     )
 
 
@@ -104,7 +98,6 @@ def _against_relu(name: str, target: float) -> Line:
         target,
         "at most",
         measure,
-        COPIES if name == "crelu" else ARITHMETIC,
     )
 
 
@@ -120,7 +113,6 @@ def _half(name: str, dtype: torch.dtype) -> Line:
         1.2,
         "at most",
         measure,
-        ARITHMETIC,
     )
 
 
@@ -141,7 +133,6 @@ def _without_compiler(name: str) -> Line:
         2.5,
         "at most",
         measure,
-        WITHOUT_COMPILER.get(name, "one more pass, for minus infinity, than torch's own function"),
     )
 
 

@@ -7,11 +7,13 @@ from gatewise.units.catalogue.beta_vq import check_beta as check_beta
 from gatewise.units.catalogue.beta_vq import trained_eta as trained_eta
 from gatewise.units.catalogue.iieu_b import Terms as Terms
 from gatewise.units.catalogue.iieu_b import iieu_b as iieu_b
+from gatewise.units.contract import BOUND_FORMS as BOUND_FORMS
 from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
 from gatewise.units.contract import FEW_PASSES as FEW_PASSES
 from gatewise.units.contract import FLOATS as FLOATS
 from gatewise.units.contract import FORMS as FORMS
+from gatewise.units.contract import HALVES_FORMS as HALVES_FORMS
 from gatewise.units.contract import LAYOUTS as LAYOUTS
 from gatewise.units.contract import MARK as MARK
 from gatewise.units.contract import PAPERS as PAPERS

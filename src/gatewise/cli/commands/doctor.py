@@ -25,6 +25,8 @@ FALLBACKS = {
     "few_rows": "torch",
     "tiles": "torch",
     "elementwise": "torch",
+    "crelu": "torch",
+    "iieu": "torch",
 }
 
 

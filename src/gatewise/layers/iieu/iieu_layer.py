@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from gatewise.errors import ArgumentError
+from gatewise.fused import run_block
 from gatewise.layers.any_size import at_any_size, far_from
 from gatewise.layers.iieu.batch_norm import check_norm, check_values, scale_and_offset
 from gatewise.units import (
@@ -165,6 +166,9 @@ class IIEULayer(LeafModule):
         # A sample without a batch dimension.
         if check_input(self.name, x).dim() == self.layer.weight.dim() - 1:
             return self(x[None])[0]
+        y = run_block(self.layer, self.norm, self.unit, x)
+        if y is not None:
+            return y
         return self.unit(self.response(x), x, conv=self.layer).to(x.dtype)
 
     def _check_layer(self, layer: nn.Module) -> Producer:

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.fused import run_block
 from gatewise.layers import PSConv2d, PSLinear
 from gatewise.models.blocks.slot import PSC, Slot
 from gatewise.units import registered_units
@@ -38,6 +39,10 @@ class Block(nn.Module):
         self.binds = slot is not None and slot.binds
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.binds and self.unit is not None:
+            whole = run_block(self.layer, self.norm, self.unit, x)
+            if whole is not None:
+                return whole
         y = self.layer(x)
         if self.norm is not None:
             y = self.norm(y)

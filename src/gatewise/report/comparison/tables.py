@@ -155,6 +155,7 @@ def cost_table(block: Block) -> Table:
     columns = ["unit"]
     for cost in COSTS:
         columns += ["seconds" if cost == "seconds" else COST_WORDS[cost], "×"]
+    columns.append("form")
     rows = []
     units = both_ends(list(block.runs), MOST_ROWS)
     for unit in units:
@@ -164,10 +165,14 @@ def cost_table(block: Block) -> Table:
                 cost_cell(block.cost(unit, cost), cost),
                 number_cell(block.ratio(unit, cost), 2),
             ]
-        rows.append(row)
-    about = "parameters; FLOPs and saved bytes per example; mean seconds of training over seeds"
+        rows.append([*row, block.form(unit)])
+    about = (
+        "parameters; FLOPs and saved bytes per example; mean seconds of training over seeds, and "
+        "the form of the unit that took them: native (torch's own functions), fused (compiled) or "
+        "plain"
+    )
     about += shown_words(len(units), len(block.runs), "units")
-    return Table(columns, rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS))
+    return Table(columns, rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS) + "l")
 
 
 def rank_table(findings: Findings) -> Table | None:

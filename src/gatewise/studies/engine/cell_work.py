@@ -19,6 +19,7 @@ from typing import Any
 from gatewise.data import DataSet, load
 from gatewise.errors import DamagedFileError, FileError, GatewiseError, HeldError, shorten
 from gatewise.files import make_folder, write_record_once
+from gatewise.fused import start_recording, stop_recording
 from gatewise.studies.engine.folder import FORMAT, RECORD, read_versioned
 from gatewise.train import (
     Checkpoints,
@@ -152,15 +153,18 @@ def attempt_cell(task: Task, stop: StopSignal, work: Work | None = None) -> Outc
 def run_and_record(task: Task, stop: StopSignal, work: Work | None = None) -> Outcome:
     """Do the work and write the record, unless another process wrote one meanwhile."""
     begin = time.process_time()
+    recording = start_recording()
     try:
         content = work(stop) if work else _work_of(task, stop)
     except Halted:
         content = None
+    finally:
+        form = stop_recording(recording)
     if content is None:
         return Outcome("stopped")
-    seconds = round(time.process_time() - begin, 3)
+    more = {"process_seconds": round(time.process_time() - begin, 3), "form": form}
     make_folder(task.place)
-    write_record_once(task.place / RECORD, _record(task, content, process_seconds=seconds))
+    write_record_once(task.place / RECORD, _record(task, content, **more))
     return Outcome(content["status"], content["reason"])
 
 

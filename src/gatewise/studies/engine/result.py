@@ -406,6 +406,8 @@ class StudyResult:
     def costs(self) -> list[dict[str, Any]]:
         """Unit x block: parameters, operations, bytes and mean seconds, and ratios to the baseline.
 
+        ``form`` names the form of the units that ran: native, fused or plain.
+
         ``unequal`` names the costs that differ from the baseline's. A difference in results may be
         due to them.
         """
@@ -428,6 +430,7 @@ class StudyResult:
                     "data": block[1],
                     "recipe": block[2],
                     **costs,
+                    "form": _forms(units[unit]),
                     "ratios": ratios,
                     "unequal": [name for name, ratio in ratios.items() if _differs(name, ratio)],
                     "matched": groups.get((unit, block), {}).get("matched", {}),
@@ -648,6 +651,15 @@ def _mean_costs(runs: Sequence[PlannedRun], group: Mapping[str, Any]) -> dict[st
                 numbers.append(value)
         costs[name] = mean(numbers) if numbers else group.get(name)
     return costs
+
+
+def _forms(runs: Sequence[PlannedRun]) -> str:
+    """Return the forms of the units in finished final runs; empty if none is recorded."""
+    forms = set()
+    for run in runs:
+        if run.status == "finished" and run.role == "final" and run.record.get("form"):
+            forms.update(run.record["form"].split(" and "))
+    return " and ".join(sorted(forms))
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

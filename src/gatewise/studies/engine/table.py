@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from gatewise.stats import Comparison, Difference
     from gatewise.studies.engine.result import Block, StudyResult
 
-COLUMNS = ("unit", "mean ± spread", "n", "difference [interval]", "p", "verdict", "params", "time")
+COLUMNS = (
+    "unit",
+    "mean ± spread",
+    "n",
+    "difference [interval]",
+    "p",
+    "verdict",
+    "params",
+    "FLOPs",
+    "time",
+    "form",
+)
 MOST_LINES = 20  # lines of one kind below the tables
 
 
@@ -59,7 +70,10 @@ def title_of(result: "StudyResult", block: "Block") -> str:
 
 def lines_below(result: "StudyResult") -> Iterator[str]:
     """Yield what stands below the tables: seeds needed, ranks, learning rates, problems."""
-    yield "p is corrected for the units of a table; params and time are relative to the baseline"
+    yield (
+        "p is corrected for the units of a table; params, FLOPs and time are relative to the "
+        "baseline; form is that of the unit in this time: native, fused or plain"
+    )
     yield from _some(list(_undecided_lines(result)))
     yield from _ranking(result)
     yield from _some(list(_rate_lines(result)))
@@ -148,12 +162,12 @@ def _with_spread(result: "StudyResult", mean: float, spread: float) -> str:
 
 
 def _ratios(cost: Mapping[str, Any] | None) -> list[str]:
-    """Return parameters and time as multiples of the baseline's."""
+    """Return parameters, operations and time as multiples of the baseline's, and the form."""
     ratios = (cost or {}).get("ratios", {})
     texts = []
-    for name in ("parameters", "seconds"):
+    for name in ("parameters", "flops", "seconds"):
         texts.append(f"{ratios[name]:.2f}x" if ratios.get(name) else "-")
-    return texts
+    return [*texts, (cost or {}).get("form") or "-"]
 
 
 def _some(lines: list[str]) -> Iterator[str]:

@@ -6,7 +6,15 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, resolve_dim, unit
+from gatewise.units.contract import (
+    EXACT,
+    HALVES_FORMS,
+    Limits,
+    UnitModule,
+    check_input,
+    resolve_dim,
+    unit,
+)
 
 
 def crelu(x: Tensor, dim: int = 1) -> Tensor:
@@ -30,6 +38,10 @@ def crelu(x: Tensor, dim: int = 1) -> Tensor:
     tensor([[2., 0., 0., 3.]])
     """
     axis = resolve_dim("crelu", check_input("crelu", x), dim)
+    if HALVES_FORMS and not torch.compiler.is_compiling():
+        y = HALVES_FORMS[0](x, axis)
+        if y is not None:
+            return y
     return torch.cat((x.relu(), x.neg().relu()), axis)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract import (
+    BOUND_FORMS,
     SCOPES,
     Device,
     DType,
@@ -419,6 +420,11 @@ class IIEUB(UnitModule):
         source: Tensor | None = None,
         conv: nn.Module | None = None,
     ) -> Tensor:
+        layer = conv if conv is not None else self._bound[0] if self._bound else None
+        if BOUND_FORMS and layer is not None and isinstance(source, Tensor):
+            y = BOUND_FORMS[0](layer, None, self, source, x)
+            if y is not None:
+                return y
         return iieu_b(x, **self.arguments(x, source, conv))
 
     def _lengths(

@@ -24,8 +24,10 @@ from gatewise.units.contract.arithmetic import stop_infinities as stop_infinitie
 from gatewise.units.contract.arithmetic import to_compute_dtype as to_compute_dtype
 from gatewise.units.contract.creation import create_unit as create_unit
 from gatewise.units.contract.factory import allocating as allocating
+from gatewise.units.contract.forms import BOUND_FORMS as BOUND_FORMS
 from gatewise.units.contract.forms import FEW_PASSES as FEW_PASSES
 from gatewise.units.contract.forms import FORMS as FORMS
+from gatewise.units.contract.forms import HALVES_FORMS as HALVES_FORMS
 from gatewise.units.contract.forms import FewPasses as FewPasses
 from gatewise.units.contract.forms import PlainForm as PlainForm
 from gatewise.units.contract.forms import elementwise as elementwise

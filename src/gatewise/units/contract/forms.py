@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.units.contract.arithmetic import to_compute_dtype
 
@@ -18,6 +18,14 @@ PlainForm = Callable[..., Tensor]
 Form = Callable[[PlainForm, Tensor, Sequence[float | Tensor]], Tensor]
 
 FORMS: list[Form] = []  # at most one
+
+# A form of a unit that reads the layer before it: gets the layer, ``None`` in place of a norm, the
+# unit's module, the input of the layer and its response. ``None`` where it may not be used.
+BoundForm = Callable[[nn.Module, nn.Module | None, nn.Module, Tensor, Tensor], Tensor | None]
+BOUND_FORMS: list[BoundForm] = []  # at most one
+
+# A form of CReLU: gets the input and the dimension. ``None`` where it may not be used.
+HALVES_FORMS: list[Callable[[Tensor, int], Tensor | None]] = []  # at most one
 
 
 @dataclass(frozen=True)
