@@ -1,6 +1,7 @@
 """Triton forms of units, as far as they can be checked without Triton: text, dispatch, errors."""
 
 import ast
+from pathlib import Path
 
 import pytest
 import torch
@@ -37,9 +38,8 @@ def test_every_unit_has_the_text_of_three_kernels(name: str):
 
 
 def _device_functions() -> set[str]:
-    path = building.__file__.replace("building.py", "device_functions.py")
-    with open(path) as file:
-        body = ast.parse(file.read()).body
+    path = Path(building.__file__).with_name("device_functions.py")
+    body = ast.parse(path.read_text()).body
     return {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
@@ -53,7 +53,7 @@ def test_every_c_function_has_a_function_for_triton():
 def test_without_triton_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(building, "has_triton", lambda: False)
     building.kernels_of.cache_clear()
-    with pytest.raises(MissingExtraError, match="pip install .*triton"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*triton"):
         gpu.device_code(*FORMS["silu._plain"], "sm_80")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gatewise.fused.expressions import Expression, in_order
 from gatewise.fused.source import INFIX, Loop, float32_constant, function_name, loops_of
 
-SIZES = ("rows", "middle", "inner")
+SIZES = ("middle", "inner")
 TILE = ("ROWS", "COLS")
 
 
@@ -44,15 +44,16 @@ def _kernel(loop: Loop, numbers: int) -> str:
     for name in kernel_arguments(loop, numbers):
         arguments.append(f"{name}: tl.constexpr" if name.isupper() else name)
     body = [
-        "row, col, is_inside = tile(rows, inner, ROWS, COLS)",
-        "place = row * inner + col",
+        "outer, row, col = tile(middle, inner, ROWS, COLS)",
+        "place = (outer * middle + row) * inner + col",
+        "is_inside = (row < middle) & (col < inner)",
         "n0 = read(x + place, is_inside)",
     ]
     if loop.needs_gradient:
         body.append("gradient = read(above + place, is_inside)")
     for k in range(1, numbers + 1):
         body.append(
-            f"n{k} = read_number(number{k}, row, col, is_inside, rows, middle, "
+            f"n{k} = read_number(number{k}, outer, row, col, middle, inner, "
             f"outer_step{k}, middle_step{k}, KIND{k})"
         )
     body += _statements(loop)
@@ -81,10 +82,7 @@ def _statements(loop: Loop) -> list[str]:
     product = f"gradient * {output}" if loop.needs_gradient else output
     lines.append(f"write(out + place, {product}, is_inside)")
     for k, term in enumerate(terms, 1):
-        lines.append(
-            f"write_sums(sums{k}, gradient * {term}, row, col, is_inside, rows, inner, "
-            f"GROUP{k}, ROWS, COLS)"
-        )
+        lines.append(f"write_sums(sums{k}, gradient * {term}, middle, inner, GROUP{k}, ROWS, COLS)")
     return lines
 
 

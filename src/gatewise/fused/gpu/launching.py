@@ -45,8 +45,8 @@ class Tiling(NamedTuple):
 
     @property
     def down(self) -> int:
-        """How many tiles there are from the first row to the last."""
-        return -(-self.sizes[0] * self.sizes[1] // self.rows)
+        """How many tiles there are from the first row of an outer index to its last."""
+        return -(-self.sizes[1] // self.rows)
 
 
 class GpuKernel:
@@ -103,7 +103,7 @@ class GpuKernel:
         if not any(wants):
             self._launch("slopes", (x, gradient, out), numbers, tiling)
             return out, [None] * len(numbers)
-        if any(map(_varies_twice, tiling.steps)):
+        if any(middle and inner for _, middle, inner in tiling.steps):
             tiling = tiling._replace(rows=1)  # a tile has one number per column
         sums = [_space(tiling, k, x.device) if want else None for k, want in enumerate(wants)]
         self._launch("terms", (x, gradient, out), numbers, tiling, sums)
@@ -135,23 +135,19 @@ class GpuKernel:
         for outer, middle, _ in tiling.steps:
             given += [outer, middle]
         given += [elements[0] if each is None else each for each in sums]
-        given += [tiling.sizes[0] * tiling.sizes[1], *tiling.sizes[1:], *tiling.kinds]
+        given += [*tiling.sizes[1:], *tiling.kinds]
         for k, each in enumerate(sums):
             group = PER_COLUMN if tiling.steps[k][2] else PER_ROW
             given.append(0 if each is None else group)
         given += [tiling.rows, tiling.cols]
         with _on(elements[0]):
-            self._kernels[name][(tiling.down * tiling.across,)](*given, **OPTIONS)
+            grid = (tiling.sizes[0] * tiling.down * tiling.across,)
+            self._kernels[name][grid](*given, **OPTIONS)
 
 
 def _on(x: Tensor) -> AbstractContextManager[object]:
     """Return a context in which the device of ``x`` is the current one."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
-
-
-def _varies_twice(steps: Sequence[int]) -> bool:
-    """Return whether a number differs within a row and from row to row."""
-    return bool(steps[2] and (steps[0] or steps[1]))
 
 
 def _layout(x: Tensor, numbers: Sequence[Number]) -> Layout:
@@ -172,7 +168,7 @@ def _tiling(x: Tensor, numbers: Sequence[Number]) -> Tiling:
         kind = PER_COLUMN if each[2] else PER_ROW
         kinds.append(kind if isinstance(number, Tensor) else GIVEN)
     cols = min(_power_of_two(sizes[2]), ELEMENTS)
-    rows = min(_power_of_two(sizes[0] * sizes[1]), ELEMENTS // cols)
+    rows = min(_power_of_two(sizes[1]), ELEMENTS // cols)
     return Tiling(layout, sizes, steps, tuple(kinds), rows, cols)
 
 
@@ -183,25 +179,17 @@ def _power_of_two(size: int) -> int:
 
 def _space(tiling: Tiling, k: int, device: torch.device) -> Tensor:
     """Return space for the sums of all tiles for number ``k``."""
-    rows = tiling.sizes[0] * tiling.sizes[1]
-    shape = (tiling.down, tiling.sizes[2]) if tiling.steps[k][2] else (rows, tiling.across)
+    outer, middle, inner = tiling.sizes
+    is_per_column = bool(tiling.steps[k][2])
+    shape = (outer, tiling.down, inner) if is_per_column else (outer, middle, tiling.across)
     return torch.empty(shape, dtype=torch.float32, device=device)
 
 
 def _total(sums: Tensor, number: Number, k: int, tiling: Tiling) -> Tensor:
     """Return the gradient to number ``k`` from the sums of tiles."""
     assert isinstance(number, Tensor)  # noqa: S101  its gradient is wanted
-    outer, middle, _ = tiling.sizes
-    steps = tiling.steps[k]
-    wide = sums.double()
-    if not steps[2]:
-        wide = wide.sum(1).reshape(outer, middle)
-        total = wide.sum([dim for dim in (0, 1) if not steps[dim]]) if not all(steps[:2]) else wide
-    elif _varies_twice(steps):
-        wide = wide.reshape(outer, middle, -1)
-        total = wide.sum([dim for dim in (0, 1) if not steps[dim]]) if not all(steps[:2]) else wide
-    else:
-        total = wide.sum(0)
+    shared = [dim for dim, step in enumerate(tiling.steps[k]) if not step]
+    total = sums.double().sum(shared) if shared else sums
     total = total.to(number.dtype)
     if number.numel() == 1:
         return total.reshape(number.shape)

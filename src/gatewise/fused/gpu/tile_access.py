@@ -1,7 +1,7 @@
 """How a generated kernel for Triton finds, reads and writes its tile of elements.
 
-Elements lie in memory as ``rows`` of ``inner`` elements. A row is one step of an outer and a middle
-dimension. Importing this module needs Triton.
+Elements lie in memory by an outer, a middle and an inner dimension. A tile has one outer index,
+some rows (middle indices) and some columns (inner indices). Importing this module needs Triton.
 """
 
 import triton
@@ -11,16 +11,32 @@ from gatewise.fused.gpu.device_functions import as_bits, as_float
 
 
 @triton.jit
-def tile(
-    rows: tl.tensor, inner: tl.tensor, ROWS: tl.constexpr, COLS: tl.constexpr
+def tile_place(
+    middle: tl.tensor,
+    inner: tl.tensor,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
 ) -> tuple[tl.tensor, ...]:
-    """Return row and column of each element of this program's tile, and whether it exists."""
+    """Return where this program's tile is: the outer index, and which tile down and across."""
     across = tl.cdiv(inner, COLS)
-    down = (tl.program_id(0) // across).to(tl.int64)
-    along = (tl.program_id(0) % across).to(tl.int64)
+    down = tl.cdiv(middle, ROWS)
+    first = tl.program_id(0) // across
+    outer = (first // down).to(tl.int64)
+    return outer, (first % down).to(tl.int64), (tl.program_id(0) % across).to(tl.int64)
+
+
+@triton.jit
+def tile(
+    middle: tl.tensor,
+    inner: tl.tensor,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+) -> tuple[tl.tensor, ...]:
+    """Return outer index, row and column of the elements of this program's tile."""
+    outer, down, along = tile_place(middle, inner, ROWS, COLS)
     row = down * ROWS + tl.arange(0, ROWS)[:, None]
     col = along * COLS + tl.arange(0, COLS)[None, :]
-    return row, col, (row < rows) & (col < inner)
+    return outer, row, col
 
 
 @triton.jit
@@ -49,11 +65,11 @@ def write(pointer: tl.tensor, value: tl.tensor, is_inside: tl.tensor) -> None:
 @triton.jit
 def read_number(
     number: tl.tensor,
+    outer: tl.tensor,
     row: tl.tensor,
     col: tl.tensor,
-    is_inside: tl.tensor,
-    rows: tl.tensor,
     middle: tl.tensor,
+    inner: tl.tensor,
     outer_step: tl.tensor,
     middle_step: tl.tensor,
     KIND: tl.constexpr,
@@ -65,10 +81,11 @@ def read_number(
     if KIND == 0:
         return tl.zeros((1, 1), tl.float32) + number
     else:
-        place = row // middle * outer_step + row % middle * middle_step
+        place = outer * outer_step + row * middle_step
         if KIND == 1:
-            return tl.load(number + place, mask=row < rows, other=0.0)
+            return tl.load(number + place, mask=row < middle, other=0.0)
         else:
+            is_inside = (row < middle) & (col < inner)
             return tl.load(number + place + col, mask=is_inside, other=0.0)
 
 
@@ -76,10 +93,7 @@ def read_number(
 def write_sums(
     sums: tl.tensor,
     product: tl.tensor,
-    row: tl.tensor,
-    col: tl.tensor,
-    is_inside: tl.tensor,
-    rows: tl.tensor,
+    middle: tl.tensor,
     inner: tl.tensor,
     GROUP: tl.constexpr,
     ROWS: tl.constexpr,
@@ -89,13 +103,13 @@ def write_sums(
 
     ``GROUP`` is 0 for none, 1 for one sum per row, 2 for one per column.
     """
-    across = tl.cdiv(inner, COLS)
-    own = tl.where(is_inside, product, 0.0)
+    outer, down, along = tile_place(middle, inner, ROWS, COLS)
+    row = down * ROWS + tl.arange(0, ROWS)[:, None]
+    col = along * COLS + tl.arange(0, COLS)[None, :]
+    own = tl.where((row < middle) & (col < inner), product, 0.0)
     if GROUP == 1:
-        along = tl.program_id(0) % across
-        total = tl.sum(own, 1, keep_dims=True)
-        tl.store(sums + row * across + along, total, mask=row < rows)
+        place = (outer * middle + row) * tl.cdiv(inner, COLS) + along
+        tl.store(sums + place, tl.sum(own, 1, keep_dims=True), mask=row < middle)
     if GROUP == 2:
-        down = (tl.program_id(0) // across).to(tl.int64)
-        total = tl.sum(own, 0, keep_dims=True)
-        tl.store(sums + down * inner + col, total, mask=col < inner)
+        place = (outer * tl.cdiv(middle, ROWS) + down) * inner + col
+        tl.store(sums + place, tl.sum(own, 0, keep_dims=True), mask=col < inner)
