@@ -66,7 +66,8 @@ errors: $(CORE) ## measure every unit and write docs/errors.md again
 
 bench: $(CORE) ## measure units against their targets, then the peers that PEERS has (minutes; exit 1 if a target is missed)
 	OMP_NUM_THREADS=1 $(BIN)/gatewise bench --out benchmarks/results/bench.csv --page benchmarks/results/bench.html; missed=$$?; \
-	for each in units orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done; \
+	for each in orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done; \
+	if command -v chromium chromium-browser google-chrome >/dev/null; then $(BIN)/python benchmarks/explorer.py || exit 1; fi; \
 	exit $$missed
 
 # transformers 4.57 and what it asks for, in a folder of its own: everything else is that of .venv.

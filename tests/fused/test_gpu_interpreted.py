@@ -37,7 +37,10 @@ NAMES = (
     "smu1",
     "prelu",
     "pau",
+    "meta_acon",
+    "iieu_b",
 )
+CHANNELS = ("acon_c", "meta_acon", "iieu_b")  # units that need their number
 CASES = [
     pytest.param(Case(gw.get_unit(name), options), id=f"{name}-{i}")
     for name in NAMES
@@ -45,7 +48,7 @@ CASES = [
     if options.get("beta") not in (0.0, 1.0)
     or name != "beta_vq"  # hard and mean forms have no gate to compile
     if "penalty" not in options and not isinstance(options.get("pieces"), tuple)
-    if "channels" not in options or name == "acon_c"  # the same number for every channel
+    if "channels" not in options or name in CHANNELS  # the same number for every channel
 ]
 each_case = pytest.mark.parametrize("case", CASES)
 each_layout = pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
