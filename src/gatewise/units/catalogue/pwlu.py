@@ -5,6 +5,7 @@ most 12 numbers. This unit has 21 numbers a channel (17 heights, two slopes, two
 the two heights that belong to an element by an index, which is no expression of it. So it runs as
 operations of torch on every device.
 """
+
 import math
 
 import torch
