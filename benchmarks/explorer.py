@@ -1,8 +1,8 @@
 """Frames a second of the explorer while 8-8, 16-16 and 32-32 networks train with regions drawn.
 
-    python benchmarks/explorer.py
+    python benchmarks/explorer.py         # some 20 seconds; appends to results/explorer.csv
 
-Needs Chromium. Prints one line a width; ReLU against leaky ReLU, two training steps a frame.
+Needs Chromium. One row a width; ReLU against leaky ReLU, two training steps a frame.
 """
 
 import sys
@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from browser import Browser, settle  # noqa: E402
+from kept import keep  # noqa: E402
 
 SECONDS = 5.0
 
@@ -38,4 +39,6 @@ if __name__ == "__main__":
             ROOT / "src/gatewise/report/explorer/explorer.html", width=1280, height=900
         )
         for each in (8, 16, 32):
-            print(f"2-{each}-{each}-2: {frames_a_second(opened, each):.0f} frames a second")
+            frames = f"{frames_a_second(opened, each):.0f}"
+            keep("explorer", {"network": f"2-{each}-{each}-2", "frames_a_second": frames})
+            print(f"2-{each}-{each}-2: {frames} frames a second")

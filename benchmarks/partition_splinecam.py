@@ -2,11 +2,17 @@
 
 SplineCam (Humayun et al., 2023, arXiv:2302.12828) is not on PyPI. With a copy of its repository on
 GitHub, AhmedImtiazPrio/splinecam, in the folder `copy` (graph.py, utils.py, wrappers.py and
-global_config.py are used):
+global_config.py are used), at the commit d743182de0684f2ebb4532ce315254f6a39856d5:
 
+    sed -i '6d;191d;218d;240d' copy/splinecam/utils.py
     python -m venv peer
-    peer/bin/pip install -c constraints.txt torch numpy networkx igraph tqdm
+    peer/bin/pip install -c constraints.txt torch numpy scipy networkx igraph tqdm
     python benchmarks/partition.py --splinecam peer/bin/python copy
+
+The four lines that `sed` removes are `@torch.jit.script` above `region_eccentricity_2d` and three
+functions `get_square_slice_from_...`. Torch 2.13 refuses to script them, because they have
+arguments with a default value and no type, so the module cannot be imported. None of the four is
+called here.
 
 It runs on one thread of the processor in float64, progress bars off, through its
 `to_next_layer_partition` layer by layer, and gives the regions and the affine map of each, as ours

@@ -53,10 +53,13 @@ MUST_BE_FALSE = {"allow_pickle", "shell"}  # keywords of any call
 # One file makes functions, from the text of a class that is already imported: only where that text
 # was found to be the very code that runs, with calls replaced by calls of `self.gw.NAME`, and
 # without executing any of it. See its head.
-# Another file reads weights of `torch.save`, in one call, and only with `weights_only=True`.
+# Another file makes kernels, from text that this package writes from a traced function: generated
+# names and numbers. See its head.
+# A third file reads weights of `torch.save`, in one call, and only with `weights_only=True`.
 PICKLED_WEIGHTS = "files/pickled_weights.py"
 ALLOWED = {
     "surgery/calls/compiling.py": {"compile", "types.FunctionType"},
+    "fused/gpu/building.py": {"compile", "types.FunctionType"},
     PICKLED_WEIGHTS: {"torch.load"},
 }
 

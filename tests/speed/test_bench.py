@@ -15,11 +15,14 @@ from gatewise.speed import (
     Line,
     Row,
     Timing,
+    block_lines,
     changes,
     compare_times,
     kept_bytes,
+    lines,
     machine_facts,
     measure_lines,
+    measure_on,
     read_rows,
     rows_as_csv,
     speed_page,
@@ -102,6 +105,63 @@ def test_the_command_measures_and_prints_json(tmp_path: Path):
     assert shown.exit_code == 0
     (row,) = json.loads(shown.stdout)["rows"]
     assert Row(**row) == read_rows(out)[0] and row["verdict"] == "met"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="shows what is said without a GPU")
+def test_without_a_gpu_the_command_says_so():
+    shown = CliRunner().invoke(app, ["bench", "--device", "cuda", "kept/prelu"])
+    assert shown.exit_code == 2 and "it cannot be used here" in shown.output
+    assert CliRunner().invoke(app, ["bench", "--device", "meta", "--list"]).exit_code == 2
+
+
+def test_a_gpu_takes_the_time_by_its_own_events(monkeypatch: pytest.MonkeyPatch):
+    class Event:
+        count = 0
+
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            Event.count += 1
+            self.milliseconds = 3.0 * Event.count
+
+        def synchronize(self) -> None:
+            self.is_over = True
+
+        def elapsed_time(self, last: "Event") -> float:
+            assert last.is_over
+            return last.milliseconds - self.milliseconds
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    with measure_on(torch.device("cuda")):
+        timing = compare_times(lambda: None, lambda: 1, seconds=0.0)
+    assert timing.ratio == 1.0 and Event.count == 4 * (timing.rounds + 2)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "prefix", sorted({each.name.partition("/")[0] for each in LINES} - {"plain"})
+)
+def test_every_line_is_made_on_the_device_that_is_measured(
+    prefix: str, monkeypatch: pytest.MonkeyPatch
+):
+    def once(*functions, seconds: float) -> Timing:
+        for function in functions:
+            function()
+        return Timing(1.0, 1.0, 1.0, 1)
+
+    def one_byte(function, *without: Tensor) -> int:
+        assert function().is_meta
+        return 1
+
+    for module in (lines, block_lines):
+        monkeypatch.setattr(module, "compare_times", once)
+        monkeypatch.setattr(module, "kept_bytes", one_byte)
+    # A tensor left on the processor is an error of torch beside one on `meta`.
+    chosen = [each for each in LINES if each.name.startswith(f"{prefix}/")]
+    with measure_on(torch.device("meta")):
+        for each in chosen:
+            each.measure(0.0)
 
 
 Tensor = torch.Tensor

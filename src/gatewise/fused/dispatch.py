@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from gatewise.fused.blocks import run_in_blocks
+from gatewise.fused.gpu import GpuKernel, gpu_kernel
 from gatewise.fused.kernels import Kernel, Number, fits, kernel_of
-from gatewise.fused.safe_calls import is_readable, is_watched
+from gatewise.fused.safe_calls import holds_its_numbers, is_on_gpu, is_readable, is_watched
 from gatewise.units import FEW_PASSES, FewPasses, PlainForm, run_plain
 
 _records: list[set[str]] = []
@@ -59,7 +60,8 @@ def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tenso
     kernel = None
     is_safe = not is_watched() and _are_readable(x, numbers)
     if is_safe and fits(x, numbers):
-        kernel = kernel_of(plain, len(numbers))
+        on_gpu = is_on_gpu(x)
+        kernel = gpu_kernel(plain, x, numbers) if on_gpu else kernel_of(plain, len(numbers))
     record_form("plain" if kernel is None else "fused")
     if kernel is None:
         return without_compiler(plain, x, numbers) if is_safe else run_plain(plain, x, numbers)
@@ -80,7 +82,7 @@ def without_compiler(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> 
     """
     few = FEW_PASSES.get(plain)
     is_fixed = not any(isinstance(number, Tensor) for number in numbers)
-    if few is None or x.dtype is not torch.float32 or not is_fixed:
+    if few is None or not is_fixed or x.dtype is not torch.float32 or not x.is_cpu:
         return run_plain(plain, x, numbers)
     if torch.is_grad_enabled() and x.requires_grad:
         return _FewPasses.apply(few, plain, x, *numbers)  # pyright: ignore[reportReturnType] (untyped)
@@ -121,11 +123,13 @@ class _FewPasses(torch.autograd.Function):
 
 
 def _are_readable(x: Tensor, numbers: Sequence[Number]) -> bool:
-    if not is_readable(x):
+    if not ((x.is_cpu or is_on_gpu(x)) and holds_its_numbers(x)):
         return False
     for number in numbers:
         if isinstance(number, Tensor):
-            if number.dtype is not torch.float32 or not is_readable(number):
+            if number.dtype is not torch.float32 or number.device != x.device:
+                return False
+            if not holds_its_numbers(number):
                 return False
     return True
 
@@ -134,7 +138,13 @@ class _Elementwise(torch.autograd.Function):
     """A kernel and its derivative. Second derivatives are taken of the plain form."""
 
     @staticmethod
-    def forward(ctx: Any, kernel: Kernel, plain: PlainForm, x: Tensor, *numbers: Number) -> Tensor:
+    def forward(
+        ctx: Any,
+        kernel: Kernel | GpuKernel,
+        plain: PlainForm,
+        x: Tensor,
+        *numbers: Number,
+    ) -> Tensor:
         ctx.kernel = kernel
         ctx.plain = plain
         ctx.fixed = [None if isinstance(number, Tensor) else number for number in numbers]
@@ -148,7 +158,8 @@ class _Elementwise(torch.autograd.Function):
         saved = iter(saved)
         numbers = [next(saved) if number is None else number for number in ctx.fixed]
         to_x, *to_numbers = ctx.needs_input_grad[2:]
-        readable = is_readable(gradient) and _are_readable(x, numbers)
+        readable = _are_readable(x, numbers) and _are_readable(gradient, ())
+        readable = readable and gradient.device == x.device
         if torch.is_grad_enabled() or is_watched() or not readable:
             wanted = [to_x, *to_numbers]
             return None, None, *_plain_gradients(ctx.plain, (x, *numbers), gradient, wanted)

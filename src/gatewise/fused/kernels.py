@@ -144,7 +144,7 @@ def _gradient(total: Tensor | None, number: Number, x: Tensor) -> Tensor | None:
         return None
     if number.numel() == 1:
         return total.to(number.dtype).reshape(number.shape)
-    order = _layout(tuple(x.shape), x.stride(), (tuple(number.shape),)).order
+    order = layout_of(tuple(x.shape), x.stride(), (tuple(number.shape),)).order
     back = [order.index(dim) for dim in range(len(order))]
     return total.to(number.dtype).permute(back)
 
@@ -157,7 +157,7 @@ def _prepared(x: Tensor, numbers: Sequence[Number]) -> tuple[_Call, list[Tensor]
             shapes.append(tuple(number.shape))
         else:
             shapes.append(())
-    layout = _layout(tuple(x.shape), x.stride(), tuple(shapes))
+    layout = layout_of(tuple(x.shape), x.stride(), tuple(shapes))
     call = _Call()
     kept = []
     for k, number in enumerate(numbers):
@@ -197,12 +197,18 @@ def _as_tensor(number: float) -> Tensor:
 
 
 @lru_cache(maxsize=1024)
-def _layout(
+def layout_of(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     shapes: tuple[tuple[int, ...], ...],
 ) -> Layout:
-    """Return the fewest dimensions by which all numbers can be found, slowest first."""
+    """Return the fewest dimensions by which all numbers can be found, slowest first.
+
+    Args:
+        shape: of the tensor.
+        strides: of the tensor, which is dense.
+        shapes: of the numbers; ``()`` for one value.
+    """
     order = tuple(sorted(range(len(shape)), key=lambda dim: (-strides[dim], shape[dim] == 1)))
     steps = [_steps_of(number, order) for number in shapes]
     sizes: list[int] = []

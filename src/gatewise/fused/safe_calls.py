@@ -1,4 +1,4 @@
-"""Which calls compiled code may take over: eager ones, on the CPU, up to float32.
+"""Which calls compiled code may take over: eager ones, up to float32.
 
 Nothing may observe the torch operations that a compiled call leaves out.
 """
@@ -37,19 +37,28 @@ def _is_mode_watching() -> bool:
 
 
 def is_readable(x: Tensor) -> bool:
-    """Return whether the memory of ``x`` holds its numbers as they are.
+    """Return whether ``x`` is on the CPU, and its memory holds its numbers as they are."""
+    return x.is_cpu and holds_its_numbers(x)
+
+
+def holds_its_numbers(x: Tensor) -> bool:
+    """Return whether the memory of ``x``, on any device, holds its numbers as they are.
 
     That is not so for subclasses, and for tensors that torch has only marked as negated or zero.
     """
     return (
         (type(x) is Tensor or type(x) is nn.Parameter)
         and x.dtype in DTYPES
-        and x.is_cpu
         and x.layout is torch.strided
         and torch._C._has_storage(x)
         and not x.is_neg()
         and not x._is_zerotensor()
     )
+
+
+def is_on_gpu(x: Tensor) -> bool:
+    """Return whether ``x`` is on a GPU for which Triton compiles, of NVIDIA or AMD."""
+    return x.is_cuda
 
 
 def dense(x: Tensor) -> Tensor:

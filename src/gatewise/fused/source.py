@@ -17,7 +17,7 @@ from gatewise.fused.expressions import (
 from gatewise.native import HERE
 
 MARK = "/*@LOOPS@*/"
-_INFIX = {
+INFIX = {
     "add": "+",
     "sub": "-",
     "mul": "*",
@@ -65,16 +65,25 @@ def source_text(result: Expression, numbers: int) -> str:
         result: the traced function.
         numbers: how many numbers it has besides the element.
     """
+    parts = [f"#define COUNT {numbers}"]
+    for loop in loops_of(result, numbers):
+        parts += [_function(loop, numbers, by_row=False), _function(loop, numbers, by_row=True)]
+    return _frame().replace(MARK, "\n".join(parts))
+
+
+def loops_of(result: Expression, numbers: int) -> tuple[Loop, ...]:
+    """Return what a generated function computes: values, slopes, slopes with all other derivatives.
+
+    Args:
+        result: the traced function.
+        numbers: how many numbers it has besides the element.
+    """
     value, *slopes = without_detach(result, *derivatives(result, numbers + 1))
-    loops = (
+    return (
         Loop("values", False, [value]),
         Loop("slopes", True, slopes[:1]),
         Loop("terms", True, slopes),
     )
-    parts = [f"#define COUNT {numbers}"]
-    for loop in loops:
-        parts += [_function(loop, numbers, by_row=False), _function(loop, numbers, by_row=True)]
-    return _frame().replace(MARK, "\n".join(parts))
 
 
 @cache
@@ -129,19 +138,23 @@ def _statements(loop: Loop) -> list[str]:
 def _written(expression: Expression, names: dict[Expression, str]) -> str:
     operands = [names[operand] for operand in expression.operands]
     operation = expression.operation
-    if operation in _INFIX:
-        return f"{operands[0]} {_INFIX[operation]} {operands[1]}"
+    if operation in INFIX:
+        return f"{operands[0]} {INFIX[operation]} {operands[1]}"
     if operation == "neg":
         return f"-{operands[0]}"
     if operation == "not":
         return f"!{operands[0]}"
     if operation == "where":
         return f"{operands[0]} ? {operands[1]} : {operands[2]}"
-    return f"{_call(expression)}({operands[0]})"
+    return f"{function_name(expression)}({operands[0]})"
 
 
-def _call(expression: Expression) -> str:
-    """Return the C function, for the range in which its argument lies."""
+def function_name(expression: Expression) -> str:
+    """Return the function of ``elementwise.c`` for the range in which an argument lies.
+
+    Args:
+        expression: a function of one argument.
+    """
     (argument,) = expression.operands
     if expression.operation in ("exp", "expm1") and is_negative_or_zero(argument):
         return f"{expression.operation}_of_negative"
@@ -150,9 +163,14 @@ def _call(expression: Expression) -> str:
     return _CALLS[expression.operation]
 
 
+def float32_constant(value: float) -> float:
+    """Return a constant rounded to float32, as torch does."""
+    return float(torch.tensor(value, dtype=torch.float32))
+
+
 def _literal(value: float) -> str:
-    """Return a constant as C writes it, rounded to float32 as torch does."""
-    rounded = float(torch.tensor(value, dtype=torch.float32))
+    """Return a constant as C writes it, rounded to float32."""
+    rounded = float32_constant(value)
     if rounded != rounded:
         return '__builtin_nanf("")'
     if rounded in (float("inf"), float("-inf")):

@@ -11,6 +11,7 @@ from gatewise.native.loader import HERE as HERE
 from gatewise.native.loader import Library as Library
 from gatewise.native.loader import compiled_library as compiled_library
 from gatewise.native.loader import handle_or_warning as handle_or_warning
+from gatewise.native.loader import is_switched_off as is_switched_off
 from gatewise.native.loader import library as library
 from gatewise.native.loader import library_of_source as library_of_source
 from gatewise.native.loader import source_of as source_of

@@ -48,6 +48,11 @@ class Library:
     reason: str
 
 
+def is_switched_off() -> bool:
+    """Return whether the user has switched compiled code off."""
+    return os.environ.get(SWITCH, "1") == "0"
+
+
 @functools.cache
 def library(name: str) -> Library:
     """Compile and load ``name.c``; without a compiler, ``handle`` of the result is ``None``.
@@ -78,7 +83,7 @@ def library_of_source(name: str, source: str, options: tuple[str, ...] = ()) -> 
         source: the text.
         options: further options of the compiler.
     """
-    if os.environ.get(SWITCH, "1") == "0":
+    if is_switched_off():
         return Library(name, None, f"switched off by {SWITCH}=0")
     if sys.platform == "win32":
         return Library(name, None, "not available on Windows")
@@ -104,7 +109,7 @@ def compiled_library(name: str) -> ctypes.CDLL | None:
 
 def handle_or_warning(loaded: Library) -> ctypes.CDLL | None:
     """Return the handle of a library. The first time that there is none, a warning says why."""
-    if loaded.handle is None and not _said and os.environ.get(SWITCH, "1") != "0":
+    if loaded.handle is None and not _said and not is_switched_off():
         _said.append(loaded.name)
         warnings.warn(
             f"gatewise uses its slower Python code: {loaded.reason}. Install a C compiler, or set "

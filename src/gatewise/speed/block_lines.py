@@ -9,6 +9,7 @@ from gatewise.fused import start_recording, stop_recording
 from gatewise.models import create_model
 from gatewise.speed.line import Line, Measured
 from gatewise.speed.measuring import Timing, compare_times, forward_and_backward, kept_bytes
+from gatewise.speed.placing import place
 from gatewise.units import create_unit, iieu_b, patch_norm
 
 BATCH, PIXELS = 8, 112
@@ -77,7 +78,7 @@ def block_lines() -> list[Line]:
 
 
 def _maps(*shape: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    return place(torch.randn(shape, generator=torch.Generator().manual_seed(0)))
 
 
 def _named(step: Callable[[], object]) -> str:
@@ -90,9 +91,9 @@ def _named(step: Callable[[], object]) -> str:
 def _iieu_elementwise(seconds: float) -> Measured:
     x = _maps(32, 64, 56, 56)
     patch = x.square().sum(1, keepdim=True).sqrt()
-    norms = torch.linspace(0.5, 2.0, 64).requires_grad_()
-    shift = torch.full((32, 64), 0.5).requires_grad_()
-    eta = torch.full((64,), 0.05).requires_grad_()
+    norms = place(torch.linspace(0.5, 2.0, 64)).requires_grad_()
+    shift = place(torch.full((32, 64), 0.5)).requires_grad_()
+    eta = place(torch.full((64,), 0.05)).requires_grad_()
     gradient = torch.ones_like(x)
 
     def step() -> object:
@@ -107,7 +108,7 @@ def _iieu_elementwise(seconds: float) -> Measured:
 
 def _meta_acon(seconds: float) -> Measured:
     x = _maps(32, 64, 56, 56)
-    module = create_unit("meta_acon", channels=64)
+    module = place(create_unit("meta_acon", channels=64))
     step = forward_and_backward(module, x, list(module.parameters()))
     return compare_times(step, forward_and_backward(torch.relu, x, []), seconds=seconds), _named(
         step
@@ -118,7 +119,7 @@ def _network_pair() -> tuple[nn.Module, nn.Module, Tensor]:
     torch.manual_seed(0)
     pair = []
     for unit in ("iieu_b", "relu"):
-        network = create_model("resnet", depth=14, unit=unit)
+        network = place(create_model("resnet", depth=14, unit=unit))
         network = network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         pair.append(network)
     x = _maps(BATCH, 3, PIXELS, PIXELS).contiguous(memory_format=torch.channels_last)
@@ -156,7 +157,7 @@ def _network_bytes(seconds: float) -> Measured:
 
 
 def _patch_norm(seconds: float) -> Measured:
-    conv = nn.Conv2d(64, 64, 3, padding=1, bias=False)
+    conv = place(nn.Conv2d(64, 64, 3, padding=1, bias=False))
     x = _maps(16, 64, 56, 56)
     norm = forward_and_backward(lambda leaf: patch_norm(leaf, conv), x, [])
     step = forward_and_backward(conv, x, list(conv.parameters()))
@@ -171,7 +172,7 @@ def _crelu_reader(
 
     def measure(seconds: float) -> Measured:
         conv = nn.Conv2d(2 * channels, outputs, kernel, padding=kernel // 2, bias=False)
-        conv = conv.to(memory_format=layout)  # pyright: ignore[reportCallIssue]
+        conv = place(conv).to(memory_format=layout)  # pyright: ignore[reportCallIssue]
         x = _maps(16, channels, 56, 56).contiguous(memory_format=layout)
         unit = create_unit("crelu")
         ours = forward_and_backward(lambda leaf: conv(unit(leaf)), x, list(conv.parameters()))

@@ -10,6 +10,7 @@ from gatewise.fused import start_recording, stop_recording, without_compiler
 from gatewise.speed.block_lines import block_lines
 from gatewise.speed.line import Line, Measured
 from gatewise.speed.measuring import Timing, compare_times, forward_and_backward, kept_bytes
+from gatewise.speed.placing import place
 from gatewise.speed.simplest import UNITS, measured_unit, simplest_unit
 from gatewise.units import PlainForm
 
@@ -33,7 +34,7 @@ HALF_UNITS = ("silu", "gelu", "elu", "mish", "softplus")
 
 
 def _maps(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    return place(torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype))
 
 
 def _steps(
@@ -43,6 +44,8 @@ def _steps(
     seconds: float,
 ) -> Measured:
     """Compare forward and backward of two modules, and name the form of the first."""
+    ours = place(ours)
+    theirs = place(theirs) if isinstance(theirs, nn.Module) else theirs
     their_parameters = list(theirs.parameters()) if isinstance(theirs, nn.Module) else []
     our_step = forward_and_backward(ours, x, list(ours.parameters()))
     recording = start_recording()
@@ -72,7 +75,7 @@ def _kept(name: str) -> Line:
         x = _maps((4, 64, 28, 28)).requires_grad_()
         ratio = []
         recording = start_recording()
-        for module in (measured_unit(name, 64), simplest_unit(name, 64)):
+        for module in map(place, (measured_unit(name, 64), simplest_unit(name, 64))):
             ratio.append(kept_bytes(lambda m=module: m(x), *module.parameters()))
         form = stop_recording(recording)
         value = ratio[0] / ratio[1]

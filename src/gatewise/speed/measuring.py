@@ -3,12 +3,13 @@
 import ctypes
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from gatewise.speed.placing import clock, place, seconds_of
 
 _MMAP_THRESHOLD = -3
 _TRIM_THRESHOLD = -1
@@ -39,7 +40,7 @@ def compare_times(
     seconds: float,
     least: int = 5,
 ) -> Timing:
-    """Return the processor time of ``ours`` over that of ``theirs``.
+    """Return the time of ``ours`` over that of ``theirs``: of the processor, or of the GPU.
 
     Both run once per round, and the order changes from round to round. So a machine that becomes
     slower or busier changes both.
@@ -47,19 +48,17 @@ def compare_times(
     Args:
         ours: what is measured.
         theirs: what it is compared with.
-        seconds: processor time after which no further round begins.
+        seconds: time after which no further round begins.
         least: the least number of rounds.
     """
     ratios: list[float] = []
-    began = time.process_time()
+    began = clock()
     turn = 0
-    while len(ratios) < least or time.process_time() - began < seconds:
+    while len(ratios) < least or clock() - began < seconds:
         order = (ours, theirs) if turn % 2 else (theirs, ours)
         taken = {}
         for function in order:
-            start = time.process_time()
-            function()
-            taken[function] = time.process_time() - start
+            taken[function] = seconds_of(function)
         if turn >= WARM_UP and taken[theirs] > 0:
             ratios.append(taken[ours] / taken[theirs])
         turn += 1
@@ -132,9 +131,9 @@ def memory_floor(seconds: float) -> Timing:
     """Return the time of copying and adding maps, over native relu forward and backward.
 
     Args:
-        seconds: processor time to spend.
+        seconds: time to spend.
     """
-    x = torch.randn(32, 64, 56, 56)
+    x = place(torch.randn(32, 64, 56, 56))
     out = torch.empty_like(x)
     other = torch.empty_like(x)
 

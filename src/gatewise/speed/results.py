@@ -59,7 +59,7 @@ def measure_lines(
 
     Args:
         lines: what to measure.
-        seconds: processor time for each line.
+        seconds: time for each line.
         tell: called with each row when it is measured.
     """
     rows = []
@@ -84,8 +84,12 @@ def measure_lines(
     return rows
 
 
-def machine_facts() -> dict[str, str]:
-    """Return date, machine, load and versions."""
+def machine_facts(device: str = "cpu") -> dict[str, str]:
+    """Return date, machine, load and versions.
+
+    Args:
+        device: on which lines are measured, with the name of the hardware.
+    """
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
@@ -93,6 +97,7 @@ def machine_facts() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "load": load,
         "threads": str(torch.get_num_threads()),
+        "device": device,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }

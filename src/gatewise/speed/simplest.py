@@ -101,7 +101,7 @@ def simplest_unit(name: str, channels: int) -> nn.Module:
         from gatewise.units import create_unit
 
         starts = create_unit("pau")
-        numbers = [float(c) for each in starts.parameters() for c in each]
+        numbers = [float(c) for each in starts.parameters() for c in each.detach()]
         return SimplestUnit(_pau, tuple(numbers), None)
     if name in TRAINED:
         _, starts, expression = TRAINED[name]

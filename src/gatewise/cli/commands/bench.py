@@ -12,6 +12,8 @@ from gatewise.cli.output import check_target, print_json, print_note
 from gatewise.errors import ArgumentError
 
 if TYPE_CHECKING:
+    import torch
+
     from gatewise.speed import Line, Row
 
 Only = Annotated[
@@ -22,7 +24,16 @@ Only = Annotated[
         "`expression/acon_c`. Default: all lines.",
     ),
 ]
-Seconds = Annotated[float, typer.Option(min=0.0, help="Processor time for each line, in seconds.")]
+Seconds = Annotated[float, typer.Option(min=0.0, help="Time for each line, in seconds.")]
+Where = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="cpu|cuda|cuda:N",
+        help="Where to measure. On a GPU (NVIDIA or AMD) its own events take the time. No GPU was "
+        "at hand when the targets were set.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -43,6 +54,7 @@ List = Annotated[bool, typer.Option("--list", help="Print the lines and targets;
 def bench(
     only: Only = None,
     seconds: Seconds = 2.0,
+    device: Where = "cpu",
     out: Out = None,
     page: Page = None,
     compare: Compare = None,
@@ -51,19 +63,21 @@ def bench(
 ) -> None:
     """Measure how fast units and layers run, each line against its target.
 
-    Both sides of a line run in turns on one thread, in processor time. The measured value is the
+    Both sides of a line run in turns, in processor time of one thread or in time of the GPU. The
+    measured value is the
     median of the rounds' ratios, with quartiles. The exit code is 1 if a target is missed.
 
     Example: `gatewise bench relu/ --out bench.csv`
     """
-    lines = _chosen(only or [])
+    place = _find_device(device)
+    lines = _chosen(only or [], place)
     if list_lines:
         for line in lines:
             print(f"{line.name:34} {line.relation} {line.target:<5g} {line.what}")
         return
     targets = [check_target(path) for path in (out, page) if path is not None]
     del targets  # only checked, before anything is measured
-    rows, facts = _measure(lines, seconds, json)
+    rows, facts = _measure(lines, seconds, json, place)
     _write(rows, facts, out, page)
     if compare is not None:
         _compare(rows, compare)
@@ -75,30 +89,52 @@ def bench(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _chosen(prefixes: list[str]) -> list["Line"]:
-    """Return the lines whose names start with one of the prefixes."""
+def _find_device(name: str) -> "torch.device":
+    """Return the device to measure on."""
+    from gatewise.devices import find_device
+
+    device = find_device(name)
+    if device.type not in ("cpu", "cuda"):
+        raise ArgumentError(
+            "bench: no times can be taken there", got=str(device), allowed="cpu, cuda, cuda:1"
+        )
+    return device
+
+
+def _chosen(prefixes: list[str], device: "torch.device") -> list["Line"]:
+    """Return the lines for a device whose names start with one of the prefixes."""
     from gatewise.speed import LINES
 
+    # Forms without a compiler are those of the processor.
+    lines = [line for line in LINES if device.type == "cpu" or not line.name.startswith("plain/")]
     if not prefixes:
-        return list(LINES)
+        return lines
     for prefix in prefixes:
-        if not any(line.name.startswith(prefix) for line in LINES):
-            groups = sorted({line.name.partition("/")[0] + "/" for line in LINES})
+        if not any(line.name.startswith(prefix) for line in lines):
+            groups = sorted({line.name.partition("/")[0] + "/" for line in lines})
             raise ArgumentError(
                 "bench: no line starts with this",
                 got=prefix,
                 allowed=", ".join(groups),
             )
-    return [line for line in LINES if line.name.startswith(tuple(prefixes))]
+    return [line for line in lines if line.name.startswith(tuple(prefixes))]
 
 
 def _measure(
     lines: list["Line"],
     seconds: float,
     quiet: bool,
+    device: "torch.device",
 ) -> tuple[list["Row"], dict[str, str]]:
     """Measure the lines and print each row when it is there."""
-    from gatewise.speed import machine_facts, measure_lines, memory_floor, tune_allocator
+    from gatewise.devices import describe_device
+    from gatewise.speed import (
+        machine_facts,
+        measure_lines,
+        measure_on,
+        memory_floor,
+        tune_allocator,
+    )
 
     def tell(row: "Row") -> None:
         if not quiet:
@@ -113,8 +149,10 @@ def _measure(
     tuned = tune_allocator()
     from gatewise.cli.output import one_thread
 
-    with one_thread():
-        facts = machine_facts() | {"allocator": "tuned" if tuned else "default"}
+    with one_thread(), measure_on(device):
+        facts = machine_facts(describe_device(device)) | {
+            "allocator": "tuned" if tuned else "default"
+        }
         facts["memory_floor"] = f"{memory_floor(min(seconds, 1.0)).ratio:.2f}"
         return measure_lines(lines, seconds=seconds, tell=tell), facts
 

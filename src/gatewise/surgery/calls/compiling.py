@@ -1,4 +1,4 @@
-"""Compile an edited syntax tree to a function. No other module of this library compiles code.
+"""Compile an edited syntax tree to a function. Only this module compiles text of the user's.
 
 Why this is safe: the compiled text is the text of a class that Python has already imported and run,
 and it was checked to compile to exactly the code that is running. The edits only replace calls by
