@@ -51,6 +51,7 @@ from gatewise.graph.ops import Pieces as Pieces
 from gatewise.graph.ops import Sign as Sign
 from gatewise.graph.ops import get_operator as get_operator
 from gatewise.graph.ops import is_activation as is_activation
+from gatewise.graph.ops import operator_of_module as operator_of_module
 from gatewise.graph.ops import operators_of as operators_of
 from gatewise.graph.reading import Reading as Reading
 from gatewise.graph.reading import SiteGraph as SiteGraph

@@ -1,0 +1,111 @@
+"""What gw.GateMonitor costs: the time of training with it and without, in turns.
+
+    python benchmarks/gate_monitor.py            # measure, print, and append to results/
+    python benchmarks/gate_monitor.py --rounds 3 # fewer turns
+
+One turn trains ``every`` steps without a monitor and ``every`` steps with one, which makes one
+record in them. The monitor is called after every step, as a user would. Its probe is 32 inputs. The
+number is the median over the turns of the difference of processor times, divided by the time
+without. Beside it stands the share that the monitor itself states.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from kept import keep
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import gatewise as gw
+
+EVERY = 100
+PROBE = 32
+
+
+def small_cnn() -> tuple[nn.Module, Callable[[], Tensor]]:
+    """A convolutional network on images of 32 x 32 pixels in batches of 64."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in ((3, 16), (16, 32), (32, 64)):
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)]
+    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * 16, 10))
+    return model, lambda: torch.randn(64, 3, 32, 32)
+
+
+def mlp() -> tuple[nn.Module, Callable[[], Tensor]]:
+    """A multilayer perceptron with GELU in batches of 128."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in ((784, 512), (512, 512), (512, 512)):
+        layers += [nn.Linear(inputs, outputs), nn.GELU()]
+    return nn.Sequential(*layers, nn.Linear(512, 10)), lambda: torch.randn(128, 784)
+
+
+def small_llama() -> tuple[nn.Module, Callable[[], Tensor]]:
+    """The decoder of the language-model track with SwiGLU, in batches of 16 x 64 bytes."""
+    model = gw.create_model("small_llama", unit="swiglu")
+    return model, lambda: torch.randint(256, (16, 64))
+
+
+NETWORKS = {"small_cnn": small_cnn, "mlp": mlp, "small_llama": small_llama}
+
+
+def loss_of(output: Tensor) -> Tensor:
+    """The cross entropy with random labels."""
+    labels = torch.randint(output.shape[-1], output.shape[:-1])
+    return F.cross_entropy(output.flatten(0, -2), labels.flatten())
+
+
+def main() -> None:
+    """Measure all networks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--every", type=int, default=EVERY)
+    arguments = parser.parse_args()
+    for name, make in NETWORKS.items():
+        torch.manual_seed(0)
+        model, draw = make()
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+        inputs = draw()
+        monitor = gw.GateMonitor(model, inputs[:PROBE], every=arguments.every, budget=None)
+
+        def train(watched: bool) -> float:
+            begun = time.process_time()
+            for _ in range(arguments.every):
+                optimizer.zero_grad()
+                loss_of(model(inputs)).backward()
+                optimizer.step()
+                if watched:
+                    monitor.step()
+            return time.process_time() - begun
+
+        train(False)
+        shares = []
+        plain_times = []
+        for _ in range(arguments.rounds):
+            plain = train(False)
+            plain_times.append(plain)
+            shares.append(train(True) / plain - 1)
+        stated = statistics.median(record.seconds for record in monitor.records)
+        step = statistics.median(plain_times) / arguments.every
+        row = {
+            "network": name,
+            "every": arguments.every,
+            "probe": min(PROBE, len(inputs)),
+            "batch": len(inputs),
+            "sites": len(monitor.records[0].sites),
+            "rounds": arguments.rounds,
+            "step_ms": f"{1e3 * step:.2f}",
+            "record_ms": f"{1e3 * stated:.2f}",
+            "share_of_records_percent": f"{100 * stated / (step * arguments.every):.2f}",
+            "difference_percent": f"{100 * statistics.median(shares):.2f}",
+            "setup_seconds": f"{monitor.setup_seconds:.2f}",
+        }
+        print(row)
+        keep("gate_monitor", row)
+
+
+if __name__ == "__main__":
+    main()
