@@ -58,51 +58,56 @@ def loss_of(output: Tensor) -> Tensor:
     return F.cross_entropy(output.flatten(0, -2), labels.flatten())
 
 
+def measure(name: str, rounds: int, every: int) -> dict[str, object]:
+    """Train one network in turns, and return the row of the table."""
+    torch.manual_seed(0)
+    model, draw = NETWORKS[name]()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    inputs = draw()
+    monitor = gw.GateMonitor(model, inputs[:PROBE], every=every, budget=None)
+
+    def train(watched: bool) -> float:
+        begun = time.process_time()
+        for _ in range(every):
+            optimizer.zero_grad()
+            loss_of(model(inputs)).backward()
+            optimizer.step()
+            if watched:
+                monitor.step()
+        return time.process_time() - begun
+
+    train(False)
+    plain_times = []
+    watched_times = []
+    for _ in range(rounds):
+        plain_times.append(train(False))
+        watched_times.append(train(True))
+    ratios = [one / other for one, other in zip(watched_times, plain_times, strict=True)]
+    stated = statistics.median(record.seconds for record in monitor.records)
+    step = statistics.median(plain_times) / every
+    return {
+        "network": name,
+        "every": every,
+        "probe": min(PROBE, len(inputs)),
+        "batch": len(inputs),
+        "sites": len(monitor.records[0].sites),
+        "rounds": rounds,
+        "step_ms": f"{1e3 * step:.2f}",
+        "record_ms": f"{1e3 * stated:.2f}",
+        "share_of_records_percent": f"{100 * stated / (step * every):.2f}",
+        "difference_percent": f"{100 * (statistics.median(ratios) - 1):.2f}",
+        "setup_seconds": f"{monitor.setup_seconds:.2f}",
+    }
+
+
 def main() -> None:
     """Measure all networks."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--every", type=int, default=EVERY)
     arguments = parser.parse_args()
-    for name, make in NETWORKS.items():
-        torch.manual_seed(0)
-        model, draw = make()
-        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-        inputs = draw()
-        monitor = gw.GateMonitor(model, inputs[:PROBE], every=arguments.every, budget=None)
-
-        def train(watched: bool) -> float:
-            begun = time.process_time()
-            for _ in range(arguments.every):
-                optimizer.zero_grad()
-                loss_of(model(inputs)).backward()
-                optimizer.step()
-                if watched:
-                    monitor.step()
-            return time.process_time() - begun
-
-        train(False)
-        shares = []
-        plain_times = []
-        for _ in range(arguments.rounds):
-            plain = train(False)
-            plain_times.append(plain)
-            shares.append(train(True) / plain - 1)
-        stated = statistics.median(record.seconds for record in monitor.records)
-        step = statistics.median(plain_times) / arguments.every
-        row = {
-            "network": name,
-            "every": arguments.every,
-            "probe": min(PROBE, len(inputs)),
-            "batch": len(inputs),
-            "sites": len(monitor.records[0].sites),
-            "rounds": arguments.rounds,
-            "step_ms": f"{1e3 * step:.2f}",
-            "record_ms": f"{1e3 * stated:.2f}",
-            "share_of_records_percent": f"{100 * stated / (step * arguments.every):.2f}",
-            "difference_percent": f"{100 * statistics.median(shares):.2f}",
-            "setup_seconds": f"{monitor.setup_seconds:.2f}",
-        }
+    for name in NETWORKS:
+        row = measure(name, arguments.rounds, arguments.every)
         print(row)
         keep("gate_monitor", row)
 

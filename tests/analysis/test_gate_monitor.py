@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.nn import functional as F
 from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
