@@ -110,7 +110,7 @@ class CsvTable:
         """Add the rows and write the file."""
         self.rows += record.rows()
         text = io.StringIO()
-        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        table: csv.DictWriter[str] = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         table.writeheader()
         table.writerows(self.rows)
         write_text(self.path, text.getvalue())
