@@ -73,6 +73,7 @@ from gatewise.graph.trace import Graph as Graph
 from gatewise.graph.trace import Node as Node
 from gatewise.graph.trace import Scope as Scope
 from gatewise.graph.trace import cached_readings as cached_readings
+from gatewise.graph.trace import check_dense as check_dense
 from gatewise.graph.trace import check_readable as check_readable
 from gatewise.graph.trace import check_runs as check_runs
 from gatewise.graph.trace import does_not_fit as does_not_fit

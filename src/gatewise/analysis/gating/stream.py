@@ -14,6 +14,7 @@ from gatewise.graph import (
     Node,
     SiteGraph,
     WrittenActivation,
+    check_dense,
     example_tensors,
     find_sites,
     run_graph,
@@ -228,6 +229,7 @@ def _check_inputs(what: str, inputs: Any, number: int) -> None:
             got=type(inputs).__name__,
             allowed="a tensor, (inputs, labels), or a dict of keyword arguments",
         )
+    check_dense(f"{what}: batch {number}", inputs)
     for tensor in example_tensors(inputs):
         if not tensor.numel():
             raise ArgumentError(

@@ -9,11 +9,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from gatewise.analysis.monitoring.destinations import close_all, make_destinations
-from gatewise.analysis.monitoring.probes import Probe, make_probe
+from gatewise.analysis.monitoring.probes import ActivityProbe, make_probe
 from gatewise.analysis.monitoring.site_activity import MonitorRecord
 from gatewise.analysis.record import new_axes
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
-from gatewise.graph import Example, example_tensors, split_example
+from gatewise.graph import Example, check_dense, example_tensors, split_example
 
 # Keyword arguments from which Hugging Face models compute their loss.
 FOR_THE_LOSS = ("labels", "num_items_in_batch")
@@ -83,7 +83,7 @@ class GateMonitor:
         if budget is not None:
             _check_share("budget", budget)
         if example is not None:
-            split_example(example)
+            check_dense("GateMonitor: example", split_example(example))
         self.model = model
         self.every = every
         self.budget = budget
@@ -96,7 +96,7 @@ class GateMonitor:
         self.notes: tuple[str, ...] = ()
         self.steps = 0
         self._example = example
-        self._probe: Probe | None = None
+        self._probe: ActivityProbe | None = None
         self._destinations = make_destinations(to)
         self._spent = 0.0
         self._started: float | None = None
@@ -226,7 +226,7 @@ class GateMonitor:
             lines.append(repr(self.records[-1]))
         return "\n".join(lines)
 
-    def _ready_probe(self) -> Probe:
+    def _ready_probe(self) -> ActivityProbe:
         if self._example is None:
             raise ArgumentError(
                 "GateMonitor: there is nothing to run the model on",

@@ -23,7 +23,7 @@ SPATIAL_NORMS = nn.modules.batchnorm._BatchNorm
 NOT_READABLE = (Limitation.UNREADABLE_MODEL, Limitation.NO_GATES)
 
 
-class Probe(Protocol):
+class ActivityProbe(Protocol):
     """Measures the activity of all sites.
 
     Attributes:
@@ -170,7 +170,7 @@ class _WatchedRun:
         self.sums[name] = sums
 
 
-def make_probe(model: nn.Module, example: Example) -> Probe:
+def make_probe(model: nn.Module, example: Example) -> ActivityProbe:
     """Return the probe that measures most: by the graph, or by modules where there is none."""
     try:
         return GraphProbe(model, example)

@@ -27,6 +27,7 @@ from gatewise.graph import (
 from gatewise.surgery.propagate import readers
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.tools import plain_layer
+from gatewise.words import plural
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def dead_units(
                 raise Refusal(Reason.SHARED, f"{layer}.weight")
             labels = readers(graph, site.name, modules)
         except Refusal as refusal:
-            refused[site.name] = f"{len(units)} dead units; {refusal}"
+            refused[site.name] = f"{plural(len(units), 'dead unit')}; {refusal}"
             continue
         dead.append(DeadUnits(site, layer, norm, labels, units, alive))
     return dead, refused

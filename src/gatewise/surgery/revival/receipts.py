@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gatewise.words import plural
+
 
 @dataclass(frozen=True)
 class RevivedSite:
@@ -67,19 +69,20 @@ class RevivalReceipt:
         return json.dumps(self.to_dict())
 
     def __str__(self) -> str:
+        inputs = plural(self.inputs, "input")
         if not self.sites:
-            lines = [f"No unit was revived: on {self.inputs} inputs there was none to revive."]
+            lines = [f"No unit was revived: on {inputs} there was none to revive."]
         else:
             lines = [
-                f"{self.units} dead units revived at {len(self.sites)} sites. The output on "
-                f"{self.inputs} inputs is unchanged: largest relative difference "
+                f"{plural(self.units, 'dead unit')} revived at {plural(len(self.sites), 'site')}. "
+                f"The output on {inputs} is unchanged: largest relative difference "
                 f"{self.difference:.3g}."
             ]
         for site in self.sites:
             norm = f" and {site.norm}" if site.norm is not None else ""
             lines.append(
-                f"{site.site}: {len(site.units)} units, on for {site.on_rate:.0%} now; new rows in "
-                f"{site.layer}{norm}, zero columns in {', '.join(site.readers)}"
+                f"{site.site}: {plural(len(site.units), 'unit')}, on for {site.on_rate:.0%} now; "
+                f"new rows in {site.layer}{norm}, zero columns in {', '.join(site.readers)}"
             )
         if self.train_difference is not None:
             lines.append(f"in train mode: largest relative difference {self.train_difference:.3g}")
