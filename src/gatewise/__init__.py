@@ -22,6 +22,7 @@ if _TYPE_CHECKING:
     from gatewise import train as train
     from gatewise import units as units
     from gatewise.analysis import AlignmentTracker as AlignmentTracker
+    from gatewise.analysis import GateMonitor as GateMonitor
     from gatewise.analysis import affine_map as affine_map
     from gatewise.analysis import alignment as alignment
     from gatewise.analysis import corner_crops as corner_crops
@@ -69,6 +70,7 @@ if _TYPE_CHECKING:
     from gatewise.surgery import orthogonalize as orthogonalize
     from gatewise.surgery import plan as plan
     from gatewise.surgery import receipt as receipt
+    from gatewise.surgery import revive as revive
     from gatewise.surgery import save_swaps as save_swaps
     from gatewise.surgery import swap as swap
     from gatewise.surgery import undo as undo
@@ -102,6 +104,7 @@ _PARTS = (
 _NAMES = {
     "analysis": (
         "AlignmentTracker",
+        "GateMonitor",
         "affine_map",
         "alignment",
         "corner_crops",
@@ -155,6 +158,7 @@ _NAMES = {
         "orthogonalize",
         "plan",
         "receipt",
+        "revive",
         "save_swaps",
         "swap",
         "undo",

@@ -40,6 +40,19 @@ class Residual(nn.Module):
         return self.coupler(x, 0.5 * x.flip(-1))
 
 
+class SelfAttention(nn.Module):
+    """Attention of a sequence to itself, or its gate on the sequence alone."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__()
+        self.layer = getattr(layers, name)(6, 2, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if isinstance(self.layer, layers.GatedMultiheadAttention):
+            return self.layer(x, x, x)[0]
+        return self.layer(x, x)
+
+
 class Parametrised(nn.Module):
     """An orthogonal layer: torch does not pickle parametrised modules themselves."""
 
@@ -80,9 +93,18 @@ def _gated(
     return Example(lambda: Gated(getattr(layers, name)(*sizes, gate=gate())), shape, of)
 
 
+def _attention(name: str, **options: Any) -> Example:
+    return Example(lambda: SelfAttention(name, **options), SEQUENCES, (name,))
+
+
 ROWS, SEQUENCES, MAPS = (4, 6), (4, 2, 6), (4, 2, 5, 4)
 
 EXAMPLES = {
+    "attention, heads": _attention("GatedMultiheadAttention", batch_first=True),
+    "attention, elements": _attention("GatedMultiheadAttention", gate="element", batch_first=True),
+    "attention gate": _attention("AttentionGate", bias=True),
+    "attention gate, elements": _attention("AttentionGate", gate="element", scale=2.0),
+    "attention gate, open": _attention("OpenGate"),
     "maso, hard": _of("MASO", 6, 3, 2, shape=ROWS),
     "maso, soft": _of("MASO", 6, 3, 2, inference="soft", shape=ROWS),
     "maso, mean": _of("MASO", 6, 3, 2, inference="beta", beta=0.0, shape=ROWS),

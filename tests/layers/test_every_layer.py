@@ -28,12 +28,22 @@ TORCHS_OWN = (
     "torch's own layer: the gradient of the parametrised matrix overflows with its filters'"
 )
 TWO_GRADIENTS = "float16 cannot hold the gradients of a filter by its response and by its length"
+SCORES = "attention is made of torch's linear layers and softmax, whose scores overflow"
+ATTENTION = (
+    "attention, heads",
+    "attention, elements",
+    "attention gate",
+    "attention gate, elements",
+)
 EXCEPTED = {
     ("orthogonal", NO_NAN[3]): TORCHS_OWN,
     ("orthogonal", NO_NAN[4]): TORCHS_OWN,
     ("orthogonal, textbook", NO_NAN[2]): TORCHS_OWN,
     ("orthogonal, textbook", NO_NAN[3]): TORCHS_OWN,
     ("orthogonal, textbook", NO_NAN[4]): TORCHS_OWN,
+    **{(name, check): SCORES for name in ATTENTION[:2] for check in NO_NAN},
+    **{(name, NO_NAN[3]): SCORES for name in ATTENTION[2:]},
+    (ATTENTION[3], NO_NAN[2]): SCORES,
     **{(name, NO_NAN[4]): TWO_GRADIENTS for name in EXAMPLES if name.startswith("iieu")},
 }
 
@@ -67,7 +77,7 @@ def test_finite_input_gives_no_nan(name: str):
 
 @pytest.mark.parametrize(("name", "check"), EXCEPTED)
 def test_an_exception_is_one_still(name: str, check: str):
-    with pytest.raises(ContractError, match=f"{check}.*gradient"):
+    with pytest.raises(ContractError, match=f"failed: {check} "):
         check_layer(EXAMPLES[name].make, EXAMPLES[name].shape, only=[check])
 
 

@@ -112,6 +112,13 @@ CALLS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "GatedLinear": (layers.GatedLinear, LINEAR, ROW),
     "GatedConv1d": (layers.GatedConv1d, CONVOLUTION, SEQUENCE),
     "GatedConv2d": (layers.GatedConv2d, CONVOLUTION, MAP),
+    "AttentionGate": (layers.AttentionGate, {"width": 6, "heads": 2}, None),
+    "OpenGate": (layers.OpenGate, {"width": 6, "heads": 2}, None),
+    "GatedMultiheadAttention": (
+        layers.GatedMultiheadAttention,
+        {"embed_dim": 6, "num_heads": 2},
+        None,
+    ),
     "anneal_splits": (
         layers.anneal_splits,
         {"model": layers.StaticPSLinear(6, 4), "progress": 0.5},

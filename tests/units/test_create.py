@@ -28,6 +28,7 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "0.1.0" / "state_dicts.json"
 LATER = {
     "dyt-0": {"alpha": [1], "weight": [1], "bias": [1]},
     "dyt-1": {"alpha": [1], "weight": [6], "bias": [6]},
+    "dyt-2": {"alpha": [1], "weight": [1], "bias": [1]},
     "jump_relu-0": {"log_threshold": [1]},
     "jump_relu-1": {"log_threshold": [6]},
     "star_relu-0": {"scale": [1], "bias": [1]},

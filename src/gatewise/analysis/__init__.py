@@ -56,6 +56,9 @@ from gatewise.analysis.kernel_measures import spectrum as spectrum
 from gatewise.analysis.model_graphs import check_weights as check_weights
 from gatewise.analysis.model_graphs import eval_graph as eval_graph
 from gatewise.analysis.model_graphs import the_output as the_output
+from gatewise.analysis.monitoring import GateMonitor as GateMonitor
+from gatewise.analysis.monitoring import MonitorRecord as MonitorRecord
+from gatewise.analysis.monitoring import SiteActivity as SiteActivity
 from gatewise.analysis.path_kernels import Bundles as Bundles
 from gatewise.analysis.path_kernels import Paths as Paths
 from gatewise.analysis.path_kernels import Subnetworks as Subnetworks

@@ -7,6 +7,7 @@ from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Graph,
     Node,
+    check_dense,
     check_not_lazy,
     check_readable,
     check_runs,
@@ -90,6 +91,7 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
     Raises:
         ArgumentError: ``x`` is no batch of numbers, or a number is NaN or infinite.
     """
+    check_dense(f"{what}: {name}", x)
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or not x.numel():
         got = f"{tuple(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
         raise ArgumentError(

@@ -51,6 +51,7 @@ from gatewise.graph.ops import Pieces as Pieces
 from gatewise.graph.ops import Sign as Sign
 from gatewise.graph.ops import get_operator as get_operator
 from gatewise.graph.ops import is_activation as is_activation
+from gatewise.graph.ops import operator_of_module as operator_of_module
 from gatewise.graph.ops import operators_of as operators_of
 from gatewise.graph.reading import Reading as Reading
 from gatewise.graph.reading import SiteGraph as SiteGraph
@@ -72,6 +73,7 @@ from gatewise.graph.trace import Graph as Graph
 from gatewise.graph.trace import Node as Node
 from gatewise.graph.trace import Scope as Scope
 from gatewise.graph.trace import cached_readings as cached_readings
+from gatewise.graph.trace import check_dense as check_dense
 from gatewise.graph.trace import check_readable as check_readable
 from gatewise.graph.trace import check_runs as check_runs
 from gatewise.graph.trace import does_not_fit as does_not_fit

@@ -689,6 +689,14 @@ def get_operator(name: str) -> Operator:
     return OPERATORS.get(name) or Operator(name)
 
 
+def operator_of_module(kind: type[nn.Module]) -> Operator | None:
+    """Return the activation that a class of ``torch.nn`` calls, ``None`` for other classes."""
+    for operator in OPERATORS.values():
+        if operator.module is kind:
+            return operator
+    return None
+
+
 def operators_of(*facts: Kind | Form | Sign) -> frozenset[str]:
     """Return the names of the operators that have one of the ``facts``."""
     names = set()

@@ -1,6 +1,9 @@
 """Layers with weights around units: the constructions of the papers."""
 
 import gatewise.fused as _fused  # noqa: F401  units get their compiled forms
+from gatewise.layers.attention import AttentionGate as AttentionGate
+from gatewise.layers.attention import GatedMultiheadAttention as GatedMultiheadAttention
+from gatewise.layers.attention import OpenGate as OpenGate
 from gatewise.layers.gated import ConstantGate as ConstantGate
 from gatewise.layers.gated import GatedConv1d as GatedConv1d
 from gatewise.layers.gated import GatedConv2d as GatedConv2d
@@ -57,6 +60,7 @@ __all__ = [
     "MASO",
     "ApodizedConv1d",
     "ApodizedConv2d",
+    "AttentionGate",
     "BetaChannelPool",
     "BetaPool1d",
     "BetaPool2d",
@@ -66,11 +70,13 @@ __all__ = [
     "GatedConv1d",
     "GatedConv2d",
     "GatedLinear",
+    "GatedMultiheadAttention",
     "GivenGate",
     "HardGate",
     "LinearIIEU",
     "LowRankPSConv2d",
     "LowRankPSLinear",
+    "OpenGate",
     "OutsideGatedConv1d",
     "OutsideGatedConv2d",
     "OutsideGatedLinear",

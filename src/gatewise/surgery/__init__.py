@@ -26,6 +26,9 @@ from gatewise.surgery.proof import SwapFailed as SwapFailed
 from gatewise.surgery.proof import run as run
 from gatewise.surgery.propagate import cost as cost
 from gatewise.surgery.reasons import Reason as Reason
+from gatewise.surgery.revival import RevivalReceipt as RevivalReceipt
+from gatewise.surgery.revival import RevivedSite as RevivedSite
+from gatewise.surgery.revival import revive as revive
 from gatewise.surgery.saving import from_pretrained as from_pretrained
 from gatewise.surgery.saving import load_swaps as load_swaps
 from gatewise.surgery.saving import save_swaps as save_swaps

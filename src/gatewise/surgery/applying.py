@@ -76,7 +76,8 @@ def plan(
     puts units into the branches of a residual addition; ``"iieu_dc"``, which does so and puts a
     :class:`~gatewise.nn.Coupler` in place of each addition; ``"beta"``, beta forms of rectifiers,
     maxout and max pooling (options ``within``, ``learn_beta``, ``per_channel``); ``"galu"``, gates
-    from a second network (options ``gate``, ``twin``).
+    from a second network (options ``gate``, ``twin``); ``"gated_attention"``, sigmoid gates that
+    start at 1 on the output of attention layers (option ``gate``, ``"head"`` or ``"element"``).
 
     Args:
         model: the model, which may have been swapped before.

@@ -45,6 +45,10 @@ class Reason(str, Enum):
     )
     NOT_GLU = "it is not the gate of a gated linear unit"
     SEVERAL = "its gate is written as several operations, not as one activation"
+    NOT_ATTENTION = (
+        "it is not an attention layer that takes a gate (torch.nn.MultiheadAttention, or one with "
+        "an OpenGate)"
+    )
     NARROW = "it has fewer channels than the coupler's reduction"
 
 

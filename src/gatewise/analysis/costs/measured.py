@@ -21,6 +21,7 @@ from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Example,
     SiteGraph,
+    check_dense,
     check_runs,
     example_tensors,
     find_sites,
@@ -142,6 +143,7 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
             got=repeats,
             allowed="an integer >= 1",
         )
+    check_dense("cost: example", example)
     graph = find_sites(model, example)
     args, kwargs = split_example(example)
     check_runs(model, args, kwargs)

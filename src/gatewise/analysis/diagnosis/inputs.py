@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.finite import first_not_finite
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, check_runs, example_tensors, split_example
+from gatewise.graph import Example, check_dense, check_runs, example_tensors, split_example
 
 BATCH = 100  # inputs in a batch at most
 POINTS = 7  # inputs in a run at single points, as many as `partition` uses
@@ -193,6 +193,7 @@ def _tensors(example: Example) -> Iterator[Tensor]:
 
 def _iterate(batches: object) -> Iterator[Any]:
     """Return the batches of a tensor, of one dict of arguments, or of an iterable."""
+    check_dense("diagnose: inputs", batches)
     if isinstance(batches, Tensor):
         return iter(batches.split(BATCH)) if batches.dim() and len(batches) else iter(())
     if isinstance(batches, Mapping):
@@ -222,6 +223,7 @@ def _inputs_and_labels(item: Any) -> tuple[Example, Tensor | None]:
 def _check_batch(example: Example, number: int, first: Example | None) -> int:
     """Return the number of inputs in a batch, which must have the shapes of the first batch."""
     tensors = list(_tensors(example))
+    check_dense(f"diagnose: batch {number}", tensors)
     sizes = {len(tensor) if tensor.dim() else 0 for tensor in tensors}
     if len(sizes) != 1 or not min(sizes):
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)

@@ -26,7 +26,7 @@ from gatewise.graph import (
     Reading,
     Scope,
     get_operator,
-    operators_of,
+    operator_of_module,
 )
 from gatewise.units import TwoBranchUnit, registered_units
 
@@ -138,6 +138,32 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
     return sorted(sites, key=lambda site: site.output.index), left_out
 
 
+def rule_of_module(module: nn.Module, dim: int) -> tuple[str, Rule] | None:
+    """Return the unit and the rule of an activation module, known by its type alone.
+
+    Args:
+        module: any module.
+        dim: the dimension of the channels.
+
+    Returns:
+        ``None`` for a module that is no activation of the catalogue or of torch.
+    """
+    for name, unit in registered_units().items():
+        if unit.module is type(module):
+            rule = None if name == "maxout" else _rule_of_unit(name, module, dim)
+            return None if rule is None else (name, rule)
+    operator = operator_of_module(type(module))
+    if operator is None:
+        return None
+    if operator.kind is Kind.GLU:
+        split = int(getattr(module, "dim", -1))
+        gate_last = two_branch_rule(operator.name, split, "gate_last", torch.sigmoid, operator.on)
+        return operator.name, gate_last
+    options = {name: getattr(module, name) for name in operator.options if hasattr(module, name)}
+    rule = hard_rule(operator.name, options, dim)
+    return operator.name, rule or soft_rule(operator.name, module, dim, operator.on)
+
+
 def scope_name(scope: Scope) -> str:
     """Return the name of a module's call: its path, and the number of a repeated call."""
     path, number = scope
@@ -169,14 +195,7 @@ def _site_of_call(call: UnitCall, reading: Reading) -> GateSite | None:
     if response is None or output is None or call.unit == "maxout":
         return None
     dim = _channel_dim(reading, output, response)
-    declared = registered_units()[call.unit]
-    if isinstance(call.module, TwoBranchUnit):
-        rule = _rule_of_two_branches(call.unit, call.module)
-    elif declared.family == "context":
-        rule = context_rule(call.unit, call.module)
-    else:
-        rule = hard_rule(call.unit, {}, dim)
-        rule = rule or soft_rule(call.unit, call.module, dim, declared.on)
+    rule = _rule_of_unit(call.unit, call.module, dim)
     if rule is None:
         return None
     name = scope_name(call.scope)
@@ -201,6 +220,15 @@ def _site_of_operator(name: str, found: Found, reading: Reading, model: nn.Modul
     return GateSite(name, unit, found.input, found.output, dim, rule, module)
 
 
+def _rule_of_unit(unit: str, module: nn.Module, dim: int) -> Rule | None:
+    declared = registered_units()[unit]
+    if isinstance(module, TwoBranchUnit):
+        return _rule_of_two_branches(unit, module)
+    if declared.family == "context":
+        return context_rule(unit, module)
+    return hard_rule(unit, {}, dim) or soft_rule(unit, module, dim, declared.on)
+
+
 def _rule_of_two_branches(unit: str, module: TwoBranchUnit) -> Rule:
     function = registered_units()[unit].function
 
@@ -213,9 +241,9 @@ def _rule_of_two_branches(unit: str, module: TwoBranchUnit) -> Rule:
 
 def _composite_on(module: nn.Module) -> str:
     """Return what a module of several operators declares on to be: one of torch may."""
-    for operator in operators_of(Kind.COMPOSITE_FUNCTION):
-        if get_operator(operator).module is type(module):
-            return get_operator(operator).on
+    operator = operator_of_module(type(module))
+    if operator is not None and operator.kind is Kind.COMPOSITE_FUNCTION:
+        return operator.on
     return NOT_DECLARED
 
 

@@ -14,6 +14,7 @@ from gatewise.graph import (
     Node,
     SiteGraph,
     WrittenActivation,
+    check_dense,
     example_tensors,
     find_sites,
     run_graph,
@@ -125,20 +126,30 @@ class SiteStream:
 
         self._run(graph, inputs, by_node, on_value)
 
-    def run(self, inputs: Any, tell: Tell) -> None:
-        """Pass on the gates of every site, in the order of the calls."""
+    def run(self, inputs: Any, tell: Tell, tell_output: Tell | None = None) -> None:
+        """Pass on the gates of every site, in the order of the calls.
+
+        Args:
+            inputs: the inputs of the model.
+            tell: receives each site with its gates.
+            tell_output: receives each site with its output, after its gates. A later call in place
+                may write into the tensor.
+        """
         graph = self.readings.of(inputs)
         by_response: dict[Node, list[GateSite]] = defaultdict(list)
         by_output: dict[Node, list[GateSite]] = defaultdict(list)
         for site in self.sites(graph):
             by_response[site.response].append(site)
-            if site.rule.needs_output:
+            if site.rule.needs_output or tell_output is not None:
                 by_output[site.output].append(site)
         responses: dict[GateSite, Tensor] = {}  # of sites whose output is not computed yet
 
         def on_value(node: Node, value: Tensor) -> None:
             for site in by_output.get(node, ()):
-                tell(site, site.rule.gate(responses.pop(site), value))
+                if site.rule.needs_output:
+                    tell(site, site.rule.gate(responses.pop(site), value))
+                if tell_output is not None:
+                    tell_output(site, value)
             for site in by_response.get(node, ()):
                 self._check_response(site, value)
                 if site.rule.needs_output:
@@ -218,6 +229,7 @@ def _check_inputs(what: str, inputs: Any, number: int) -> None:
             got=type(inputs).__name__,
             allowed="a tensor, (inputs, labels), or a dict of keyword arguments",
         )
+    check_dense(f"{what}: batch {number}", inputs)
     for tensor in example_tensors(inputs):
         if not tensor.numel():
             raise ArgumentError(

@@ -234,6 +234,7 @@ def _compared(row: SiteFunction, configured: str, limit: float | None) -> SiteFu
     if not configured or row.role not in ("mlp", "glu"):
         return row
     base = row.name.partition(",")[0]
+    # Configurations with a limit (gpt-oss) call their clamped swish of 1.702 "silu".
     agrees = base == configured or (configured == "silu" and base == "quick_gelu" and bool(limit))
     if limit is not None:
         found = row.constants.get("limit")

@@ -16,6 +16,7 @@ from gatewise.errors import (
     shorten,
     unknown_name,
 )
+from gatewise.graph import check_dense
 
 Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
 Choice: TypeAlias = str | Iterable[str | Tensor] | Callable[[str, Tensor], bool] | None
@@ -76,6 +77,7 @@ def _fix(module: nn.Module) -> str:
 def check_inputs(name: str, x: Any) -> tuple[Tensor, ...]:
     """Return ``x`` as a tuple of detached tensors with one batch size and one device."""
     inputs = x if isinstance(x, tuple) else (x,)
+    check_dense(f"ntk: {name}", inputs)
     allowed = "a tensor, or a tuple of tensors, samples along the first dimension"
     if not inputs or not all(isinstance(tensor, Tensor) for tensor in inputs):
         raise ArgumentError(

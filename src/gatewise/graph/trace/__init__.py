@@ -4,6 +4,7 @@ from gatewise.graph.trace.by_export import read_by_export as read_by_export
 from gatewise.graph.trace.by_make_fx import read_by_tracing as read_by_tracing
 from gatewise.graph.trace.caching import cached_readings as cached_readings
 from gatewise.graph.trace.example import Example as Example
+from gatewise.graph.trace.example import check_dense as check_dense
 from gatewise.graph.trace.example import check_runs as check_runs
 from gatewise.graph.trace.example import does_not_fit as does_not_fit
 from gatewise.graph.trace.example import example_tensors as example_tensors

@@ -50,6 +50,26 @@ def example_tensors(value: Any) -> Iterator[Tensor]:
             yield from example_tensors(item)
 
 
+def check_dense(what: str, value: Any) -> None:
+    """Raise an error, if ``value`` is or holds a sparse or nested tensor.
+
+    Args:
+        what: what ``value`` is, for the message.
+        value: any value.
+
+    Raises:
+        ArgumentError: it does. Few operators of torch take such tensors.
+    """
+    for tensor in example_tensors(value):
+        if tensor.is_nested or tensor.layout is not torch.strided:
+            nested = tensor.is_nested
+            raise ArgumentError(
+                f"{what}: a dense tensor is needed",
+                got="a nested tensor" if nested else f"layout {tensor.layout}",
+                fix="x.to_padded_tensor(0.0)" if nested else "x.to_dense()",
+            )
+
+
 def check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Run the model once on the example.
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
+from gatewise.layers import OpenGate
 from gatewise.models.blocks import Block, Slot, UnitChoice, check_scale, check_sizes, slot_of
 from gatewise.models.catalogue import network
 from gatewise.units import get_unit
@@ -36,6 +37,8 @@ class TokenEmbedding(nn.Embedding):
 class Attention(nn.Module):
     """Causal attention: a token reads itself and those before it.
 
+    ``gate`` is open: ``gw.swap(model, "gated_attention", x)`` puts a gate there.
+
     Args:
         width: of the stream.
         heads: number of heads.
@@ -49,6 +52,7 @@ class Attention(nn.Module):
         self.heads = heads
         self.rotary = rotary
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.gate = OpenGate(width, heads)
         self.out = nn.Linear(width, width, bias=bias)
         if rotary:
             cos, sin = _angles(width // heads, length)
@@ -62,7 +66,7 @@ class Attention(nn.Module):
             query = self._rotated(query)
             key = self._rotated(key)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.out(mixed.transpose(1, 2).flatten(2))
+        return self.out(self.gate(x, mixed.transpose(1, 2).flatten(2)))
 
     def _rotated(self, x: Tensor) -> Tensor:
         """Rotate each pair of numbers by an angle in proportion to the position."""

@@ -13,6 +13,7 @@ from gatewise.surgery.propagate.edits import select as select
 from gatewise.surgery.propagate.maps import ChannelMap as ChannelMap
 from gatewise.surgery.propagate.maps import from_runs as from_runs
 from gatewise.surgery.propagate.maps import to_runs as to_runs
+from gatewise.surgery.propagate.reader_columns import columns_of as columns_of
 from gatewise.surgery.propagate.reader_columns import new_columns as new_columns
 from gatewise.surgery.propagate.reader_columns import of_channels as of_channels
 from gatewise.surgery.propagate.reader_columns import readers as readers

@@ -105,6 +105,17 @@ def new_columns(labels: Tensor, order: Sequence[int]) -> Tensor:
     return columns
 
 
+def columns_of(labels: Tensor, channels: Sequence[int]) -> list[int]:
+    """Return the inputs of a reader that are one of some channels of the site.
+
+    Args:
+        labels: The labels of the reader's inputs, from :func:`readers`.
+        channels: Channels of the site.
+    """
+    wanted = torch.tensor(channels, dtype=labels.dtype, device=labels.device) + FIRST
+    return torch.isin(labels, wanted).nonzero().flatten().tolist()
+
+
 def of_channels(labels: Tensor, values: Tensor) -> Tensor:
     """Return the number of ``values`` for the channel of each input of a reader.
 

@@ -3,6 +3,7 @@
 from gatewise.surgery.swaps.beta import BetaSwap as BetaSwap
 from gatewise.surgery.swaps.galu import GaluSwap as GaluSwap
 from gatewise.surgery.swaps.galu import twin_of as twin_of
+from gatewise.surgery.swaps.gated_attention import GatedAttentionSwap as GatedAttentionSwap
 from gatewise.surgery.swaps.gated_units import GatedUnitSwap as GatedUnitSwap
 from gatewise.surgery.swaps.hard_forms import BETA_FORMS as BETA_FORMS
 from gatewise.surgery.swaps.hard_forms import beta_within as beta_within

@@ -9,6 +9,7 @@ from gatewise.surgery.tools.filter_pairs import opposite_pairs as opposite_pairs
 from gatewise.surgery.tools.merge_receipts import MergeCurve as MergeCurve
 from gatewise.surgery.tools.merge_receipts import MergePoint as MergePoint
 from gatewise.surgery.tools.merge_receipts import MergeReceipt as MergeReceipt
+from gatewise.surgery.tools.mergeable import plain_layer as plain_layer
 from gatewise.surgery.tools.orthogonal_weights import OrthogonalReceipt as OrthogonalReceipt
 from gatewise.surgery.tools.orthogonal_weights import orthogonalize as orthogonalize
 from gatewise.surgery.tools.pair_merging import merge_curve as merge_curve

@@ -84,9 +84,22 @@ def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) ->
 
 def _layer(found: Found, modules: Mapping[str, nn.Module]) -> str:
     """Return the path of the layer before one call of the site."""
-    node = found.input
-    if node.op in CHANNEL_NORMS:
+    if found.input.op in CHANNEL_NORMS:
         raise Refusal(Reason.NORM, "gw.deploy folds batch norms into the layers before them")
+    return plain_layer(found.input, found.output, modules)
+
+
+def plain_layer(node: Node, reader: Node, modules: Mapping[str, nn.Module]) -> str:
+    """Return the path of the plain layer that is called at ``node`` and read by ``reader`` alone.
+
+    Args:
+        node: The call.
+        reader: The only call that may read it.
+        modules: The model's modules, by path.
+
+    Raises:
+        Refusal: It is another call, or its weight or output is used elsewhere, too.
+    """
     path = node.scope[0]
     if node.op not in CONVOLUTIONS | {"linear"} or type(modules.get(path)) not in MERGED_LAYERS:
         raise Refusal(Reason.NOT_A_LAYER, "its input is not the output of a plain layer")
@@ -95,7 +108,7 @@ def _layer(found: Found, modules: Mapping[str, nn.Module]) -> str:
         raise Refusal(Reason.COMPUTED_WEIGHT, path)
     if weight.name != f"{path}.weight" or len(weight.users) > 1:
         raise Refusal(Reason.SHARED, weight.name)
-    if any(user is not found.output for user in node.users):
+    if any(user is not reader for user in node.users):
         raise Refusal(Reason.BRANCH, path)
     if node.op != "linear" and int(node.arguments["groups"]) != 1:
         raise Refusal(Reason.GROUPS, path)

@@ -21,6 +21,7 @@ from gatewise.units.contract.arithmetic import sigmoid as sigmoid
 from gatewise.units.contract.arithmetic import soft_choice as soft_choice
 from gatewise.units.contract.arithmetic import softplus as softplus
 from gatewise.units.contract.arithmetic import stop_infinities as stop_infinities
+from gatewise.units.contract.arithmetic import tanh_with_exact_slope as tanh_with_exact_slope
 from gatewise.units.contract.arithmetic import to_compute_dtype as to_compute_dtype
 from gatewise.units.contract.creation import create_unit as create_unit
 from gatewise.units.contract.factory import allocating as allocating
