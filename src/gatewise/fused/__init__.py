@@ -10,6 +10,8 @@ from gatewise.fused.dispatch import stop_recording as stop_recording
 from gatewise.fused.dispatch import without_compiler as without_compiler
 from gatewise.fused.own_functions import FusedFunction as FusedFunction
 from gatewise.fused.own_functions import fuse as fuse
+from gatewise.fused.safe_calls import is_readable as is_readable
+from gatewise.fused.safe_calls import is_watched as is_watched
 from gatewise.units import FORMS
 
 FORMS[:] = [elementwise]

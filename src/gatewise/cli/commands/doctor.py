@@ -27,6 +27,7 @@ FALLBACKS = {
     "few_rows": "torch",
     "tiles": "torch",
     "elementwise": "torch",
+    "sparse_rows": "torch",
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gatewise.graph import GLUS, Node, Reading, Replace, Site, glu_of, replacing
+from gatewise.graph import Found, Reading, Replace, Site, glu_of, holds_both_branches, replacing
 from gatewise.surgery.planning import (
     Entry,
     PlanningContext,
@@ -14,7 +14,7 @@ from gatewise.surgery.planning import (
     check_option_names,
 )
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.units import create_unit
+from gatewise.units import TwoBranchUnit, create_unit
 
 # The function of the gate; without one the unit is the product of both branches.
 GATE_FUNCTIONS = {
@@ -29,8 +29,9 @@ GATE_FUNCTIONS = {
 class GatedUnitSwap(SiteSwap):
     """Exchange the gate function of gated linear units, however they are written.
 
-    Where one operator holds both branches (``torch.nn.GLU``), the unit takes its place. Where the
-    code multiplies an activation with a value, the activation is replaced.
+    Where one operator or unit holds both branches (``torch.nn.GLU``, :class:`gatewise.nn.SwiGLU`),
+    the unit takes its place and divides its input as before. Where the code multiplies an
+    activation with a value, the activation is replaced.
     """
 
     names = tuple(GATE_FUNCTIONS)
@@ -50,16 +51,16 @@ class GatedUnitSwap(SiteSwap):
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
         mode = site.modes[0]
         found = context.graph.readings[mode].found[site.name]
-        if site.op in GLUS:
-            return {"dim": int(found.output.arguments.get("dim", -1))}
-        if not _multiplies_value(found.input, found.output):
+        if holds_both_branches(site.op):
+            return _division(found, context.modules.get(site.path))
+        if not _multiplies_value(found):
             raise Refusal(Reason.SEVERAL)
         return {"function": function}
 
     def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
         """The unit of both branches, or the function of the gate."""
         if "function" not in entry.options:
-            return create_unit(entry.unit, dim=entry.options["dim"])
+            return create_unit(entry.unit, **entry.options)
         function = entry.options["function"]
         return create_unit(function) if function else nn.Identity()
 
@@ -75,7 +76,14 @@ class GatedUnitSwap(SiteSwap):
         return replacing((reading.found[name], units[name]) for name in sites)
 
 
-def _multiplies_value(entry: Node, output: Node) -> bool:
+def _division(found: Found, module: nn.Module | None) -> dict[str, Any]:
+    """Return how an operator or unit divides its input into gate and value."""
+    if isinstance(module, TwoBranchUnit):
+        return {"dim": module.dim, "layout": module.layout}
+    return {"dim": int(found.output.arguments.get("dim", -1))}
+
+
+def _multiplies_value(found: Found) -> bool:
     """Whether the activation itself, not a product of it, is multiplied with the value."""
-    glu = glu_of(entry, output)
-    return glu is not None and output in glu.product.inputs
+    glu = glu_of(found.input, found.output, found.layout)
+    return glu is not None and found.output in glu.product.inputs
