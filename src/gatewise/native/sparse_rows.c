@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(GW_PLAIN)
@@ -17,11 +18,10 @@
 #define BLOCK 4096 /* outputs at a time */
 
 typedef struct {
-    int64_t inputs, outputs, first, last; /* w is (inputs, outputs); outputs from first to last are computed */
-    const void *x, *w, *bias;             /* bias may be null */
-    void *found;                          /* (outputs) */
-    int64_t *kept;                        /* (inputs): places of the inputs that are not small */
-    int64_t count;                        /* how many these are */
+    int64_t inputs, outputs;  /* w is (inputs, outputs) */
+    const void *x, *w, *bias; /* bias may be null */
+    void *found;              /* (outputs) */
+    double threshold;
 } SparseRows;
 
 static inline float wide(uint16_t number) {
@@ -42,27 +42,24 @@ static inline uint16_t narrow(float value) {
 static inline float same(float value) { return value; }
 
 #define PRODUCT(NAME, TYPE, READ, WRITE)                                                                              \
-    GW_CLONES void gw_sparse_rows_keep_##NAME(SparseRows *p, double threshold) {                                      \
-        const TYPE *x = p->x;                                                                                         \
-        const float limit = READ(WRITE((float)threshold)); /* as torch compares */                                    \
-        int64_t count = 0;                                                                                            \
-        for (int64_t i = 0; i < p->inputs; i++) {                                                                     \
-            p->kept[count] = i;                                                                                       \
-            count += !(fabsf(READ(x[i])) <= limit);                                                                   \
-        }                                                                                                             \
-        p->count = count;                                                                                             \
-    }                                                                                                                 \
-                                                                                                                      \
-    GW_CLONES void gw_sparse_rows_add_##NAME(const SparseRows *p) {                                                   \
+    /* The number of inputs that are not small; -1 without memory. */                                                 \
+    GW_CLONES int64_t gw_sparse_rows_##NAME(const SparseRows *p) {                                                    \
         const TYPE *x = p->x, *w = p->w, *bias = p->bias;                                                             \
         TYPE *found = p->found;                                                                                       \
+        const float limit = READ(WRITE((float)p->threshold)); /* as torch compares */                                 \
+        int64_t *places = malloc((size_t)p->inputs * sizeof *places), count = 0;                                      \
+        if (!places) return -1;                                                                                       \
+        for (int64_t i = 0; i < p->inputs; i++) {                                                                     \
+            places[count] = i;                                                                                        \
+            count += !(fabsf(READ(x[i])) <= limit);                                                                   \
+        }                                                                                                             \
         float sums[BLOCK];                                                                                            \
-        for (int64_t from = p->first; from < p->last; from += BLOCK) {                                                \
-            const int64_t size = p->last - from < BLOCK ? p->last - from : BLOCK;                                     \
+        for (int64_t from = 0; from < p->outputs; from += BLOCK) {                                                    \
+            const int64_t left = p->outputs - from, size = left < BLOCK ? left : BLOCK;                               \
             for (int64_t o = 0; o < size; o++) sums[o] = bias ? READ(bias[from + o]) : 0;                             \
             int64_t i = 0;                                                                                            \
-            for (; i + 8 <= p->count; i += 8) {                                                                       \
-                const int64_t *kept = p->kept + i;                                                                    \
+            for (; i + 8 <= count; i += 8) {                                                                          \
+                const int64_t *kept = places + i;                                                                     \
                 const TYPE *w0 = w + kept[0] * p->outputs + from, *w1 = w + kept[1] * p->outputs + from;              \
                 const TYPE *w2 = w + kept[2] * p->outputs + from, *w3 = w + kept[3] * p->outputs + from;              \
                 const TYPE *w4 = w + kept[4] * p->outputs + from, *w5 = w + kept[5] * p->outputs + from;              \
@@ -78,13 +75,15 @@ static inline float same(float value) { return value; }
                     sums[o] = one + two;                                                                              \
                 }                                                                                                     \
             }                                                                                                         \
-            for (; i < p->count; i++) {                                                                               \
-                const TYPE *row = w + p->kept[i] * p->outputs + from;                                                 \
-                const float value = READ(x[p->kept[i]]);                                                              \
+            for (; i < count; i++) {                                                                                  \
+                const TYPE *row = w + places[i] * p->outputs + from;                                                  \
+                const float value = READ(x[places[i]]);                                                               \
                 for (int64_t o = 0; o < size; o++) sums[o] += value * READ(row[o]);                                   \
             }                                                                                                         \
             for (int64_t o = 0; o < size; o++) found[from + o] = WRITE(sums[o]);                                      \
         }                                                                                                             \
+        free(places);                                                                                                 \
+        return count;                                                                                                 \
     }
 
 PRODUCT(float32, float, same, same)

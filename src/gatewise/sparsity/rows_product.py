@@ -5,12 +5,13 @@ See Note [Skipped rows] of ``sparse_linear.py``.
 
 import ctypes
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gatewise.fused import is_readable, is_watched
-from gatewise.native import COUNT, POINTER, compiled_library, struct_fields
+from gatewise.native import COUNT, NUMBER, POINTER, compiled_library, struct_fields
 
 NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
@@ -19,9 +20,9 @@ class _SparseRows(ctypes.Structure):
     """``SparseRows`` of ``native/sparse_rows.c``."""
 
     _fields_ = struct_fields(
-        (COUNT, "inputs outputs first last"),
-        (POINTER, "x w bias found kept"),
-        (COUNT, "count"),
+        (COUNT, "inputs outputs"),
+        (POINTER, "x w bias found"),
+        (NUMBER, "threshold"),
     )
 
 
@@ -45,7 +46,7 @@ def can_skip_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
         return False
     if bias is not None and (bias.dtype is not x.dtype or not bias.is_contiguous()):
         return False
-    return _functions(x.dtype) is not None
+    return _function(x.dtype) is not None
 
 
 def rows_product(x: Tensor, weight: Tensor, bias: Tensor | None, threshold: float) -> Tensor:
@@ -59,34 +60,30 @@ def rows_product(x: Tensor, weight: Tensor, bias: Tensor | None, threshold: floa
         bias: of the outputs.
         threshold: the magnitude.
     """
-    functions = _functions(x.dtype)
-    assert functions is not None  # noqa: S101  the caller has checked it
-    keep, add = functions
+    function = _function(x.dtype)
+    assert function is not None  # noqa: S101  the caller has checked it
     outputs, inputs = weight.shape
     found = x.new_empty((*x.shape[:-1], outputs))
-    kept = (ctypes.c_int64 * inputs)()
     call = _SparseRows(
         inputs,
-        outputs,
-        0,
         outputs,
         x.data_ptr(),
         weight.data_ptr(),
         None if bias is None else bias.data_ptr(),
         found.data_ptr(),
-        ctypes.addressof(kept),
-        0,
+        threshold,
     )
-    keep(ctypes.byref(call), ctypes.c_double(threshold))
-    add(ctypes.byref(call))
+    if function(ctypes.byref(call)) < 0:
+        raise MemoryError(f"no memory for the places of {inputs:,} inputs")
     return found
 
 
 @cache
-def _functions(dtype: torch.dtype) -> tuple[ctypes._CFuncPtr, ctypes._CFuncPtr] | None:
-    """Return the compiled functions for a dtype; None without a compiler."""
+def _function(dtype: torch.dtype) -> Any:
+    """Return the compiled function for a dtype; None without a compiler."""
     handle = compiled_library("sparse_rows")
     if handle is None:
         return None
-    name = NAMES[dtype]
-    return handle[f"gw_sparse_rows_keep_{name}"], handle[f"gw_sparse_rows_add_{name}"]
+    function = handle[f"gw_sparse_rows_{NAMES[dtype]}"]
+    function.restype = ctypes.c_int64
+    return function

@@ -1,0 +1,104 @@
+"""How long one row takes, with all weights and without those of small inputs."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gatewise.analysis import AnalysisResult
+from gatewise.sparsity.batches import Batch
+from gatewise.sparsity.rows_product import can_skip_rows
+from gatewise.sparsity.sparse_linear import SparseLinear
+
+ROWS = 8  # different inputs of a layer that are timed
+LEAST_SECONDS = 0.002  # of a layer's measurement; quick layers are run more often
+
+
+@dataclass(frozen=True)
+class Timing(AnalysisResult):
+    """The time of the whole model on one input.
+
+    Attributes:
+        dense_seconds: median time of the model without thresholds.
+        sparse_seconds: median time of the model with thresholds.
+        rows: rows of inputs that its linear layers had; work is skipped for one row only.
+        threads: that torch may use.
+    """
+
+    dense_seconds: float
+    sparse_seconds: float
+    rows: int
+    threads: int
+
+    @property
+    def ratio(self) -> float:
+        """Time with thresholds by time without; below 1 is faster."""
+        return self.sparse_seconds / self.dense_seconds
+
+
+@torch.no_grad()
+def layer_seconds(layer: SparseLinear, rows: Sequence[Tensor]) -> tuple[float, float] | None:
+    """Return the time of a layer with all weights and without those of small inputs.
+
+    Afterwards the weight is stored for skipping if that is faster than to set small inputs to zero
+    and to multiply by the whole matrix, else as it was.
+
+    Args:
+        layer: it has a threshold.
+        rows: inputs of the layer, one row each.
+
+    Returns:
+        ``None`` if compiled code cannot run here. The weight is then stored as it was.
+    """
+    threshold = layer.threshold
+    bias = layer.bias
+    if threshold is None or not rows:
+        return None
+    dense = statistics.median(_median(lambda: F.linear(row, layer.weight, bias)) for row in rows)
+    whole = statistics.median(_median(lambda: layer(row)) for row in rows)
+    layer.store_by_inputs()
+    if not can_skip_rows(rows[0], layer.weight, bias):
+        layer.store_by_outputs()
+        return None
+    sparse = statistics.median(_median(lambda: layer(row)) for row in rows)
+    if sparse >= whole:
+        layer.store_by_outputs()
+    return dense, sparse
+
+
+def _median(call: Callable[[], object]) -> float:
+    """Return the median time of a call after one to warm up."""
+    call()
+    seconds = []
+    total = 0.0
+    while total < LEAST_SECONDS or len(seconds) < 3:
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+        total += seconds[-1]
+    return statistics.median(seconds)
+
+
+@torch.no_grad()
+def model_seconds(models: Sequence[nn.Module], inputs: Sequence[Batch], repeats: int) -> list[float]:
+    """Return the median time of each model on single inputs, the models in turns.
+
+    Args:
+        models: the models to time.
+        inputs: one input each.
+        repeats: how often each input is run.
+    """
+    seconds: list[list[float]] = [[] for _ in models]
+    for model in models:
+        inputs[0].run(model)
+    for _ in range(repeats):
+        for each in inputs:
+            for model, times in zip(models, seconds, strict=True):
+                start = time.perf_counter()
+                each.run(model)
+                times.append(time.perf_counter() - start)
+    return [statistics.median(times) for times in seconds]
