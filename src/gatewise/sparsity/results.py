@@ -131,8 +131,10 @@ class Sparsified(AnalysisResult):
         """Return everything but the model as plain values."""
         names = [each.name for each in fields(self) if each.name != "model"]
         values = {name: plain_values(getattr(self, name), finite=True) for name in names}
-        ratio = None if self.timing is None else self.timing.ratio
-        return {"format": FORMAT, **values, "reached": self.reached, "time_ratio": ratio}
+        if self.timing is not None:
+            ratio = self.timing.ratio
+            values["timing"] |= {"ratio": ratio, "verdict": self.timing.verdict}
+        return {"format": FORMAT, **values, "reached": self.reached}
 
     def __str__(self) -> str:
         what = "inputs of linear layers" if self.method == "input" else "gates"
@@ -171,5 +173,5 @@ def _time_line(timing: Timing) -> str:
     dense = f"{timing.dense_seconds * 1e3:.3g} ms"
     sparse = f"{timing.sparse_seconds * 1e3:.3g} ms"
     threads = "1 thread" if timing.threads == 1 else f"{timing.threads} threads"
-    pays = "faster" if timing.ratio < 1 else "not faster: it does not pay here"
-    return f"time for one input {dense} to {sparse} (x {timing.ratio:.2f}, {threads}): {pays}"
+    words = timing.verdict
+    return f"time for one input {dense} to {sparse} (x {timing.ratio:.2f}, {threads}): {words}"

@@ -1,5 +1,6 @@
 """How long one row takes, with all weights and without those of small inputs."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from gatewise.sparsity.rows_product import can_skip_rows
 from gatewise.sparsity.sparse_linear import SparseLinear
 
 ROWS = 8  # different inputs of a layer that are timed
+NOISE = 0.05  # of a ratio of two times
 LEAST_SECONDS = 0.002  # of a layer's measurement; quick layers are run more often
 
 
@@ -23,8 +25,8 @@ class Timing(AnalysisResult):
     """The time of the whole model on one input.
 
     Attributes:
-        dense_seconds: median time of the model without thresholds.
-        sparse_seconds: median time of the model with thresholds.
+        dense_seconds: of the model without thresholds.
+        sparse_seconds: of the model with thresholds.
         rows: rows of inputs that its linear layers had; work is skipped for one row only.
         threads: that torch may use.
     """
@@ -38,6 +40,13 @@ class Timing(AnalysisResult):
     def ratio(self) -> float:
         """Time with thresholds by time without; below 1 is faster."""
         return self.sparse_seconds / self.dense_seconds
+
+    @property
+    def verdict(self) -> str:
+        """Whether it pays. Ratios within 5 % of 1 decide nothing."""
+        if self.ratio < 1 - NOISE:
+            return "faster"
+        return "slower: it does not pay" if self.ratio > 1 + NOISE else "no clear difference"
 
 
 @torch.no_grad()
@@ -58,20 +67,20 @@ def layer_seconds(layer: SparseLinear, rows: Sequence[Tensor]) -> tuple[float, f
     bias = layer.bias
     if threshold is None or not rows:
         return None
-    dense = statistics.median(_median(lambda: F.linear(row, layer.weight, bias)) for row in rows)
-    whole = statistics.median(_median(lambda: layer(row)) for row in rows)
+    dense = statistics.median(_least(lambda: F.linear(row, layer.weight, bias)) for row in rows)
+    whole = statistics.median(_least(lambda: layer(row)) for row in rows)
     layer.store_by_inputs()
     if not can_skip_rows(rows[0], layer.weight, bias):
         layer.store_by_outputs()
         return None
-    sparse = statistics.median(_median(lambda: layer(row)) for row in rows)
+    sparse = statistics.median(_least(lambda: layer(row)) for row in rows)
     if sparse >= whole:
         layer.store_by_outputs()
     return dense, sparse
 
 
-def _median(call: Callable[[], object]) -> float:
-    """Return the median time of a call after one to warm up."""
+def _least(call: Callable[[], object]) -> float:
+    """Return the least time of a call after one to warm up."""
     call()
     seconds = []
     total = 0.0
@@ -80,25 +89,28 @@ def _median(call: Callable[[], object]) -> float:
         call()
         seconds.append(time.perf_counter() - start)
         total += seconds[-1]
-    return statistics.median(seconds)
+    return min(seconds)
 
 
 @torch.no_grad()
 def model_seconds(models: Sequence[nn.Module], inputs: Sequence[Batch], repeats: int) -> list[float]:
-    """Return the median time of each model on single inputs, the models in turns.
+    """Return the time of each model on single inputs, the models in turns.
+
+    Other work on the machine only adds to a time. So the time of an input is the least of its
+    repeats, and that of a model the median over the inputs.
 
     Args:
         models: the models to time.
         inputs: one input each.
         repeats: how often each input is run.
     """
-    seconds: list[list[float]] = [[] for _ in models]
+    least = [[math.inf] * len(inputs) for _ in models]
     for model in models:
         inputs[0].run(model)
     for _ in range(repeats):
-        for each in inputs:
-            for model, times in zip(models, seconds, strict=True):
+        for place, each in enumerate(inputs):
+            for model, times in zip(models, least, strict=True):
                 start = time.perf_counter()
                 each.run(model)
-                times.append(time.perf_counter() - start)
-    return [statistics.median(times) for times in seconds]
+                times[place] = min(times[place], time.perf_counter() - start)
+    return [statistics.median(times) for times in least]
