@@ -128,7 +128,9 @@ def _layer_charts(record: Facts, measure: str) -> list[Any]:
         return 0.0 if last is None or start is None else abs(last - start)
 
     ordered = sorted(record["layer_curves"].items(), key=cost, reverse=True)
-    charts: list[Any] = [Text(["A threshold at one layer only. Layers that change most come first."])]
+    charts: list[Any] = [
+        Text(["A threshold at one layer only. Layers that change most come first."])
+    ]
     for first in range(0, len(ordered), MOST_LINES):
         series = []
         for place, (name, curve) in enumerate(ordered[first : first + MOST_LINES]):
@@ -173,8 +175,8 @@ def _layers(rows: Sequence[Facts]) -> Table:
             ]
         )
     columns = ["layer", "where", "numbers", "weights", "threshold", "zeros before", "zeros"]
-    by_token = "zeros of a token: 10 %, 50 %, 90 %"
-    return Table([*columns, by_token], cells, align="llrrrrrr")
+    quantiles = "zeros of a token: 10 %, 50 %, 90 %"
+    return Table([*columns, quantiles], cells, align="llrrrrrr")
 
 
 def _times(rows: Sequence[Facts]) -> Table:

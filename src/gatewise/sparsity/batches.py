@@ -1,4 +1,4 @@
-"""Data of the user as batches: one part to calibrate thresholds, another to measure what they do."""
+"""Data of the user as batches: one part to calibrate thresholds, another to measure them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

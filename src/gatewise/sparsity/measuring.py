@@ -33,7 +33,9 @@ class SparsityMeasure(AnalysisResult):
 
     def __str__(self) -> str:
         head = f"small: magnitude at most {self.below:g}"
-        lines = [f"{'layer':<40} {'inputs':>7} {'zeros':>7} {'small':>7}  small by token   ({head})"]
+        lines = [
+            f"{'layer':<40} {'inputs':>7} {'zeros':>7} {'small':>7}  small by token   ({head})"
+        ]
         for row in self.layers:
             low, middle, high = row.by_token
             lines.append(

@@ -51,13 +51,13 @@ class SparseLinear(nn.Linear):
         """Store the weight as a linear layer does. This changes no value."""
         self.weight.data = self.weight.data.contiguous()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the product of the weight with the inputs that are not small."""
         if self.threshold is None:
-            return F.linear(x, self.weight, self.bias)
-        if can_skip_rows(x, self.weight, self.bias):
-            return rows_product(x, self.weight, self.bias, self.threshold)
-        return F.linear(without_small(x, self.threshold), self.weight, self.bias)
+            return F.linear(input, self.weight, self.bias)
+        if can_skip_rows(input, self.weight, self.bias):
+            return rows_product(input, self.weight, self.bias, self.threshold)
+        return F.linear(without_small(input, self.threshold), self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Return sizes and threshold."""

@@ -111,9 +111,9 @@ def sparsify(
 
 def _checked(
     model: object,
-    target: object,
+    target: Any,
     method: str,
-    levels: Sequence[float],
+    levels: Sequence[Any],
     evaluate: object,
     repeats: object,
 ) -> list[float]:
@@ -138,7 +138,7 @@ def _checked(
                 got=each,
                 allowed="from 0 to below 1, for example 0.5",
             )
-    return sorted({0.0, *map(float, levels), float(target)})  # type: ignore[arg-type]
+    return sorted({0.0, *map(float, levels), float(target)})
 
 
 def _placed(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:

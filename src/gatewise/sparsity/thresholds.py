@@ -178,6 +178,6 @@ def linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
     """Return the linear layers of a model by path, plain ones of torch only."""
     layers: dict[str, nn.Linear] = {}
     for path, module in model.named_modules():
-        if type(module) in (nn.Linear, SparseLinear):
+        if isinstance(module, nn.Linear) and type(module) in (nn.Linear, SparseLinear):
             layers[path] = module
     return layers

@@ -67,33 +67,36 @@ def layer_seconds(layer: SparseLinear, rows: Sequence[Tensor]) -> tuple[float, f
     bias = layer.bias
     if threshold is None or not rows:
         return None
-    dense = statistics.median(_least(lambda: F.linear(row, layer.weight, bias)) for row in rows)
-    whole = statistics.median(_least(lambda: layer(row)) for row in rows)
+    dense = _seconds(lambda row: F.linear(row, layer.weight, bias), rows)
+    whole = _seconds(layer, rows)
     layer.store_by_inputs()
     if not can_skip_rows(rows[0], layer.weight, bias):
         layer.store_by_outputs()
         return None
-    sparse = statistics.median(_least(lambda: layer(row)) for row in rows)
+    sparse = _seconds(layer, rows)
     if sparse >= whole:
         layer.store_by_outputs()
     return dense, sparse
 
 
-def _least(call: Callable[[], object]) -> float:
-    """Return the least time of a call after one to warm up."""
-    call()
-    seconds = []
-    total = 0.0
-    while total < LEAST_SECONDS or len(seconds) < 3:
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-        total += seconds[-1]
-    return min(seconds)
+def _seconds(call: Callable[[Tensor], object], rows: Sequence[Tensor]) -> float:
+    """Return the median over rows of the least time of a call, after one to warm up."""
+    least = []
+    for row in rows:
+        call(row)
+        seconds: list[float] = []
+        while sum(seconds) < LEAST_SECONDS or len(seconds) < 3:
+            start = time.perf_counter()
+            call(row)
+            seconds.append(time.perf_counter() - start)
+        least.append(min(seconds))
+    return statistics.median(least)
 
 
 @torch.no_grad()
-def model_seconds(models: Sequence[nn.Module], inputs: Sequence[Batch], repeats: int) -> list[float]:
+def model_seconds(
+    models: Sequence[nn.Module], inputs: Sequence[Batch], repeats: int
+) -> list[float]:
     """Return the time of each model on single inputs, the models in turns.
 
     Other work on the machine only adds to a time. So the time of an input is the least of its
