@@ -229,7 +229,9 @@ def test_measure_sparsity_counts_zeros_and_small_numbers_by_layer_and_token():
 
 def test_the_receipt_and_the_page_say_the_same(result, tmp_path):
     text = str(result)
-    assert f"{result.sparsity:.1%}" in text and "perplexity" in text and "time for one input" in text
+    assert (
+        f"{result.sparsity:.1%}" in text and "perplexity" in text and "time for one input" in text
+    )
     record = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     page = gw.write_page(record, tmp_path / "sparse.html").read_text()
     assert f"{result.sparsity:.1%} of the numbers" in page and "blocks.1.feed_forward.down" in page
