@@ -1,9 +1,40 @@
-"""Paper 001's Table 2: which runs it is made of, and when its claims hold."""
+"""Paper 001: its forms computed in two ways, the runs of Table 2, and when claims hold."""
+
+import math
+from pathlib import Path
 
 import pytest
+import torch
 
-from gatewise.papers import experiments
-from gatewise.papers.maso import published, table2
+from gatewise.papers import experiments, find_experiment
+from gatewise.papers.maso import figure1, published, simplex_maximum, table2
+
+
+@pytest.mark.parametrize(("name", "compared"), [("maso/figure1", 9), ("maso/table1", 12)])
+def test_units_search_and_torch_agree(name: str, compared: int, tmp_path: Path):
+    result = find_experiment(name).run("tiny", 1, tmp_path)
+    rows = [row for row in result.findings.rows if row.agrees is not None]
+    assert len(rows) == compared and not result.failed
+    assert {claim.verdict.value for claim in result.findings.claims} == {"supported"}
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 0.5, 0.9, 1.0])
+def test_the_search_finds_the_softmax(beta: float):
+    numbers = [0.4, -1.2, 2.0, 1.9]
+    found = simplex_maximum.best_weights(numbers, beta)
+    assert sum(found) == pytest.approx(1) and min(found) >= 0
+    steepness = math.inf if beta == 1 else beta / (1 - beta)
+    if beta == 1:
+        assert found == [0, 0, 1, 0]
+    else:
+        want = torch.softmax(steepness * torch.tensor(numbers, dtype=torch.float64), 0)
+        assert found == pytest.approx(want.tolist(), abs=10 * simplex_maximum.NEAR)
+
+
+def test_a_parabola_is_convex_and_a_wave_is_not():
+    assert not figure1.is_nonconvex([x * x for x in range(-5, 6)])
+    assert figure1.is_nonconvex([math.sin(x) for x in range(-5, 6)])
+    assert not figure1.is_nonconvex([2.0 * x for x in range(-5, 6)])
 
 
 def test_the_penalty_is_the_only_difference_of_a_pair():

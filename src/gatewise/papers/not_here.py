@@ -40,6 +40,4 @@ NOT_HERE = (
         "segmentation on KITTI-Materials",
         "needs KITTI-Materials and a segmentation network, which is not written",
     ),
-    NotHere("maso/figure1", "soft forms of three operators", NOT_WRITTEN),
-    NotHere("maso/table1", "strategies of vector quantisation", NOT_WRITTEN),
 )

@@ -1,4 +1,4 @@
-"""Shang et al., 2016, "Concatenated Rectified Linear Units": tables, figures and Theorem 4.1."""
+"""Shang et al., 2016, "Concatenated Rectified Linear Units": tables, figures and theorems."""
 
 from gatewise.papers.common import experiments_in
 from gatewise.papers.crelu.figure6 import nearness as nearness
@@ -14,6 +14,7 @@ EXPERIMENTS = experiments_in(
         "figure4",
         "figure5",
         "figure6",
+        "theorem2_2",
         "theorem4_1",
     ),
 )

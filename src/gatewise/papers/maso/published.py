@@ -25,3 +25,7 @@ EXACT_IS_BEST = (
     "exactly orthogonal filters with swish are far better than all others on CIFAR-100 "
     "(61.2, at most 46.3 %)"
 )
+SOME_NONCONVEX = "some of the forms between hard and linear are nonconvex (Figure 1)"
+HARD_ROW = "hard vector quantisation gives ReLU and max-pooling (Table 1)"
+SOFT_ROW = "soft vector quantisation gives SiLU and softmax-pooling (Table 1)"
+BETA_ROW = "beta vector quantisation gives swish and beta-softmax-pooling (Table 1)"

@@ -9,6 +9,10 @@ RANDOM_NEAR_ZERO = (
 )
 PAIRING_LESSENS = "the centre shifts towards zero gradually when going deeper (Figure 2)"
 
+POOLING_BOUND = (
+    "the reconstruction ratio is at most the root of the largest kept eigenvalue over the least "
+    "present one, less 1 (Theorem 2.2)"
+)
 COMPLEXITY_BOUND = (
     "CReLU and a linear map have a Rademacher complexity of at most sqrt(d) B times that of the "
     "class (Theorem 4.1)"
