@@ -11,6 +11,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,6 +49,10 @@ def row_with(inputs: int, share: float, dtype: torch.dtype) -> Tensor:
     return x.to(dtype)
 
 
+def _dense(weight: Tensor, x: Tensor) -> Tensor:
+    return torch.mv(weight, x[0])
+
+
 @torch.no_grad()
 def measure_product() -> None:
     """Compare the product with torch.mv."""
@@ -60,7 +65,8 @@ def measure_product() -> None:
             sparse.store_by_inputs()
             for share in SHARES:
                 rows = [row_with(inputs, share, dtype) for _ in range(REPEATS)]
-                dense, skipping = in_turns(lambda x: torch.mv(plain.weight, x[0]), sparse, rows)
+                whole = partial(_dense, plain.weight)
+                dense, skipping = in_turns(whole, sparse, rows)
                 row = {
                     "what": "product",
                     "dtype": str(dtype).removeprefix("torch."),

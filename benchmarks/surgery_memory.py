@@ -1,8 +1,9 @@
 """Peak memory and forward passes of a swap of activations in large 16-bit language models.
 
-For each size and way (in place, on a copy) a fresh process builds a decoder with random bfloat16
-weights, swaps its SiLU by ReLU, or with ``sparsify`` makes it sparse in place, and reports the peak of its resident memory minus the resident
-memory before the model was built, in bytes of the weights. Run it with
+For each size and way a fresh process builds a decoder with random bfloat16 weights. It swaps the
+SiLU by ReLU, in place or on a copy, or makes the decoder sparse in place. Reported is the peak of
+its resident memory minus the resident memory before the model was built, in bytes of the weights.
+Run it with
 
     python benchmarks/surgery_memory.py --output memory.csv
 """

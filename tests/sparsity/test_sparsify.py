@@ -88,7 +88,7 @@ def test_the_shares_are_those_of_the_held_out_half(result):
 
 
 def test_the_sparse_model_computes_with_its_thresholds_for_one_row_and_for_many(result):
-    inputs, labels = networks.batches()[2]
+    inputs, _ = networks.batches()[2]
     sparse = result.model
     layers = [module for module in sparse.modules() if isinstance(module, SparseLinear)]
     assert len(layers) == 8 and type(sparse.get_submodule("head")) is nn.Linear

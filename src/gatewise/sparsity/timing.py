@@ -20,6 +20,11 @@ NOISE = 0.05  # of a ratio of two times
 LEAST_SECONDS = 0.002  # of a layer's measurement; quick layers are run more often
 
 
+def _clock() -> Callable[[], float]:
+    """Return processor time for one thread, which other work does not add to; else wall time."""
+    return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
 @dataclass(frozen=True)
 class Timing(AnalysisResult):
     """The time of the whole model on one input.
@@ -81,14 +86,15 @@ def layer_seconds(layer: SparseLinear, rows: Sequence[Tensor]) -> tuple[float, f
 
 def _seconds(call: Callable[[Tensor], object], rows: Sequence[Tensor]) -> float:
     """Return the median over rows of the least time of a call, after one to warm up."""
+    clock = _clock()
     least = []
     for row in rows:
         call(row)
         seconds: list[float] = []
         while sum(seconds) < LEAST_SECONDS or len(seconds) < 3:
-            start = time.perf_counter()
+            start = clock()
             call(row)
-            seconds.append(time.perf_counter() - start)
+            seconds.append(clock() - start)
         least.append(min(seconds))
     return statistics.median(least)
 
@@ -107,13 +113,14 @@ def model_seconds(
         inputs: one input each.
         repeats: how often each input is run.
     """
+    clock = _clock()
     least = [[math.inf] * len(inputs) for _ in models]
     for model in models:
         inputs[0].run(model)
     for _ in range(repeats):
         for place, each in enumerate(inputs):
             for model, times in zip(models, least, strict=True):
-                start = time.perf_counter()
+                start = clock()
                 each.run(model)
-                times[place] = min(times[place], time.perf_counter() - start)
+                times[place] = min(times[place], clock() - start)
     return [statistics.median(times) for times in least]

@@ -38,8 +38,8 @@ class GatedUnitSwap(SiteSwap):
     the unit takes its place and divides its input as before. Where the code multiplies an
     activation with a value, the activation is replaced.
 
-    With the option ``hidden``, activations of feed-forward parts become gated linear units, too. See
-    Note [Gated feed-forward parts].
+    With the option ``hidden``, activations of feed-forward parts become gated linear units, too.
+    See Note [Gated feed-forward parts].
     """
 
     names = tuple(GATE_FUNCTIONS)
