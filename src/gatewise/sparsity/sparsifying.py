@@ -24,7 +24,13 @@ from gatewise.sparsity.thresholds import (
     threshold_for,
     watched,
 )
-from gatewise.sparsity.timing import ROWS, Timing, layer_seconds, model_seconds
+from gatewise.sparsity.timing import (
+    ROWS,
+    Timing,
+    layer_seconds,
+    model_seconds,
+    numbers_to_displace,
+)
 
 LEVELS = (0.25, 0.5, 0.75, 0.9)
 INPUTS = 8  # single inputs on which the whole model is timed
@@ -266,9 +272,10 @@ class _Work:
         if original is None and inputs:
             dense = self._seconds([self.model], {}, inputs, repeats)[0]
         rows = self._rows(thresholds)
+        displace = numbers_to_displace(linear_layers(self.model).values())
         times = []
         for path, layer in self.placed.readers.items():
-            found = layer_seconds(layer, rows.get(path, []))
+            found = layer_seconds(layer, rows.get(path, []), displace)
             if found is not None:
                 times.append(LayerTime(path, *found, skips=layer.skips))
         if not inputs:

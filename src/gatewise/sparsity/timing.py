@@ -3,8 +3,9 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,10 @@ from gatewise.sparsity.rows_product import can_skip_rows
 from gatewise.sparsity.sparse_linear import SparseLinear
 
 ROWS = 8  # different inputs of a layer that are timed
+COLD_ROWS = 3
+COLD_RUNS = 2  # of each
+CACHED = 2**23  # bytes of weights that may stay in a cache between two runs of a model
+LARGEST_CACHE = 2**26  # bytes that displace everything in a cache
 NOISE = 0.05  # of a ratio of two times
 LEAST_SECONDS = 0.002  # of a layer's measurement; quick layers are run more often
 
@@ -55,7 +60,9 @@ class Timing(AnalysisResult):
 
 
 @torch.no_grad()
-def layer_seconds(layer: SparseLinear, rows: Sequence[Tensor]) -> tuple[float, float] | None:
+def layer_seconds(
+    layer: SparseLinear, rows: Sequence[Tensor], displace: Tensor | None
+) -> tuple[float, float] | None:
     """Return the time of a layer with all weights and without those of small inputs.
 
     Afterwards the weight is stored for skipping if that is faster than to set small inputs to zero
@@ -64,6 +71,8 @@ def layer_seconds(layer: SparseLinear, rows: Sequence[Tensor]) -> tuple[float, f
     Args:
         layer: it has a threshold.
         rows: inputs of the layer, one row each.
+        displace: numbers that are read before each call, so that no cache holds the weight. That
+            is so in a large model.
 
     Returns:
         ``None`` if compiled code cannot run here. The weight is then stored as it was.
@@ -72,13 +81,14 @@ def layer_seconds(layer: SparseLinear, rows: Sequence[Tensor]) -> tuple[float, f
     bias = layer.bias
     if threshold is None or not rows:
         return None
-    dense = _seconds(lambda row: F.linear(row, layer.weight, bias), rows)
-    whole = _seconds(layer, rows)
+    seconds = _seconds if displace is None else partial(_cold_seconds, displace)
+    dense = seconds(lambda row: F.linear(row, layer.weight, bias), rows)
+    whole = seconds(layer, rows)
     layer.store_by_inputs()
     if not can_skip_rows(rows[0], layer.weight, bias):
         layer.store_by_outputs()
         return None
-    sparse = _seconds(layer, rows)
+    sparse = seconds(layer, rows)
     if sparse >= whole:
         layer.store_by_outputs()
     return dense, sparse
@@ -97,6 +107,39 @@ def _seconds(call: Callable[[Tensor], object], rows: Sequence[Tensor]) -> float:
             seconds.append(clock() - start)
         least.append(min(seconds))
     return statistics.median(least)
+
+
+def _cold_seconds(
+    displace: Tensor, call: Callable[[Tensor], object], rows: Sequence[Tensor]
+) -> float:
+    """Return the same for a weight that is in no cache. The code of the layers is in the cache."""
+    clock = _clock()
+    small = nn.Linear(8, 8, dtype=rows[0].dtype, device=rows[0].device).requires_grad_(False)
+    other = SparseLinear(small, 0.0)
+    other.store_by_inputs()
+    least = []
+    for row in rows[:COLD_ROWS]:
+        seconds = []
+        for _ in range(COLD_RUNS):
+            displace.sum()
+            for _ in range(3):
+                other(rows[0][..., :8])
+                F.linear(rows[0][..., :8], other.weight)
+            start = clock()
+            call(row)
+            seconds.append(clock() - start)
+        least.append(min(seconds))
+    return statistics.median(least)
+
+
+def numbers_to_displace(layers: Iterable[nn.Linear]) -> Tensor | None:
+    """Return numbers that displace weights from the cache; ``None`` for a small model.
+
+    Args:
+        layers: all linear layers of the model.
+    """
+    total = sum(layer.weight.nbytes for layer in layers)
+    return None if total <= CACHED else torch.zeros(LARGEST_CACHE // 4)
 
 
 @torch.no_grad()
