@@ -8,7 +8,7 @@ from gatewise.errors import ArgumentError
 from gatewise.files import write_text
 from gatewise.report.comparison import comparison_page
 from gatewise.report.diagnosis import diagnosis_page, is_diagnosis
-from gatewise.report.sparsity_page import is_sparsity, sparsity_page
+from gatewise.report.sparse_models import is_sparsity, sparsity_page
 
 
 @runtime_checkable
