@@ -53,7 +53,7 @@ def test_the_receipt_as_text(run):
 def test_bad_input_is_one_error(run):
     for arguments, words in (
         (("--target", 2), "share of zeros"),
-        (("--method", "weights"), "unknown method"),
+        (("--method", "weights"), "no method of that name"),
         (("--where", "nothing"), "no linear layer"),
     ):
         found = run("sparsify", "gatewise:small_llama", *SMALL, "--examples", 4, *arguments)

@@ -101,7 +101,7 @@ def _place_inputs(model: nn.Module, batch: Batch, where: Where) -> Placed:
 
 
 def _place_gates(model: nn.Module, batch: Batch, where: Where) -> Placed:
-    graph = find_sites(model, batch.inputs, modes=("eval",))
+    graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
 
     def chosen(site: Site) -> bool:
         return site.role in GATED_ROLES and is_chosen(site.name, where)
@@ -118,7 +118,7 @@ def _place_gates(model: nn.Module, batch: Batch, where: Where) -> Placed:
     layers = linear_layers(changed)
     shared = _shared_weights(changed)
     units = dict(changed.named_modules())
-    for site in find_sites(changed, batch.inputs, modes=("eval",)):
+    for site in find_sites(changed, batch.inputs, modes=("eval",), units=True):
         unit = units.get(site.path.removesuffix(".activation"))
         if not isinstance(unit, ThresholdedUnit):
             if chosen(site):
