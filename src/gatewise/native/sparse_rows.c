@@ -57,7 +57,7 @@ static inline float same(float value) { return value; }
         enum { LINE = 64 / sizeof(TYPE) }; /* numbers in a line of the cache */                                       \
         const TYPE *x = p->x, *w = p->w, *bias = p->bias;                                                             \
         TYPE *found = p->found;                                                                                       \
-        const float limit = READ(WRITE((float)p->threshold)); /* as torch compares */                                 \
+        const float limit = READ(WRITE((float)p->threshold)); /* rounded as the inputs are */                         \
         int64_t *places = malloc((size_t)(p->inputs + TOGETHER) * sizeof *places), count = 0;                         \
         if (!places) return -1;                                                                                       \
         for (int64_t i = 0; i < p->inputs; i++) {                                                                     \
