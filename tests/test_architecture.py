@@ -26,7 +26,7 @@ ROWS = (
     {"fused"},
     {"layers", "graph", "testing"},
     {"models", "surgery", "analysis", "data"},
-    {"train"},
+    {"sparsity", "train"},
     {"studies"},
     {"report"},
     {"papers", "speed"},

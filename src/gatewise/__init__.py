@@ -15,6 +15,7 @@ if _TYPE_CHECKING:
     from gatewise import nn as nn
     from gatewise import papers as papers
     from gatewise import report as report
+    from gatewise import sparsity as sparsity
     from gatewise import stats as stats
     from gatewise import studies as studies
     from gatewise import surgery as surgery
@@ -56,6 +57,8 @@ if _TYPE_CHECKING:
     from gatewise.models import get_model as get_model
     from gatewise.models import list_models as list_models
     from gatewise.report import write_page as write_page
+    from gatewise.sparsity import measure_sparsity as measure_sparsity
+    from gatewise.sparsity import sparsify as sparsify
     from gatewise.studies import LightningRecorder as LightningRecorder
     from gatewise.studies import Study as Study
     from gatewise.studies import TransformersRecorder as TransformersRecorder
@@ -94,6 +97,7 @@ _PARTS = (
     "nn",
     "papers",
     "report",
+    "sparsity",
     "stats",
     "studies",
     "surgery",
@@ -141,6 +145,7 @@ _NAMES = {
         "list_models",
     ),
     "report": ("write_page",),
+    "sparsity": ("measure_sparsity", "sparsify"),
     "studies": (
         "LightningRecorder",
         "Study",

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import gatewise as gw
+
 
 class TwoLinears(nn.Module):
     def __init__(self) -> None:
@@ -70,6 +72,27 @@ class Clamped(Packed):
 class FunctionalGLU(Packed):
     def forward(self, x: Tensor) -> Tensor:
         return self.down(functional.glu(self.gate_up(x), -1))
+
+
+class OwnUnit(Packed):
+    """As the small decoders of this library have it."""
+
+    layout = "gate_last"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unit = gw.nn.SwiGLU(layout=self.layout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.unit(self.gate_up(x)))
+
+
+class OwnUnitGateFirst(OwnUnit):
+    layout = "gate_first"
+
+
+class OwnUnitInterleaved(OwnUnit):
+    layout = "interleaved"
 
 
 class SquaredReLU(nn.Module):

@@ -19,6 +19,9 @@ WRITTEN = [
     (blocks.Pairs, "silu", ("gate_up", "even"), ("gate_up", "odd")),
     (blocks.Clamped, "sigmoid", ("gate_up", "even"), ("gate_up", "odd")),
     (blocks.FunctionalGLU, "glu", ("gate_up", SECOND), ("gate_up", FIRST)),
+    (blocks.OwnUnit, "swiglu", ("gate_up", SECOND), ("gate_up", FIRST)),
+    (blocks.OwnUnitGateFirst, "swiglu", ("gate_up", FIRST), ("gate_up", SECOND)),
+    (blocks.OwnUnitInterleaved, "swiglu", ("gate_up", "even"), ("gate_up", "odd")),
 ]
 
 
@@ -106,13 +109,14 @@ FUNCTIONS = {
 
 EXCHANGES = [
     (block, unit)
-    for block in (blocks.TwoLinears, blocks.Chunked, blocks.FunctionalGLU)
+    for block in (blocks.TwoLinears, blocks.Chunked, blocks.FunctionalGLU, blocks.OwnUnit)
     for unit in FUNCTIONS
 ]
 QUICK = [
     (blocks.TwoLinears, "geglu"),
     (blocks.Chunked, "bilinear"),
     (blocks.FunctionalGLU, "reglu"),
+    (blocks.OwnUnit, "geglu"),
 ]
 
 
@@ -133,7 +137,7 @@ def test_the_gate_function_is_exchanged(block, unit):
         want = x + model.down_proj(h)
     else:
         gate, up = model.gate_up(x).chunk(2, -1)
-        if block is blocks.FunctionalGLU:
+        if block in (blocks.FunctionalGLU, blocks.OwnUnit):
             gate, up = up, gate
         want = model.down(FUNCTIONS[unit](gate) * up)
     torch.testing.assert_close(changed(x), want)
@@ -144,6 +148,42 @@ def test_a_module_glu_becomes_another_gated_unit():
     model = nn.Sequential(nn.Linear(8, 32), nn.GLU(dim=1), nn.Linear(16, 8))
     changed = gw.swap(model, "geglu", example())
     assert isinstance(changed[1], gw.nn.GEGLU) and changed[1].dim == 1
+
+
+@pytest.mark.parametrize("unit", FUNCTIONS)
+def test_own_units_are_sites_and_keep_their_layout_when_exchanged(unit):
+    torch.manual_seed(0)
+    own = gw.create_unit(unit, layout="interleaved")
+    model = nn.Sequential(nn.Linear(8, 32), own, nn.Linear(16, 8))
+    (site,) = gw.find_sites(model, example())
+    assert (site.op, site.role, site.kind, site.channels) == (unit, "glu", "module", 16)
+    other = "reglu" if unit != "reglu" else "geglu"
+    changed = gw.swap(model, other, example())
+    assert changed[1].layout == "interleaved" and gw.receipt(changed).proved
+    packed = model[0](example())
+    want = model[2](FUNCTIONS[other](packed[:, ::2]) * packed[:, 1::2])
+    torch.testing.assert_close(changed(example()), want)
+    with pytest.raises(ArgumentError, match="holds a gate and a value"):
+        gw.swap(model, "relu", example())
+
+
+@pytest.mark.parametrize(
+    "unit, name, value",
+    [
+        (gw.nn.GEGLU(), "gelu", "as it is"),
+        (gw.nn.Bilinear(), "identity", "as it is"),
+        (gw.nn.GLU(layout="gate_first"), "sigmoid", "as it is"),
+        (
+            gw.nn.SwiGLU(layout="interleaved", limit=7.0, alpha=1.702, offset=1.0),
+            "quick_gelu",
+            "clamped at 7, then plus 1",
+        ),
+    ],
+)
+def test_the_functions_of_own_units_are_recognised(unit, name, value):
+    model = nn.Sequential(nn.Linear(8, 32), unit, nn.Linear(16, 8))
+    (site,) = gw.identify(model, example()).sites
+    assert site.name.startswith(name) and site.value == value
 
 
 def test_bad_requests_say_why():

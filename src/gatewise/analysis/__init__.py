@@ -39,6 +39,7 @@ from gatewise.analysis.gating import SiteGates as SiteGates
 from gatewise.analysis.gating import TermSRange as TermSRange
 from gatewise.analysis.gating import UnitTermS as UnitTermS
 from gatewise.analysis.gating import corner_crops as corner_crops
+from gatewise.analysis.gating import each_batch as each_batch
 from gatewise.analysis.gating import gate_flips as gate_flips
 from gatewise.analysis.gating import gate_overlap as gate_overlap
 from gatewise.analysis.gating import gates as gates
@@ -69,6 +70,8 @@ from gatewise.analysis.path_kernels import expected_products as expected_product
 from gatewise.analysis.path_kernels import path_kernel as path_kernel
 from gatewise.analysis.path_kernels import paths as paths
 from gatewise.analysis.path_kernels import subnetworks as subnetworks
+from gatewise.analysis.record import AnalysisResult as AnalysisResult
+from gatewise.analysis.record import plain_values as plain_values
 from gatewise.analysis.regions import AffineMap as AffineMap
 from gatewise.analysis.regions import Film as Film
 from gatewise.analysis.regions import Partition as Partition

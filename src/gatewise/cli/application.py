@@ -19,6 +19,7 @@ from gatewise.cli.commands import (
     report,
     reproduce,
     sites,
+    sparsify,
     stats,
     swap,
     train,
@@ -107,6 +108,7 @@ app.command("sites", rich_help_panel=MODELS)(sites.sites)
 app.command("identify", rich_help_panel=MODELS)(identify.identify)
 app.command("plan", rich_help_panel=MODELS)(plan.plan)
 app.command("swap", rich_help_panel=MODELS)(swap.swap)
+app.command("sparsify", rich_help_panel=MODELS)(sparsify.sparsify)
 app.command("train", rich_help_panel=TRAINING)(train.train)
 app.command("compare", rich_help_panel=TRAINING)(compare.compare)
 app.command("stats", rich_help_panel=TRAINING)(stats.stats)

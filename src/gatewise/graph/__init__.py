@@ -10,6 +10,7 @@ other: nothing here relies on hooks of activation modules.
 from gatewise.graph.glu import Branch as Branch
 from gatewise.graph.glu import Glu as Glu
 from gatewise.graph.glu import glu_of as glu_of
+from gatewise.graph.glu import holds_both_branches as holds_both_branches
 from gatewise.graph.interpret import Interpreter as Interpreter
 from gatewise.graph.interpret import Replace as Replace
 from gatewise.graph.interpret import call_operator as call_operator

@@ -2,7 +2,8 @@
 
 Note [Gate and value]. ``h = act(g) * u`` has two branches: the gate ``g`` and the value ``u``. Both
 are made from one tensor, by two layers or by two parts of one layer's output, whether the code
-divides it by ``chunk``, ``split``, slices, steps or ``torch.nn.functional.glu``. What the value is
+divides it by ``chunk``, ``split``, slices, steps or ``torch.nn.functional.glu``, or leaves that to
+a unit of this library. What the value is
 multiplied with decides which branch is the gate, not the order of the halves, which differs from
 library to library.
 """
@@ -14,6 +15,7 @@ from gatewise.graph.ops import (
     BROADCAST,
     CUTS,
     ELEMENTWISE,
+    GLUS,
     LEAVES,
     PRODUCTS,
     RESHAPES,
@@ -23,9 +25,16 @@ from gatewise.graph.ops import (
 )
 from gatewise.graph.relations import producers
 from gatewise.graph.trace import Node
+from gatewise.units import TwoBranchUnit, registered_units
 
 STEPS = 12  # calls between an activation and the product with its value
 ALL = "all"
+# The parts of gate and value in the input of an operator or a unit that holds both.
+PARTS = {
+    "gate_last": ("second half", "first half"),
+    "gate_first": ("first half", "second half"),
+    "interleaved": ("even", "odd"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,16 +68,24 @@ class Glu:
     value_node: Node | None
 
 
-def glu_of(entry: Node, output: Node) -> Glu | None:
+def holds_both_branches(op: str) -> bool:
+    """Return whether an operator or unit takes gate and value as one tensor."""
+    unit = registered_units().get(op)
+    return op in GLUS or (unit is not None and issubclass(unit.module, TwoBranchUnit))
+
+
+def glu_of(entry: Node, output: Node, layout: str | None = None) -> Glu | None:
     """Return the gated linear unit that an activation is the gate of, if it is one.
 
     Args:
         entry: the input of the activation.
         output: the output of the activation.
+        layout: how the input holds both branches, if a unit of this library divides it.
     """
-    if get_operator(output.op).kind is Kind.GLU:
+    if layout is not None or output.op in GLUS:
         layers = _paths(producers(entry))
-        return Glu(Branch(layers, "second half"), Branch(layers, "first half"), output, None)
+        gate, value = PARTS[layout or "gate_last"]
+        return Glu(Branch(layers, gate), Branch(layers, value), output, None)
     makers = producers(entry)
     if not makers or any(maker.op == "input" for maker in makers):
         return None

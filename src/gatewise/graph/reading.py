@@ -202,7 +202,7 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
         owner_calls.update(call for path, call in node.scopes if path == owner)
     dim = reading.dims.get(site.output, reading.dims.get(site.input))
     shape = site.output.shape or ()
-    glu = glu_of(site.input, site.output)
+    glu = glu_of(site.input, site.output, site.layout)
     return Site(
         name=name,
         path=site.path,

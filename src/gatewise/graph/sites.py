@@ -10,7 +10,7 @@ from torch import nn
 from gatewise.graph.glu import Branch
 from gatewise.graph.ops import BROADCAST, ELEMENTWISE, GLUS, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
-from gatewise.units import registered_units
+from gatewise.units import TwoBranchUnit, registered_units
 
 SQUARED_RELU = "relu2"  # a ReLU of which the code uses only the square
 COMPOSITE = "composite"  # an activation made of several operations, such as a GELU written out
@@ -81,6 +81,7 @@ class Found:
         output: the node that comes out.
         order: which activation call of the whole forward pass this is; the first one, if the site
             has several.
+        layout: how the input holds gate and value, for a gated linear unit of this library.
     """
 
     path: str
@@ -90,13 +91,14 @@ class Found:
     input: Node
     output: Node
     order: int
+    layout: str | None = None
 
 
 def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> list[Found]:
     """Return every activation call, in the order of the calls.
 
-    With ``units``, calls of this library's units with as many outputs as inputs are sites too,
-    whatever operators they are made of.
+    Calls of this library's gated linear units are sites. With ``units``, calls of its units with as
+    many outputs as inputs are sites too, whatever operators they are made of.
     """
     modules = dict(model.named_modules())
     by_scope: dict[Scope, list[Node]] = defaultdict(list)
@@ -106,7 +108,7 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
     calls = _calls_per_parent_call(graph)
     sites: list[Found] = []
     module_calls: set[Scope] = set()  # calls of activation modules; each is one site
-    unit_calls = _unit_calls(by_scope, modules) if units else {}
+    unit_calls = _unit_calls(by_scope, modules, every=units)
     activations = []
     for node in graph:
         if node.scope in unit_calls or (is_activation(node.op) and node.floating):
@@ -119,7 +121,9 @@ def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> 
             module_calls.add(node.scope)
             unit, source, result = unit_calls[node.scope]
             kind = _module_kind(path, modules, calls)
-            sites.append(Found(path, call, kind, unit, source, result, order))
+            module = modules[path]
+            layout = module.layout if isinstance(module, TwoBranchUnit) else None
+            sites.append(Found(path, call, kind, unit, source, result, order, layout))
             continue
         ends = _module_call(node, by_scope[node.scope], modules)
         if ends is None:
@@ -153,7 +157,8 @@ def _module_call(
         return node.inputs[0], node
     if any(member.op not in ELEMENTWISE | BROADCAST for member in inside):
         return None
-    return _input_and_output(inside)
+    ends = _input_and_output(inside)
+    return ends if ends is not None and ends[0].shape == ends[1].shape else None
 
 
 def _square_of(node: Node) -> Node | None:
@@ -172,7 +177,7 @@ def _square_of(node: Node) -> Node | None:
 def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
     """Return the one tensor that enters ``inside`` and the one that leaves it.
 
-    The result is ``None`` if there are more, or if their shapes differ.
+    The result is ``None`` if there are more.
     """
     members = set(inside)
     sources: set[Node] = set()
@@ -186,16 +191,22 @@ def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
     if len(sources) != 1 or len(results) != 1:
         return None
     source = sources.pop()
-    if source.shape != results[0].shape or not source.floating:
-        return None
-    return source, results[0]
+    return (source, results[0]) if source.floating else None
 
 
 def _unit_calls(
     by_scope: Mapping[Scope, Sequence[Node]],
     modules: dict[str, nn.Module],
+    *,
+    every: bool,
 ) -> dict[Scope, tuple[str, Node, Node]]:
-    """Return name, input and output of each call of a unit that is not one activation operator."""
+    """Return name, input and output of each call of a unit that is not one activation operator.
+
+    Args:
+        by_scope: the nodes of each call.
+        modules: the modules by path.
+        every: whether units with as many outputs as inputs count, besides gated linear units.
+    """
     names: dict[type, str] = {unit.module: name for name, unit in registered_units().items()}
     calls: dict[Scope, tuple[str, Node, Node]] = {}
     for scope, inside in by_scope.items():
@@ -205,7 +216,10 @@ def _unit_calls(
             continue
         ends = _input_and_output(inside)
         single = len(inside) == 1 and is_activation(inside[0].op)
-        if ends is not None and not single:
+        if ends is None or single:
+            continue
+        keeps_shape = ends[0].shape == ends[1].shape
+        if isinstance(module, TwoBranchUnit) or (every and keeps_shape):
             calls[scope] = (name, *ends)
     return calls
 

@@ -45,6 +45,8 @@ from gatewise.report.sheet import Section as Section
 from gatewise.report.sheet import Sheet as Sheet
 from gatewise.report.sheet import Text as Text
 from gatewise.report.sheet import sheet_page as sheet_page
+from gatewise.report.sparse_models import is_sparsity as is_sparsity
+from gatewise.report.sparse_models import sparsity_page as sparsity_page
 from gatewise.report.writing import write_page as write_page
 from gatewise.words import MINUS as MINUS
 from gatewise.words import bound as bound

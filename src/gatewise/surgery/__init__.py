@@ -32,6 +32,7 @@ from gatewise.surgery.revival import revive as revive
 from gatewise.surgery.saving import from_pretrained as from_pretrained
 from gatewise.surgery.saving import load_swaps as load_swaps
 from gatewise.surgery.saving import save_swaps as save_swaps
+from gatewise.surgery.swaps import ThresholdedUnit as ThresholdedUnit
 from gatewise.surgery.swaps import twin_of as twin_of
 from gatewise.surgery.tools import DeployReceipt as DeployReceipt
 from gatewise.surgery.tools import Match as Match

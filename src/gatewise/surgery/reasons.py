@@ -43,7 +43,11 @@ class Reason(str, Enum):
     TWO_BRANCHES = (
         "it holds a gate and a value: exchange its gate by glu, swiglu, geglu, reglu or bilinear"
     )
-    NOT_GLU = "it is not the gate of a gated linear unit"
+    NOT_GLU = (
+        "it is not the gate of a gated linear unit (hidden='matched' makes one of a feed-forward "
+        "part)"
+    )
+    NOT_MLP = "it does not stand between two linear layers of torch that nothing else uses"
     SEVERAL = "its gate is written as several operations, not as one activation"
     NOT_ATTENTION = (
         "it is not an attention layer that takes a gate (torch.nn.MultiheadAttention, or one with "

@@ -25,6 +25,7 @@ from gatewise.analysis.gating.rules import soft_rule as soft_rule
 from gatewise.analysis.gating.size_histogram import SizeHistogram as SizeHistogram
 from gatewise.analysis.gating.stream import Progress as Progress
 from gatewise.analysis.gating.stream import SiteStream as SiteStream
+from gatewise.analysis.gating.stream import each_batch as each_batch
 from gatewise.analysis.gating.term_s import TermSRange as TermSRange
 from gatewise.analysis.gating.term_s import UnitTermS as UnitTermS
 from gatewise.analysis.gating.term_s import term_s_range as term_s_range

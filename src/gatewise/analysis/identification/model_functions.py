@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy as copy_module
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +15,10 @@ from gatewise.analysis.identification.functions import Recognised, points, recog
 from gatewise.analysis.identification.regions_of_one_number import function_from, root_of
 from gatewise.analysis.record import AnalysisResult
 from gatewise.graph import GLUS, Example, Found, Graph, Node, find_sites, glu_of
-from gatewise.units import TwoBranchUnit, UnitModule
+from gatewise.units import TwoBranchUnit, UnitModule, registered_units
 
 FAR = 100.0
+SMALL = 2.0**-10  # below any clamp of a value
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,14 @@ def _row(
 ) -> tuple[SiteFunction, Node | None]:
     """Return the row of a site and the node at which its function ends."""
     x = points()
-    if found.op in GLUS:
+    if found.op in GLUS and found.layout is None:
         known = recognise(torch.sigmoid(x))
         return _site_function(name, role, found.op, known, "as it is", None), found.output
+    if found.layout is not None:
+        gate, values = _branches(found, model, x)
+        value, limit = _clamp_and_offset(values)
+        row = _site_function(name, role, found.op, recognise(gate), value, limit)
+        return row, found.output
     root = root_of(found.input, outputs - {found.output})
     region = function_from(graph, model, root, found.output, x)
     if region is None:
@@ -155,6 +162,25 @@ def _row(
     value, limit = _value_of(found, graph, model, outputs)
     row = _site_function(name, role, found.op, recognise(region.values), value, limit)
     return row, region.end
+
+
+def _branches(found: Found, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the functions of gate and value of a gated linear unit of this library.
+
+    The unit is a function of its gate times one of its value, whose slope is 1 near 0.
+    """
+    function = registered_units()[found.op].function
+    options = cast(TwoBranchUnit, model.get_submodule(found.path)).options
+
+    def product(gate: Tensor, value: Tensor) -> Tensor:
+        return function(gate, value, **options)
+
+    def slope(gate: Tensor) -> Tensor:
+        small = torch.full_like(gate, SMALL)
+        return (product(gate, small) - product(gate, torch.zeros_like(gate))) / SMALL
+
+    one = torch.ones_like(x)
+    return slope(x), product(one, x) / slope(one)
 
 
 def _module_values(found: Found, model: nn.Module, x: Tensor) -> Tensor | None:
@@ -199,7 +225,7 @@ def _value_of(
     outputs: set[Node],
 ) -> tuple[str, float | None]:
     """Return in words what a gated linear unit does to its value, and the limit of its clamp."""
-    glu = glu_of(found.input, found.output)
+    glu = glu_of(found.input, found.output, found.layout)
     if glu is None or glu.value_node is None:
         return "", None
     root = root_of(glu.value_node, outputs)

@@ -27,6 +27,7 @@ FALLBACKS = {
     "elementwise": "torch",
     "crelu": "torch",
     "iieu": "torch",
+    "sparse_rows": "torch",
 }
 
 

@@ -62,6 +62,7 @@ class DataRequest:
         transform: ``file.py:FUNCTION``, which prepares an image.
         tokenizer: The file of a tokenizer, for text.
         length: Tokens in a row of text.
+        next_tokens: Whether rows of text come with the next token at every place as labels.
     """
 
     names: list[str]
@@ -78,6 +79,7 @@ class DataRequest:
     transform: str | None = None
     tokenizer: Path | None = None
     length: int = ROW
+    next_tokens: bool = False
 
     @property
     def stated(self) -> bool:
@@ -286,10 +288,14 @@ def _from_text(texts: Any, request: DataRequest, about: str = "") -> DiagnosisDa
     kind, _, name = request.reference.rpartition(":")
     if tokenizer is None and kind == "hf":
         tokenizer = Path(name).parent / "tokenizer.json"
-    rows = read_text_tokens(texts, tokenizer, request.length, request.examples)
+    length = request.length + request.next_tokens  # the last token is a label only
+    rows = read_text_tokens(texts, tokenizer, length, request.examples)
     where = about or f"of {texts.name}"
+    labels = None
+    if request.next_tokens:
+        rows, labels = rows[:, :-1], rows[:, 1:]
     text = f"{plural(len(rows), 'row')} of {plural(rows.shape[1], 'token')} {where}"
-    return _data(rows, None, text, "", True)
+    return _data(rows, labels, text, "", True)
 
 
 def _from_set(request: DataRequest) -> DiagnosisData:
@@ -301,6 +307,10 @@ def _from_set(request: DataRequest) -> DiagnosisData:
     name = request.names[0]
     data = load(name, folder=None if request.folder is None else Path(request.folder))
     split = data.test.take(torch.tensor(sample_places(len(data.test), request.examples)))
+    if len(data.shape) == 1:  # rows of text
+        labels = split.labels if request.next_tokens else None
+        rows = f"{len(split):,} of {len(data.test):,} test rows of {data.name}"
+        return _data(split.images.long(), labels, rows, "", True)
     x = split.images.float() / (255 if split.images.dtype == torch.uint8 else 1)
     steps = _preprocessing(request) if request.stated else None
     if request.size is not None:

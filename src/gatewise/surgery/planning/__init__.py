@@ -18,6 +18,7 @@ from gatewise.surgery.planning.requests import read_requests as read_requests
 from gatewise.surgery.planning.selection import Where as Where
 from gatewise.surgery.planning.selection import select as select
 from gatewise.surgery.planning.swap_interface import UNCHANGED as UNCHANGED
+from gatewise.surgery.planning.swap_interface import Assigned as Assigned
 from gatewise.surgery.planning.swap_interface import Draft as Draft
 from gatewise.surgery.planning.swap_interface import PlanningContext as PlanningContext
 from gatewise.surgery.planning.swap_interface import SiteSwap as SiteSwap

@@ -10,7 +10,7 @@ from torch import Tensor
 from gatewise.errors import ArgumentError
 from gatewise.surgery.propagate.maps import from_runs, to_runs
 
-FILLS = ("zero", "copy", "fresh")
+FILLS = ("zero", "one", "copy", "fresh")
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +20,7 @@ class Edit:
     ``fill`` says what the new entries (where ``new[j]`` is true) hold:
 
     - ``"zero"``: zeros, for the columns with which a layer reads new channels.
+    - ``"one"``: ones, for the bias of a value that multiplies a gate.
     - ``"copy"``: a copy of the old entry, for everything else. Zero rows times zero columns would
       get no gradient and never train.
     - ``"fresh"``: random numbers with the standard deviation of the old parameter.
@@ -43,9 +44,9 @@ class Edit:
         """Return the edited tensor. ``generator`` draws the entries of the fill ``"fresh"``."""
         result = value.index_select(self.dim, self.index.to(value.device))
         added = self.new.nonzero().flatten().to(value.device)
-        if self.fill == "zero":
+        if self.fill in ("zero", "one"):
             for entries in self.new_entries(result):
-                entries.zero_()
+                entries.fill_(float(self.fill == "one"))
         elif self.fill == "fresh" and len(added):
             shape = list(result.shape)
             shape[self.dim] = len(added)

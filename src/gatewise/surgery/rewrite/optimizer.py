@@ -156,7 +156,9 @@ def _add_homeless(optimizer: Optimizer, after: Parameters) -> None:
 
 def _edited_state(state: dict[str, Any], old: Tensor, edits: tuple[Edit, ...]) -> dict[str, Any]:
     """A copy of ``state`` (counts of steps are tensors that go on), edited as ``old`` was."""
-    zeroed = [replace(edit, fill="zero") if edit.fill == "fresh" else edit for edit in edits]
+    zeroed = []
+    for edit in edits:
+        zeroed.append(replace(edit, fill="zero") if edit.fill in ("fresh", "one") else edit)
     copied = dict(state)
     for name, value in state.items():
         if isinstance(value, Tensor):

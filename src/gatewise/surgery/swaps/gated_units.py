@@ -1,12 +1,15 @@
-"""Another gate function in a gated linear unit: SwiGLU to GEGLU, GLU to ReGLU."""
+"""Another gate function in a gated linear unit, and gated linear units for feed-forward parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from gatewise.graph import GLUS, Node, Reading, Replace, Site, glu_of, replacing
+from gatewise.graph import Found, Reading, Replace, Site, glu_of, holds_both_branches, replacing
 from gatewise.surgery.planning import (
+    Assigned,
+    Draft,
     Entry,
     PlanningContext,
     Request,
@@ -14,8 +17,10 @@ from gatewise.surgery.planning import (
     check_option_names,
 )
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.units import create_unit
+from gatewise.surgery.swaps.feed_forward import check_hidden, draft_gated, gated_options
+from gatewise.units import TwoBranchUnit, create_unit
 
+DIVISION = ("dim", "layout")
 # The function of the gate; without one the unit is the product of both branches.
 GATE_FUNCTIONS = {
     "glu": "sigmoid",
@@ -29,8 +34,12 @@ GATE_FUNCTIONS = {
 class GatedUnitSwap(SiteSwap):
     """Exchange the gate function of gated linear units, however they are written.
 
-    Where one operator holds both branches (``torch.nn.GLU``), the unit takes its place. Where the
-    code multiplies an activation with a value, the activation is replaced.
+    Where one operator or unit holds both branches (``torch.nn.GLU``, :class:`gatewise.nn.SwiGLU`),
+    the unit takes its place and divides its input as before. Where the code multiplies an
+    activation with a value, the activation is replaced.
+
+    With the option ``hidden``, activations of feed-forward parts become gated linear units, too.
+    See Note [Gated feed-forward parts].
     """
 
     names = tuple(GATE_FUNCTIONS)
@@ -38,28 +47,76 @@ class GatedUnitSwap(SiteSwap):
 
     def check(self, request: Request) -> Request:
         """Reject unknown options."""
-        check_option_names(request, ())
+        check_option_names(request, ("hidden",))
+        check_hidden(request.unit, request.options.get("hidden"))
         return super().check(request)
 
     def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
         """The dimension of a single operator, or the name of the gate's function."""
         function = GATE_FUNCTIONS[request.unit]
         if site.role != "glu":
-            raise Refusal(Reason.NOT_GLU)
+            return self._gate_for(context, site, request)
         if request.preserve and site.op not in (request.unit, function):
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
         mode = site.modes[0]
         found = context.graph.readings[mode].found[site.name]
-        if site.op in GLUS:
-            return {"dim": int(found.output.arguments.get("dim", -1))}
-        if not _multiplies_value(found.input, found.output):
+        if holds_both_branches(site.op):
+            return _division(found, context.modules.get(site.path))
+        if not _multiplies_value(found):
             raise Refusal(Reason.SEVERAL)
         return {"function": function}
+
+    def _gate_for(
+        self, context: PlanningContext, site: Site, request: Request
+    ) -> Mapping[str, Any]:
+        """The options of a unit that makes a feed-forward part gated."""
+        hidden = request.options.get("hidden")
+        if hidden is None:
+            raise Refusal(Reason.NOT_GLU)
+        options = gated_options(context, site, hidden)
+        if request.preserve:
+            keeps = site.op == GATE_FUNCTIONS[request.unit] and options["ones"]
+            if not keeps or options["hidden"] != site.channels:
+                raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
+        return options
+
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
+        """Choose options for each site, and edit the layers around those that become gated."""
+        super().draft(context, assigned, draft)
+        for _, sites in assigned:
+            for site in sites:
+                if "hidden" in draft.options.get(site.name, {}):
+                    try:
+                        draft_gated(context, site, draft)
+                    except Refusal as refusal:
+                        draft.refuse(site.name, refusal)
+
+    def follows_width(self, options: Mapping[str, Any]) -> bool:
+        """A part that becomes gated has its own widths."""
+        return "hidden" not in options
+
+    def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
+        """The unit; where a part becomes gated, its gate with values as they start.
+
+        Channels that are left out count as zero.
+        """
+        if "hidden" not in entry.options:
+            return super().reference(entry, unit)
+        name = GATE_FUNCTIONS[entry.unit]
+        gate = create_unit(name) if name else nn.Identity()
+        width = entry.options["hidden"] if entry.options["ones"] else 0
+
+        def function(x: Tensor) -> Tensor:
+            kept = gate(x[..., :width])
+            return torch.cat((kept, torch.zeros_like(x[..., width:])), -1)
+
+        return function
 
     def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
         """The unit of both branches, or the function of the gate."""
         if "function" not in entry.options:
-            return create_unit(entry.unit, dim=entry.options["dim"])
+            options = {name: entry.options[name] for name in DIVISION if name in entry.options}
+            return create_unit(entry.unit, **options)
         function = entry.options["function"]
         return create_unit(function) if function else nn.Identity()
 
@@ -69,13 +126,22 @@ class GatedUnitSwap(SiteSwap):
         reading: Reading,
         model: nn.Module,
         units: Mapping[str, nn.Module],
-    ) -> Replace:
+    ) -> Replace | None:
         """The units at their sites."""
+        if any("hidden" in entry.options for entry in entries):
+            return None
         sites = [entry.site for entry in entries if entry.site in reading.found]
         return replacing((reading.found[name], units[name]) for name in sites)
 
 
-def _multiplies_value(entry: Node, output: Node) -> bool:
+def _division(found: Found, module: nn.Module | None) -> dict[str, Any]:
+    """Return how an operator or unit divides its input into gate and value."""
+    if isinstance(module, TwoBranchUnit):
+        return {"dim": module.dim, "layout": module.layout}
+    return {"dim": int(found.output.arguments.get("dim", -1))}
+
+
+def _multiplies_value(found: Found) -> bool:
     """Whether the activation itself, not a product of it, is multiplied with the value."""
-    glu = glu_of(entry, output)
-    return glu is not None and output in glu.product.inputs
+    glu = glu_of(found.input, found.output, found.layout)
+    return glu is not None and found.output in glu.product.inputs

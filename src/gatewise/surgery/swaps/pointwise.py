@@ -8,7 +8,14 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.errors import ArgumentError, UnknownNameError, unknown_name
-from gatewise.graph import GLUS, Reading, Replace, Site, parameter_count, replacing
+from gatewise.graph import (
+    Reading,
+    Replace,
+    Site,
+    holds_both_branches,
+    parameter_count,
+    replacing,
+)
 from gatewise.surgery.calls import options_as_called
 from gatewise.surgery.planning import (
     Draft,
@@ -32,7 +39,7 @@ class PointwiseSwap(SiteSwap, default=True):
 
     def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
         """The unit's options, with the site's channels for units that have a number for each."""
-        if site.op in GLUS:
+        if holds_both_branches(site.op):
             raise Refusal(Reason.TWO_BRANCHES)
         options = dict(request.options)
         if request.preserve:

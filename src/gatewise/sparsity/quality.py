@@ -1,0 +1,131 @@
+"""How good a model is with other thresholds: loss, accuracy, and how far its outputs moved."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils._pytree import tree_leaves
+
+from gatewise.analysis import AnalysisResult
+from gatewise.errors import ArgumentError
+from gatewise.sparsity.batches import Batch
+
+IGNORED = -100  # the label of a place that does not count, in torch
+
+
+@dataclass(frozen=True)
+class Quality(AnalysisResult):
+    """The quality of a model on data that its thresholds do not come from.
+
+    Attributes:
+        loss: mean cross-entropy in nats, or mean squared error; ``None`` without labels.
+        perplexity: the exponential of the loss, of a language model.
+        accuracy: share of the labels that have the largest score.
+        score: what the user's function returned.
+        difference: root mean square of the change of the outputs, relative to the outputs.
+        agreement: share of the places at which the largest output is the same as before.
+    """
+
+    loss: float | None = None
+    perplexity: float | None = None
+    accuracy: float | None = None
+    score: float | None = None
+    difference: float = 0.0
+    agreement: float | None = None
+
+
+class Judge:
+    """Adds up the quality of one setting over batches."""
+
+    def __init__(self) -> None:
+        self.loss = 0.0
+        self.labels = 0
+        self.correct = 0
+        self.scored = 0
+        self.tokens = False
+        self.changed = 0.0
+        self.size = 0.0
+        self.same = 0
+        self.compared = 0
+
+    def add(self, batch: Batch, output: Any, dense: Tensor) -> None:
+        """Add a batch.
+
+        Args:
+            batch: the inputs and labels.
+            output: what the model returned.
+            dense: the scores that the model without thresholds returned.
+        """
+        scores = scores_of(output)
+        self.changed += float((scores.double() - dense.double()).square().sum())
+        self.size += float(dense.double().square().sum())
+        if scores.dim() > 1 and scores.shape[-1] > 1:
+            self.same += int((scores.argmax(-1) == dense.argmax(-1)).sum())
+            self.compared += scores[..., 0].numel()
+        if batch.labels is not None:
+            self._add_labels(batch.labels, scores, output)
+
+    def _add_labels(self, labels: Tensor, scores: Tensor, output: Any) -> None:
+        own = getattr(output, "loss", None)
+        if isinstance(own, Tensor) and own.dim() == 0:
+            # The model computed it. Its mean is over the labels that count.
+            count = int((labels != IGNORED).sum())
+            self.loss += float(own) * count
+            self.labels += count
+            self.tokens = self.tokens or labels.dim() > 1
+        elif not labels.is_floating_point() and labels.shape == scores.shape[:-1]:
+            flat = labels.reshape(-1).long()
+            rows = scores.reshape(-1, scores.shape[-1]).float()
+            self.loss += float(F.cross_entropy(rows, flat, reduction="sum", ignore_index=IGNORED))
+            counted = flat != IGNORED
+            self.labels += int(counted.sum())
+            self.correct += int((rows.argmax(-1) == flat)[counted].sum())
+            self.scored += int(counted.sum())
+            self.tokens = self.tokens or labels.dim() > 1
+        elif labels.is_floating_point() and labels.shape == scores.shape:
+            self.loss += float((scores.double() - labels.double()).square().sum())
+            self.labels += labels.numel()
+        else:
+            raise ArgumentError(
+                "sparsify: the labels do not fit the outputs of the model",
+                got=f"labels {tuple(labels.shape)}, outputs {tuple(scores.shape)}",
+                allowed="a class for each row of scores, or numbers of the outputs' shape",
+                fix="pass evaluate=, a function of the model that returns a number",
+            )
+
+    def quality(self, score: float | None = None) -> Quality:
+        """Return what was added up."""
+        loss = self.loss / self.labels if self.labels else None
+        return Quality(
+            loss=loss,
+            perplexity=math.exp(min(loss, 700.0)) if loss is not None and self.tokens else None,
+            accuracy=self.correct / self.scored if self.scored else None,
+            score=score,
+            difference=math.sqrt(self.changed / self.size) if self.size else 0.0,
+            agreement=self.same / self.compared if self.compared else None,
+        )
+
+
+def scores_of(output: Any) -> Tensor:
+    """Return the scores among what a model returned: its logits, or its first tensor."""
+    logits = output.get("logits") if isinstance(output, Mapping) else None
+    logits = getattr(output, "logits", logits)
+    for each in (logits, *tree_leaves(output)):
+        if isinstance(each, Tensor) and each.is_floating_point() and each.dim():
+            return each
+    raise ArgumentError(
+        "sparsify: the model returns no tensor of numbers", got=type(output).__name__
+    )
+
+
+def checked_score(value: Any) -> float:
+    """Return the result of the user's function as a number."""
+    number = float(value) if isinstance(value, int | float | Tensor) else math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise ArgumentError(
+            "sparsify: evaluate must return a finite number", got=value, allowed="a number"
+        )
+    return number

@@ -1,0 +1,177 @@
+"""What sparsify returns: the sparse model, its curves and its receipt."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from torch import nn
+
+from gatewise.analysis import AnalysisResult, plain_values
+from gatewise.sparsity.quality import Quality
+from gatewise.sparsity.thresholds import CLOSE
+from gatewise.sparsity.timing import Timing
+
+FORMAT = "gatewise sparsity 1"
+
+
+@dataclass(frozen=True)
+class LayerSparsity(AnalysisResult):
+    """How sparse the numbers at one place are, on data that its threshold does not come from.
+
+    Attributes:
+        layer: path of the linear layer that reads them, or of the gate.
+        kind: ``"input"`` of a linear layer, or ``"gate"``.
+        width: numbers for each token.
+        weights: that need not be read where the numbers are zero.
+        threshold: numbers of at most this magnitude count as small; ``None`` for zeros only.
+        zeros: share of exact zeros, before any threshold.
+        sparsity: share of small numbers, with thresholds at all places.
+        by_token: 10 %, 50 % and 90 % quantile of that share over the tokens.
+    """
+
+    layer: str
+    kind: str
+    width: int
+    weights: int
+    threshold: float | None
+    zeros: float
+    sparsity: float
+    by_token: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class LayerTime(AnalysisResult):
+    """The time of a linear layer on one row.
+
+    Attributes:
+        layer: its path.
+        dense_seconds: without a threshold.
+        sparse_seconds: without the weights of small inputs.
+        skips: whether the sparse model skips weights: only where that is faster than to multiply
+            by the whole matrix after the threshold.
+    """
+
+    layer: str
+    dense_seconds: float
+    sparse_seconds: float
+    skips: bool
+
+    @property
+    def pays(self) -> bool:
+        """Whether the layer is faster than without a threshold."""
+        return self.skips and self.sparse_seconds < self.dense_seconds
+
+
+@dataclass(frozen=True)
+class CurvePoint(AnalysisResult):
+    """The quality at one target.
+
+    Attributes:
+        target: the share of small numbers that thresholds were calibrated to.
+        sparsity: the share that was measured, weighted by the weights that need not be read.
+        quality: of the model.
+    """
+
+    target: float
+    sparsity: float
+    quality: Quality
+
+
+@dataclass(frozen=True)
+class Sparsified(AnalysisResult):
+    """What :func:`gatewise.sparsify` did: ``print`` it for the receipt.
+
+    Attributes:
+        model: the model with thresholds.
+        target: the share of small numbers that was asked for.
+        method: ``"input"`` or ``"gate"``.
+        layers: one row for each place with a threshold.
+        sparsity: the mean share of small numbers, weighted by weights.
+        unweighted: the same without weights.
+        skipped: share of the weights of all linear layers that one row does not read.
+        before: quality without thresholds.
+        after: quality with thresholds.
+        curve: quality at several targets, thresholds at all places.
+        layer_curves: the same with a threshold at one place only, by place.
+        times: of the layers that can skip weights.
+        timing: of the whole model.
+        left: layers that stay as they are, with the reason.
+        tokens: measured at each place.
+        notes: sentences on what does not hold or does not pay.
+    """
+
+    model: nn.Module = field(repr=False)
+    target: float
+    method: str
+    layers: tuple[LayerSparsity, ...]
+    sparsity: float
+    unweighted: float
+    skipped: float
+    before: Quality
+    after: Quality
+    curve: tuple[CurvePoint, ...]
+    layer_curves: Mapping[str, tuple[CurvePoint, ...]]
+    times: tuple[LayerTime, ...]
+    timing: Timing | None
+    left: Mapping[str, str]
+    tokens: int
+    notes: tuple[str, ...]
+
+    @property
+    def reached(self) -> bool:
+        """Whether the sparsity is within 2 % of the target, or above it."""
+        return self.sparsity >= self.target - CLOSE
+
+    @property
+    def thresholds(self) -> dict[str, float | None]:
+        """The threshold of each place."""
+        return {row.layer: row.threshold for row in self.layers}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the model as plain values."""
+        names = [each.name for each in fields(self) if each.name != "model"]
+        values = {name: plain_values(getattr(self, name), finite=True) for name in names}
+        if self.timing is not None:
+            ratio = self.timing.ratio
+            values["timing"] |= {"ratio": ratio, "verdict": self.timing.verdict}
+        return {"format": FORMAT, **values, "reached": self.reached}
+
+    def __str__(self) -> str:
+        what = "inputs of linear layers" if self.method == "input" else "gates"
+        zeros = sum(row.zeros * row.weights for row in self.layers)
+        weights = sum(row.weights for row in self.layers)
+        lines = [
+            f"{len(self.layers)} {what} have a threshold: {self.sparsity:.1%} of their numbers are "
+            f"zero (target {self.target:.1%}, exact zeros before {zeros / max(1, weights):.1%})",
+            f"one row reads {1 - self.skipped:.1%} of the weights of all linear layers",
+            *quality_lines(self.before, self.after),
+        ]
+        if self.timing is not None:
+            lines.append(_time_line(self.timing))
+        if self.left:
+            shown = [f"{path} ({why})" for path, why in list(self.left.items())[:4]]
+            more = f" and {len(self.left) - 4} more" if len(self.left) > 4 else ""
+            lines.append(f"left as they are: {', '.join(shown)}{more}")
+        return "\n".join([*lines, *self.notes])
+
+
+def quality_lines(before: Quality, after: Quality) -> list[str]:
+    """Return what thresholds cost, in words."""
+    words = []
+    for name in ("loss", "perplexity", "accuracy", "score"):
+        old = getattr(before, name)
+        new = getattr(after, name)
+        if old is not None and new is not None:
+            words.append(f"{name} {old:.4g} to {new:.4g}")
+    if after.agreement is not None:
+        words.append(f"same prediction at {after.agreement:.1%} of the places")
+    words.append(f"outputs moved by {after.difference:.3g} of their size")
+    return [", ".join(words)]
+
+
+def _time_line(timing: Timing) -> str:
+    dense = f"{timing.dense_seconds * 1e3:.3g} ms"
+    sparse = f"{timing.sparse_seconds * 1e3:.3g} ms"
+    threads = "1 thread" if timing.threads == 1 else f"{timing.threads} threads"
+    words = timing.verdict
+    return f"time for one input {dense} to {sparse} (x {timing.ratio:.2f}, {threads}): {words}"

@@ -1,0 +1,458 @@
+"""``gw.sparsify``: thresholds for a target, what they cost, and a model that skips the work."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError, unknown_name
+from gatewise.graph import check_runs, copied, split_example, untouched
+from gatewise.sparsity.batches import Batch, divided, read_batches
+from gatewise.sparsity.placing import METHODS, Placed, Where, place
+from gatewise.sparsity.quality import Judge, Quality, checked_score, scores_of
+from gatewise.sparsity.results import CurvePoint, LayerSparsity, LayerTime, Sparsified
+from gatewise.sparsity.thresholds import (
+    Counts,
+    Magnitudes,
+    Place,
+    Thresholds,
+    linear_layers,
+    mean_share,
+    set_thresholds,
+    threshold_for,
+    watched,
+)
+from gatewise.sparsity.timing import (
+    ROWS,
+    Timing,
+    layer_seconds,
+    model_seconds,
+    numbers_to_displace,
+)
+
+LEVELS = (0.25, 0.5, 0.75, 0.9)
+INPUTS = 8  # single inputs on which the whole model is timed
+Evaluate = Callable[[nn.Module], float]
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Thresholds that are measured together.
+
+    Attributes:
+        target: of the thresholds.
+        thresholds: by place.
+        places: where numbers are counted.
+    """
+
+    target: float
+    thresholds: Thresholds
+    places: Sequence[Place]
+
+
+def sparsify(
+    model: nn.Module,
+    data: Any,
+    *,
+    target: float = 0.5,
+    method: str = "input",
+    where: Where = None,
+    levels: Sequence[float] = LEVELS,
+    per_layer: bool = True,
+    evaluate: Evaluate | None = None,
+    batches: int = 32,
+    repeats: int = 5,
+    inplace: bool = False,
+) -> Sparsified:
+    """Set small numbers inside a model to zero, without training, and skip the work for them.
+
+    Half of the data calibrates one threshold for each place. The other half measures how many
+    numbers become zero and what that costs, for several targets and, one at a time, for each
+    place. With one row of inputs, as when a language model writes a text token by token, the
+    layers of the result do not read the weights of inputs that are zero. Where that is not faster,
+    a layer multiplies by its whole matrix. With more rows all layers do.
+
+    Args:
+        model: any module with linear layers.
+        data: a tensor, a list of batches or a data loader. A batch is a tensor, a tuple
+            ``(inputs, labels)``, or a dict of keyword arguments, with ``labels`` if there are some.
+        target: the share of numbers that should become zero, from 0 to below 1.
+        method: ``"input"``: the inputs of linear layers (TEAL, arXiv:2408.14690). ``"gate"``: the
+            activations of gated linear units and feed-forward parts (CATS, arXiv:2404.08763).
+        where: which layers or gates: patterns of their paths such as ``"*.down"``, or a function of
+            a path.
+        levels: further targets, for the curve.
+        per_layer: whether to measure every place by itself at all levels.
+        evaluate: a function of the model that returns its quality as a number.
+        batches: how many batches are read at most.
+        repeats: how often each single input is timed.
+        inplace: whether to change ``model`` itself. It then takes little more than the memory of
+            the model, else twice as much.
+
+    Returns:
+        The sparse model, the curves, and the receipt.
+
+    Raises:
+        ArgumentError: an argument is not allowed, or the model has no place for a threshold.
+    """
+    targets = _checked(model, target, method, levels, evaluate, repeats)
+    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    parts = divided(read_batches("sparsify", data, batches, device))
+    check_runs(model, *split_example(parts[0][0].inputs))
+    changed = model if inplace else copied(model)
+    with torch.no_grad():
+        placed = _placed(changed, parts[0][0], method, where)
+        try:
+            work = _Work(placed, parts[0], parts[1], evaluate)
+            measured = work.measure(target, targets, per_layer)
+        except BaseException:
+            placed.put_back()
+            raise
+        set_thresholds(placed.places, measured.thresholds)
+        times, timing = work.time(None if inplace else model, measured.thresholds, repeats)
+    return _result(placed, measured, times, timing, method, target, parts[2])
+
+
+def _checked(
+    model: object,
+    target: Any,
+    method: str,
+    levels: Sequence[Any],
+    evaluate: object,
+    repeats: object,
+) -> list[float]:
+    """Check the arguments and return all targets in order."""
+    if not isinstance(model, nn.Module):
+        raise ArgumentError(
+            "sparsify: model must be a module", got=type(model).__name__, allowed="nn.Module"
+        )
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    if evaluate is not None and not callable(evaluate):
+        raise ArgumentError(
+            "sparsify: evaluate must be a function of the model", got=type(evaluate).__name__
+        )
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise ArgumentError("sparsify: repeats must be at least 1", got=repeats)
+    for each in (target, *levels):
+        is_number = isinstance(each, int | float) and not isinstance(each, bool)
+        if not is_number or not 0 <= each < 1:
+            raise ArgumentError(
+                "sparsify: a target must be a share of zeros",
+                got=each,
+                allowed="from 0 to below 1, for example 0.5",
+            )
+    return sorted({0.0, *map(float, levels), float(target)})
+
+
+def _placed(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
+    """Put places for thresholds into the model, whose modes stay as they are."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        return place(model, batch, method, where)
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured of a model with places for thresholds."""
+
+    thresholds: Thresholds
+    before: Quality
+    after: Quality
+    zeros: Counts
+    counts: Counts
+    curve: tuple[CurvePoint, ...]
+    layer_curves: dict[str, tuple[CurvePoint, ...]]
+
+
+class _Work:
+    """The runs of the model.
+
+    Args:
+        placed: the model with places for thresholds.
+        calibration: batches that thresholds come from.
+        held_out: batches that they are measured on.
+        evaluate: the user's function.
+    """
+
+    def __init__(
+        self,
+        placed: Placed,
+        calibration: Sequence[Batch],
+        held_out: Sequence[Batch],
+        evaluate: Evaluate | None,
+    ) -> None:
+        self.placed = placed
+        self.model = placed.model
+        self.calibration = calibration
+        self.held_out = held_out
+        self.evaluate = evaluate
+
+    def measure(self, target: float, targets: Sequence[float], per_layer: bool) -> _Measured:
+        """Calibrate thresholds and measure all settings. The model is left without thresholds."""
+        with untouched(self.model):
+            self.model.eval()
+            samples = self._samples()
+            places = [each for each in self.placed.places if each.name in samples]
+            settings = [_Setting(0.0, {}, places)]
+            for level in targets:
+                found = {name: threshold_for(each, level) for name, each in samples.items()}
+                settings.append(_Setting(level, found if level else {}, places))
+            whole = len(settings)
+            for each in places if per_layer else ():
+                for level in targets[1:]:
+                    threshold = threshold_for(samples[each.name], level)
+                    settings.append(_Setting(level, {each.name: threshold}, [each]))
+            found = self._run(settings)
+        curve = [_point(*each) for each in zip(settings[1:whole], found[1:whole], strict=True)]
+        chosen = 1 + targets.index(float(target))
+        layer_curves: dict[str, tuple[CurvePoint, ...]] = {}
+        for setting, result in zip(settings[whole:], found[whole:], strict=True):
+            name = setting.places[0].name
+            layer_curves[name] = (*layer_curves.get(name, ()), _point(setting, result))
+        return _Measured(
+            settings[chosen].thresholds,
+            found[0][0],
+            found[chosen][0],
+            found[0][1],
+            found[chosen][1],
+            tuple(curve),
+            layer_curves,
+        )
+
+    def _samples(self) -> dict[str, Tensor]:
+        """Return magnitudes at all places without thresholds, from small to large."""
+        magnitudes = Magnitudes(len(self.calibration))
+        set_thresholds(self.placed.places, {})
+        with watched(self.placed.places, magnitudes.add):
+            for batch in self.calibration:
+                batch.run(self.model)
+        return magnitudes.sorted()
+
+    def _run(self, settings: Sequence[_Setting]) -> list[tuple[Quality, Counts]]:
+        """Return quality and counts of each setting. Every batch runs with all settings."""
+        judges = [Judge() for _ in settings]
+        counts = [Counts() for _ in settings]
+        for batch in self.held_out:
+            dense: Tensor | None = None
+            for setting, judge, count in zip(settings, judges, counts, strict=True):
+                set_thresholds(self.placed.places, setting.thresholds)
+                with watched(setting.places, count.add):
+                    output = batch.run(self.model)
+                if dense is None:  # the first setting has no threshold
+                    dense = scores_of(output).clone()
+                judge.add(batch, output, dense)
+        results = []
+        for setting, judge, count in zip(settings, judges, counts, strict=True):
+            score = None
+            if self.evaluate is not None:
+                set_thresholds(self.placed.places, setting.thresholds)
+                score = checked_score(self.evaluate(self.model))
+            results.append((judge.quality(score), count))
+        return results
+
+    def time(
+        self, original: nn.Module | None, thresholds: Thresholds, repeats: int
+    ) -> tuple[tuple[LayerTime, ...], Timing | None]:
+        """Store weights for skipping where that is faster, and time the model on one input.
+
+        Args:
+            original: the model without thresholds; ``None`` if it was changed in place.
+            thresholds: of the sparse model.
+            repeats: how often each input is run.
+        """
+        inputs = self._single_inputs()
+        dense = None
+        if original is None and inputs:
+            dense = self._seconds([self.model], {}, inputs, repeats)[0]
+        rows = self._rows(thresholds)
+        displace = numbers_to_displace(linear_layers(self.model).values())
+        times = []
+        for path, layer in self.placed.readers.items():
+            found = layer_seconds(layer, rows.get(path, []), displace)
+            if found is not None:
+                times.append(LayerTime(path, *found, skips=layer.skips))
+        if not inputs:
+            return tuple(times), None
+        if original is not None:
+            both = [original, self.model]
+            dense, sparse = self._seconds(both, thresholds, inputs, repeats)
+        else:
+            (sparse,) = self._seconds([self.model], thresholds, inputs, repeats)
+        seen = self._rows_of_one_input(inputs[0])
+        timing = Timing(dense or sparse, sparse, seen, torch.get_num_threads())
+        return tuple(times), timing
+
+    def _seconds(
+        self,
+        models: Sequence[nn.Module],
+        thresholds: Thresholds,
+        inputs: Sequence[Batch],
+        repeats: int,
+    ) -> list[float]:
+        modes = {module: module.training for model in models for module in model.modules()}
+        set_thresholds(self.placed.places, thresholds)
+        try:
+            for model in models:
+                model.eval()
+            return model_seconds(models, inputs, repeats)
+        finally:
+            for module, training in modes.items():
+                module.training = training
+
+    def _single_inputs(self) -> list[Batch]:
+        """Return single inputs of the held-out data that the model runs on."""
+        batch = self.held_out[0]
+        inputs = []
+        for number in range(INPUTS):
+            inputs.append(batch.one(number % batch.size, number))
+        try:
+            with untouched(self.model):
+                self.model.eval()
+                for each in inputs:
+                    each.run(self.model)
+        except Exception:  # a model may need more than one token, or all of its arguments
+            return []
+        return inputs
+
+    def _rows(self, thresholds: Thresholds) -> dict[str, list[Tensor]]:
+        """Return some rows of inputs of each layer that can skip, with thresholds set."""
+        kept: dict[str, list[Tensor]] = {}
+
+        def tell(each: Place, values: Tensor) -> None:
+            rows = values.detach().reshape(-1, 1, values.shape[-1])
+            step = max(1, len(rows) // ROWS)
+            kept[each.name] = [row.clone() for row in rows[::step][:ROWS]]
+
+        with untouched(self.model):
+            self.model.eval()
+            set_thresholds(self.placed.places, thresholds)
+            with watched(self._readers(), tell):
+                self.held_out[0].run(self.model)
+        set_thresholds(self.placed.places, thresholds)
+        return kept
+
+    def _readers(self) -> list[Place]:
+        readers = self.placed.readers
+        return [Place(path, layer, 0, 0) for path, layer in readers.items()]
+
+    def _rows_of_one_input(self, batch: Batch) -> int:
+        """Return how many rows the linear layers have for one input, the most of them."""
+        most = [1]
+        with untouched(self.model):
+            self.model.eval()
+            readers = self._readers()
+            with watched(readers, lambda _, x: most.append(x.numel() // max(1, x.shape[-1]))):
+                batch.run(self.model)
+        return max(most)
+
+
+def _point(setting: _Setting, found: tuple[Quality, Counts]) -> CurvePoint:
+    quality, counts = found
+    return CurvePoint(setting.target, mean_share(setting.places, counts), quality)
+
+
+def _result(
+    placed: Placed,
+    measured: _Measured,
+    times: tuple[LayerTime, ...],
+    timing: Timing | None,
+    method: str,
+    target: float,
+    note: str,
+) -> Sparsified:
+    """Return the result with its notes."""
+    counts = measured.counts
+    places = [each for each in placed.places if each.name in counts.numbers]
+    rows = []
+    for each in places:
+        rows.append(
+            LayerSparsity(
+                each.name,
+                each.kind,
+                each.width,
+                each.weights,
+                measured.thresholds.get(each.name),
+                measured.zeros.zero_share(each.name),
+                counts.small_share(each.name),
+                counts.by_token(each.name),
+            )
+        )
+    sparsity = mean_share(places, counts)
+    linear = sum(layer.weight.numel() for layer in linear_layers(placed.model).values())
+    notes = [note, *_notes(rows, times, timing, sparsity, float(target))]
+    return Sparsified(
+        model=placed.model,
+        target=float(target),
+        method=method,
+        layers=tuple(rows),
+        sparsity=sparsity,
+        unweighted=mean_share(places, counts, weighted=False),
+        skipped=_skipped(placed, rows, times) / max(1, linear),
+        before=measured.before,
+        after=measured.after,
+        curve=measured.curve,
+        layer_curves=measured.layer_curves,
+        times=times,
+        timing=timing,
+        left=placed.left,
+        tokens=max(counts.numbers[each.name] // max(1, each.width) for each in places),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _skipped(placed: Placed, rows: Sequence[LayerSparsity], times: Sequence[LayerTime]) -> float:
+    """Return how many weights one row does not read."""
+    skipping = {each.layer for each in times if each.skips}
+    total = 0.0
+    for row in rows:
+        if row.kind == "input":
+            total += row.sparsity * row.weights * (row.layer in skipping)
+        elif skipping:
+            # Layers that read a gate skip what the gate set to zero, where it is faster.
+            readers = sum(placed.readers[path].weight.numel() for path in skipping)
+            every = sum(layer.weight.numel() for layer in placed.readers.values())
+            total += row.sparsity * row.weights * readers / every
+    return total
+
+
+def _notes(
+    rows: Sequence[LayerSparsity],
+    times: Sequence[LayerTime],
+    timing: Timing | None,
+    sparsity: float,
+    target: float,
+) -> list[str]:
+    """Return sentences on what was not reached, and on what does not pay."""
+    notes = []
+    short = [row for row in rows if row.sparsity < target - 0.02]
+    if sparsity < target - 0.02:
+        notes.append(f"the target of {target:.1%} was not reached: {sparsity:.1%} became zero")
+    elif short:
+        worst = min(short, key=lambda row: row.sparsity)
+        notes.append(
+            f"{len(short)} of {len(rows)} places stay below the target of {target:.1%}: "
+            f"{worst.layer} has {worst.sparsity:.1%}"
+        )
+    slow = [each for each in times if not each.pays]
+    if slow:
+        shown = []
+        for each in slow[:4]:
+            shown.append(f"{each.layer} (x {each.sparse_seconds / each.dense_seconds:.2f})")
+        more = f" and {len(slow) - 4} more" if len(slow) > 4 else ""
+        notes.append(f"skipping does not pay at {', '.join(shown)}{more}")
+    if not times:
+        notes.append("no compiled code for this model here: zeros are computed with, not skipped")
+    if timing is None:
+        notes.append("the model does not run on one single input: its time was not measured")
+    elif timing.rows > 1:
+        notes.append(
+            f"one input gives the layers {timing.rows} rows: work is skipped for one row only"
+        )
+    return notes

@@ -1,0 +1,91 @@
+"""An activation whose small outputs are set to zero: sparse gates without training."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError
+from gatewise.graph import COMPOSITE, Reading, Replace, Site, holds_both_branches, replacing
+from gatewise.surgery.planning import (
+    Entry,
+    PlanningContext,
+    Request,
+    SiteSwap,
+    check_option_names,
+)
+from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.surgery.swaps.paired import check_plain_activation, plain_activation
+from gatewise.units import LeafModule
+
+
+class ThresholdedUnit(LeafModule):
+    """An activation whose outputs are zero where their magnitude is at most ``threshold``.
+
+    Liu et al., 2024, arXiv:2404.08763, put it on the gate of SwiGLU. NaN stays.
+
+    Args:
+        activation: the activation.
+        threshold: the magnitude; 0 changes nothing.
+    """
+
+    def __init__(self, activation: nn.Module, threshold: float = 0.0) -> None:
+        super().__init__()
+        self.activation = activation
+        self.threshold: float | None = threshold
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.activation(x)
+        if self.threshold is None:
+            return y
+        return y.masked_fill(y.abs() <= self.threshold, 0)
+
+    def extra_repr(self) -> str:
+        return f"threshold={self.threshold}"
+
+
+class ThresholdSwap(SiteSwap):
+    """``thresholded``: the activation of a site with a threshold on its output."""
+
+    names = ("thresholded",)
+    takes_width = False
+
+    def check(self, request: Request) -> Request:
+        """Check the threshold."""
+        check_option_names(request, ("threshold",))
+        threshold = request.options.get("threshold", 0.0)
+        is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+        if not is_number or not 0 <= threshold < math.inf:
+            raise ArgumentError(
+                "thresholded: threshold is not a magnitude", got=threshold, allowed="0 or more"
+            )
+        return super().check(request)
+
+    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+        """The threshold. A threshold of 0 keeps the function."""
+        if holds_both_branches(site.op):
+            raise Refusal(Reason.TWO_BRANCHES)
+        if site.op == COMPOSITE and site.kind == "functional":
+            raise Refusal(Reason.SEVERAL)
+        threshold = float(request.options.get("threshold", 0.0))
+        if request.preserve and threshold:
+            raise Refusal(Reason.NOT_PRESERVED, f"a threshold of {threshold:g}")
+        if site.kind == "functional":
+            check_plain_activation(context.graph, site)
+        return {"threshold": threshold}
+
+    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+        """The activation, and a threshold behind it."""
+        return ThresholdedUnit(plain_activation(entry.op, old), entry.options["threshold"])
+
+    def replacements(
+        self,
+        entries: Sequence[Entry],
+        reading: Reading,
+        model: nn.Module,
+        units: Mapping[str, nn.Module],
+    ) -> Replace:
+        """The units at their sites."""
+        sites = [entry.site for entry in entries if entry.site in reading.found]
+        return replacing((reading.found[name], units[name]) for name in sites)
