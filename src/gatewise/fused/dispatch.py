@@ -93,7 +93,13 @@ class _FewPasses(torch.autograd.Function):
     """A function in few operations. Second derivatives are taken of the plain form."""
 
     @staticmethod
-    def forward(ctx: Any, few: FewPasses, plain: PlainForm, x: Tensor, *numbers: float) -> Tensor:
+    def forward(
+        ctx: Any,
+        few: FewPasses,
+        plain: PlainForm,
+        x: Tensor,
+        *numbers: float,
+    ) -> Tensor:
         ctx.few = few
         ctx.plain = plain
         ctx.numbers = numbers

@@ -94,7 +94,12 @@ class Found:
     layout: str | None = None
 
 
-def activation_sites(graph: Graph, model: nn.Module, *, units: bool = False) -> list[Found]:
+def activation_sites(
+    graph: Graph,
+    model: nn.Module,
+    *,
+    units: bool = False,
+) -> list[Found]:
     """Return every activation call, in the order of the calls.
 
     Calls of this library's gated linear units are sites. With ``units``, calls of its units with as

@@ -150,7 +150,13 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
-def _compile(compiler: str, source: str, options: tuple[str, ...], folder: Path, name: str) -> Path:
+def _compile(
+    compiler: str,
+    source: str,
+    options: tuple[str, ...],
+    folder: Path,
+    name: str,
+) -> Path:
     """Compile into a new folder first, so that no other process loads half a library."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         text = Path(temporary) / "source.c"

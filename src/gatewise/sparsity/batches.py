@@ -74,7 +74,12 @@ def _cut(inputs: Any, first: int, last: int) -> Any:
     return inputs[first:last] if isinstance(inputs, Tensor) else inputs
 
 
-def read_batches(what: str, data: Any, most: int, device: torch.device) -> list[Batch]:
+def read_batches(
+    what: str,
+    data: Any,
+    most: int,
+    device: torch.device,
+) -> list[Batch]:
     """Return the first batches of the user's data.
 
     Args:

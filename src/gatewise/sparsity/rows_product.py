@@ -49,7 +49,12 @@ def can_skip_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     return _function(x.dtype) is not None
 
 
-def rows_product(x: Tensor, weight: Tensor, bias: Tensor | None, threshold: float) -> Tensor:
+def rows_product(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    threshold: float,
+) -> Tensor:
     """Return ``weight x + bias`` without the inputs that are at most ``threshold`` in magnitude.
 
     :func:`can_skip_rows` must have been true of the arguments.

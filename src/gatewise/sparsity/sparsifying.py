@@ -194,7 +194,12 @@ class _Work:
         self.held_out = held_out
         self.evaluate = evaluate
 
-    def measure(self, target: float, targets: Sequence[float], per_layer: bool) -> _Measured:
+    def measure(
+        self,
+        target: float,
+        targets: Sequence[float],
+        per_layer: bool,
+    ) -> _Measured:
         """Calibrate thresholds and measure all settings. The model is left without thresholds."""
         with untouched(self.model):
             self.model.eval()
@@ -407,7 +412,11 @@ def _result(
     )
 
 
-def _skipped(placed: Placed, rows: Sequence[LayerSparsity], times: Sequence[LayerTime]) -> float:
+def _skipped(
+    placed: Placed,
+    rows: Sequence[LayerSparsity],
+    times: Sequence[LayerTime],
+) -> float:
     """Return how many weights one row does not read."""
     skipping = {each.layer for each in times if each.skips}
     total = 0.0

@@ -170,7 +170,12 @@ def scope_name(scope: Scope) -> str:
     return f"{path or '(model)'}{f'@{number}' if number else ''}"
 
 
-def _unit_call(scope: Scope, unit: str, module: nn.Module, members: frozenset[Node]) -> UnitCall:
+def _unit_call(
+    scope: Scope,
+    unit: str,
+    module: nn.Module,
+    members: frozenset[Node],
+) -> UnitCall:
     enter: set[Node] = set()
     leave: list[Node] = []
     for node in members:
@@ -202,7 +207,12 @@ def _site_of_call(call: UnitCall, reading: Reading) -> GateSite | None:
     return GateSite(name, call.unit, response, output, dim, rule, call.module)
 
 
-def _site_of_operator(name: str, found: Found, reading: Reading, model: nn.Module) -> GateSite:
+def _site_of_operator(
+    name: str,
+    found: Found,
+    reading: Reading,
+    model: nn.Module,
+) -> GateSite:
     dim = _channel_dim(reading, found.output, found.input)
     module = model.get_submodule(found.path) if found.kind != "functional" else None
     if found.op == COMPOSITE and module is not None:

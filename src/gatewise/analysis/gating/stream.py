@@ -27,7 +27,11 @@ Batch = tuple[Any, Tensor | None]  # the inputs of the model, and the labels
 Tell = Callable[[GateSite, Tensor], None]
 
 
-def each_batch(what: str, batches: Iterable[Any], progress: Progress | None) -> Iterator[Batch]:
+def each_batch(
+    what: str,
+    batches: Iterable[Any],
+    progress: Progress | None,
+) -> Iterator[Batch]:
     """Yield the inputs and labels of every batch.
 
     Args:

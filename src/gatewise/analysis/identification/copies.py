@@ -37,7 +37,11 @@ def compare_copy(model: nn.Module, example: Example, path: Path) -> tuple[str, .
     )
 
 
-def _onnx_outputs(model: nn.Module, example: Example, path: Path) -> tuple[str, ...]:
+def _onnx_outputs(
+    model: nn.Module,
+    example: Example,
+    path: Path,
+) -> tuple[str, ...]:
     try:
         import onnxruntime
     except ImportError as missing:

@@ -252,7 +252,11 @@ def _clamp_and_offset(values: Tensor) -> tuple[str, float | None]:
     return ", then ".join(words) or "as it is", limit if limit < FAR else None
 
 
-def _compared(row: SiteFunction, configured: str, limit: float | None) -> SiteFunction:
+def _compared(
+    row: SiteFunction,
+    configured: str,
+    limit: float | None,
+) -> SiteFunction:
     """Return the row with what the configuration says about it.
 
     Only the functions of layers are configured: a sigmoid of a gate is not.

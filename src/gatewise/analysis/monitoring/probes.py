@@ -154,7 +154,13 @@ class _WatchedRun:
 
         return add
 
-    def _add(self, path: str, module: nn.Module, response: Tensor, output: Tensor) -> None:
+    def _add(
+        self,
+        path: str,
+        module: nn.Module,
+        response: Tensor,
+        output: Tensor,
+    ) -> None:
         dim = self.dim % response.dim()
         found = rule_of_module(module, dim)
         assert found is not None  # noqa: S101  one of the modules of ModuleProbe

@@ -25,6 +25,12 @@ class TransformersMonitor(TrainerCallback):
         if state.is_world_process_zero:
             self.monitor.step(state.global_step)
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+    def on_train_end(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        **rest: Any,
+    ) -> None:
         """Close the monitor."""
         self.monitor.close()

@@ -157,7 +157,12 @@ def _measure(
         return measure_lines(lines, seconds=seconds, tell=tell), facts
 
 
-def _write(rows: list["Row"], facts: dict[str, str], out: Path | None, page: Path | None) -> None:
+def _write(
+    rows: list["Row"],
+    facts: dict[str, str],
+    out: Path | None,
+    page: Path | None,
+) -> None:
     """Write the files that the user named."""
     from gatewise.files import write_text
     from gatewise.speed import rows_as_csv, speed_page

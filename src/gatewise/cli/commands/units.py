@@ -55,7 +55,12 @@ def units(
     _print_table(chosen)
 
 
-def _refuse_options(command: str, family: str | None, paper: str | None, json: bool) -> None:
+def _refuse_options(
+    command: str,
+    family: str | None,
+    paper: str | None,
+    json: bool,
+) -> None:
     """Raise an error for options that were written before a subcommand."""
     options = {"--family": family, "--paper": paper, "--json": json}
     misplaced = [name for name, value in options.items() if value]

@@ -108,7 +108,12 @@ class OpenGate(nn.Module):
         head_width: the number of features of a head; ``width / heads`` by default.
     """
 
-    def __init__(self, width: int, heads: int, head_width: int | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        head_width: int | None = None,
+    ) -> None:
         super().__init__()
         self.width = check_count("OpenGate", "width", width, least=1)
         self.heads = check_count("OpenGate", "heads", heads, least=1)

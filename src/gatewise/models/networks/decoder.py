@@ -47,7 +47,15 @@ class Attention(nn.Module):
         length: the longest row, for the rotation.
     """
 
-    def __init__(self, width: int, heads: int, *, bias: bool, rotary: bool, length: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        bias: bool,
+        rotary: bool,
+        length: int,
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.rotary = rotary
@@ -240,7 +248,13 @@ def small_llama(
     return _decoder("small_llama", unit, True, width, depth, heads, expansion, classes, length)
 
 
-def matched_channels(width: int, hidden: int, ratio: Fraction, *, bias: bool) -> int:
+def matched_channels(
+    width: int,
+    hidden: int,
+    ratio: Fraction,
+    *,
+    bias: bool,
+) -> int:
     """Return the channels before a unit at which both layers have as many parameters.
 
     See Note [Equal parameters].

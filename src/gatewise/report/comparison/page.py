@@ -173,7 +173,12 @@ def _curves(findings: Findings) -> Iterator[Any]:
         yield Folded("Training loss", losses)
 
 
-def _curve_panels(findings: Findings, metric: str, factor: float, words: str) -> list[Panels]:
+def _curve_panels(
+    findings: Findings,
+    metric: str,
+    factor: float,
+    words: str,
+) -> list[Panels]:
     """The curves of one metric for each block that has curves."""
     panels = []
     for block in findings.blocks[:MOST_BLOCKS]:

@@ -118,7 +118,11 @@ class Outcome:
 Work = Callable[[StopSignal], Mapping[str, Any] | None]
 
 
-def run_cell(task: Task, stop: StopSignal | None = None, work: Work | None = None) -> Outcome:
+def run_cell(
+    task: Task,
+    stop: StopSignal | None = None,
+    work: Work | None = None,
+) -> Outcome:
     """Run the cell from wherever it is; every error becomes an outcome.
 
     Args:
@@ -150,7 +154,11 @@ def attempt_cell(task: Task, stop: StopSignal, work: Work | None = None) -> Outc
     return run_and_record(task, stop, work)
 
 
-def run_and_record(task: Task, stop: StopSignal, work: Work | None = None) -> Outcome:
+def run_and_record(
+    task: Task,
+    stop: StopSignal,
+    work: Work | None = None,
+) -> Outcome:
     """Do the work and write the record, unless another process wrote one meanwhile."""
     begin = time.process_time()
     recording = start_recording()

@@ -505,7 +505,12 @@ class StudyResult:
             "values": self.values(block),
         }
 
-    def _block(self, backbone: str | None, data: str | None, recipe: str | None) -> Block:
+    def _block(
+        self,
+        backbone: str | None,
+        data: str | None,
+        recipe: str | None,
+    ) -> Block:
         """Return the one block that fits, or raise."""
         asked = (backbone, data, recipe)
         fitting = []

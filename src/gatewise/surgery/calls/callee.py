@@ -66,7 +66,12 @@ def _item(value: Any, key: Any) -> Any:
         return UNKNOWN
 
 
-def form_of(call: ast.Call, frame: FrameType, op: str, module: nn.Module | None) -> str | None:
+def form_of(
+    call: ast.Call,
+    frame: FrameType,
+    op: str,
+    module: nn.Module | None,
+) -> str | None:
     """Return where the input of an activation is written in ``call``.
 
     ``map(torch.relu, xs)`` runs an activation too, but the call in the source is one of ``map``.

@@ -155,7 +155,11 @@ def _recorded_run(
     return recorder
 
 
-def run_on_copies(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def run_on_copies(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> None:
     """Run ``model`` on copies of all tensors, since it may write into them.
 
     What it returns is dropped. No variable of the caller holds a tensor of the run.
@@ -192,7 +196,12 @@ class _ModuleCall:
 class _Recorder(TorchFunctionMode):
     """The function mode that sees all calls of torch while the model runs."""
 
-    def __init__(self, model: nn.Module, also: Collection[str], ops: Collection[str]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        also: Collection[str],
+        ops: Collection[str],
+    ) -> None:
         super().__init__()
         self.also = {id(model.get_submodule(name)) for name in also}
         self.ops = frozenset(ops)
@@ -387,7 +396,12 @@ class _Recorder(TorchFunctionMode):
         event.site = replace(event.site, form=form or "", attribute=attribute, refused=refused)
         return event
 
-    def _path(self, source: Source, position: Position | None, method: Method) -> list[ast.AST]:
+    def _path(
+        self,
+        source: Source,
+        position: Position | None,
+        method: Method,
+    ) -> list[ast.AST]:
         """Return the call and the nodes around it, or raise :class:`Unreadable`."""
         if position is None:
             raise Unreadable("no_positions")

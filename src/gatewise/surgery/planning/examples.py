@@ -75,7 +75,11 @@ def read_model(model: nn.Module, examples: Sequence[Example]) -> SeveralReadings
     return result
 
 
-def _read_example(model: nn.Module, example: Example, coverage: Coverage) -> SeveralReadings:
+def _read_example(
+    model: nn.Module,
+    example: Example,
+    coverage: Coverage,
+) -> SeveralReadings:
     """Read ``model`` on one example, in both modes."""
     graph = find_sites(model, example, units=True)
     modes = record_modes(model, graph, *split_example(example), coverage)

@@ -62,7 +62,11 @@ class ChannelTrace(Deferral):
         return labels
 
 
-def readers(graph: SiteGraph, name: str, modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+def readers(
+    graph: SiteGraph,
+    name: str,
+    modules: Mapping[str, nn.Module],
+) -> dict[str, Tensor]:
     """Find the layers that read the site ``name``.
 
     Args:

@@ -78,7 +78,13 @@ def largest_outputs(
     return largest
 
 
-def run_eval(model: nn.Module, example: Any, graph: SiteGraph, keep: Any, tell: Any) -> None:
+def run_eval(
+    model: nn.Module,
+    example: Any,
+    graph: SiteGraph,
+    keep: Any,
+    tell: Any,
+) -> None:
     """Run the graph of eval mode on an example and pass on the values of the nodes in ``keep``."""
     args, kwargs = split_example(example)
     with torch.no_grad(), untouched(model):

@@ -119,7 +119,12 @@ def _check(model: Any, optimizer: Any, seed: Any) -> None:
         raise ArgumentError("revive: seed must be a whole number", got=seed)
 
 
-def _draw(model: nn.Module, dead: Sequence[DeadUnits], edits: TensorEdits, seed: int) -> None:
+def _draw(
+    model: nn.Module,
+    dead: Sequence[DeadUnits],
+    edits: TensorEdits,
+    seed: int,
+) -> None:
     """Write random rows for the dead units, as large as the rows of the others."""
     generator = torch.Generator().manual_seed(seed)
     for one in dead:
@@ -218,7 +223,11 @@ def _each_row(
                 front = site.input.inputs[0] if one.norm is not None else site.input
                 by_node[front if layer else site.output] = one
 
-        def tell(node: Any, value: Tensor, by_node: dict[Any, DeadUnits] = by_node) -> None:
+        def tell(
+            node: Any,
+            value: Tensor,
+            by_node: dict[Any, DeadUnits] = by_node,
+        ) -> None:
             one = by_node[node]
             add(one, value.movedim(one.site.dim or 0, 0).flatten(1).double().cpu())
 

@@ -154,7 +154,11 @@ def _add_homeless(optimizer: Optimizer, after: Parameters) -> None:
             optimizer.param_groups[0]["params"].append(parameter)
 
 
-def _edited_state(state: dict[str, Any], old: Tensor, edits: tuple[Edit, ...]) -> dict[str, Any]:
+def _edited_state(
+    state: dict[str, Any],
+    old: Tensor,
+    edits: tuple[Edit, ...],
+) -> dict[str, Any]:
     """A copy of ``state`` (counts of steps are tensors that go on), edited as ``old`` was."""
     zeroed = []
     for edit in edits:

@@ -115,7 +115,11 @@ def _only_reader(node: Node) -> Node:
     return node.users[0]
 
 
-def gated_options(context: PlanningContext, site: Site, hidden: Any) -> dict[str, Any]:
+def gated_options(
+    context: PlanningContext,
+    site: Site,
+    hidden: Any,
+) -> dict[str, Any]:
     """Return the options of the unit at ``site``: its layout, width, and whether values start at 1.
 
     Args:

@@ -59,7 +59,12 @@ class GatedAttentionSwap(SiteSwap):
         """All attention layers that take a gate."""
         return context.first("attention layers", lambda: _find_places(context))
 
-    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+    def choose(
+        self,
+        context: PlanningContext,
+        site: Site,
+        request: Request,
+    ) -> Mapping[str, Any]:
         """The kind of gate, if the site is an attention layer that can have one."""
         if site.role != ROLE:
             raise Refusal(Reason.NOT_ATTENTION)
@@ -85,7 +90,12 @@ class GatedAttentionSwap(SiteSwap):
             draft.parameters += width * heads * (1 if options["gate"] == "head" else head_width)
         draft.notes.append("every gate starts at 1: twice a sigmoid whose weights are 0")
 
-    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+    def build(
+        self,
+        entry: Entry,
+        old: nn.Module | None,
+        like: Tensor | None,
+    ) -> nn.Module:
         """The gate, or torch's attention with one."""
         options: dict[str, Any] = {"gate": entry.options["gate"], "scale": SCALE, "start": "open"}
         if like is not None:

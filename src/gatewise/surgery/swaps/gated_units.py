@@ -51,7 +51,12 @@ class GatedUnitSwap(SiteSwap):
         check_hidden(request.unit, request.options.get("hidden"))
         return super().check(request)
 
-    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+    def choose(
+        self,
+        context: PlanningContext,
+        site: Site,
+        request: Request,
+    ) -> Mapping[str, Any]:
         """The dimension of a single operator, or the name of the gate's function."""
         function = GATE_FUNCTIONS[request.unit]
         if site.role != "glu":
@@ -80,7 +85,12 @@ class GatedUnitSwap(SiteSwap):
                 raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
         return options
 
-    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
+    def draft(
+        self,
+        context: PlanningContext,
+        assigned: Assigned,
+        draft: Draft,
+    ) -> None:
         """Choose options for each site, and edit the layers around those that become gated."""
         super().draft(context, assigned, draft)
         for _, sites in assigned:
@@ -112,7 +122,12 @@ class GatedUnitSwap(SiteSwap):
 
         return function
 
-    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+    def build(
+        self,
+        entry: Entry,
+        old: nn.Module | None,
+        like: Tensor | None,
+    ) -> nn.Module:
         """The unit of both branches, or the function of the gate."""
         if "function" not in entry.options:
             options = {name: entry.options[name] for name in DIVISION if name in entry.options}

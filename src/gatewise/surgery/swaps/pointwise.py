@@ -37,7 +37,12 @@ class PointwiseSwap(SiteSwap, default=True):
         super().__init__(name)
         self.spec = _find_unit(name)
 
-    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+    def choose(
+        self,
+        context: PlanningContext,
+        site: Site,
+        request: Request,
+    ) -> Mapping[str, Any]:
         """The unit's options, with the site's channels for units that have a number for each."""
         if holds_both_branches(site.op):
             raise Refusal(Reason.TWO_BRANCHES)
@@ -81,7 +86,12 @@ class PointwiseSwap(SiteSwap, default=True):
         for path in replaced:
             draft.parameters -= parameter_count(context.modules[path])
 
-    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+    def build(
+        self,
+        entry: Entry,
+        old: nn.Module | None,
+        like: Tensor | None,
+    ) -> nn.Module:
         """The unit with the entry's options."""
         options = dict(entry.options)
         if like is not None and self.spec.learns:

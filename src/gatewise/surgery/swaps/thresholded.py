@@ -62,7 +62,12 @@ class ThresholdSwap(SiteSwap):
             )
         return super().check(request)
 
-    def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
+    def choose(
+        self,
+        context: PlanningContext,
+        site: Site,
+        request: Request,
+    ) -> Mapping[str, Any]:
         """The threshold. A threshold of 0 keeps the function."""
         if holds_both_branches(site.op):
             raise Refusal(Reason.TWO_BRANCHES)
@@ -75,7 +80,12 @@ class ThresholdSwap(SiteSwap):
             check_plain_activation(context.graph, site)
         return {"threshold": threshold}
 
-    def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
+    def build(
+        self,
+        entry: Entry,
+        old: nn.Module | None,
+        like: Tensor | None,
+    ) -> nn.Module:
         """The activation, and a threshold behind it."""
         return ThresholdedUnit(plain_activation(entry.op, old), entry.options["threshold"])
 

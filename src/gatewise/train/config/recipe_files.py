@@ -111,7 +111,12 @@ def parse(text: str, where: str) -> dict[str, Any]:
     return table
 
 
-def check(kind: type[Parsed], table: Mapping[str, Any], where: str, text: str = "") -> Parsed:
+def check(
+    kind: type[Parsed],
+    table: Mapping[str, Any],
+    where: str,
+    text: str = "",
+) -> Parsed:
     """Return ``table`` as a ``kind``.
 
     Args:
