@@ -87,7 +87,7 @@ def test_a_learned_split_becomes_mixed_and_deploys_to_a_plain_layers_size(seed: 
         layer.split_logits.zero_()[first] = 2.0
     assert layer.boundary() == first
     x, target = train(layer, steps=500)
-    assert 0 < layer.boundary() < 4
+    assert 0 < layer.boundary() < 4 and layer.confidence() > 0.99
     deployed = layer.eval().deploy()
     assert torch.equal(deployed(x), layer(x))
     assert sum(p.numel() for p in deployed.parameters()) == sum(

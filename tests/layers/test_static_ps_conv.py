@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -414,16 +415,60 @@ def test_vmap_in_training_draws_as_it_is_told():
 
 
 def test_the_temperature_falls_in_equal_ratios():
-    steps = [split_temperature(i / 10) for i in range(11)]
-    assert steps[0] == 5.0 and steps[-1] == pytest.approx(0.1)
-    ratios = [b / a for a, b in pairwise(steps)]
-    assert all(math.isclose(ratio, (0.1 / 5) ** 0.1) for ratio in ratios)
+    steps = [split_temperature(i / 20) for i in range(21)]
+    assert steps[0] == 1.0 and steps[15:] == pytest.approx([0.001] * 6)
+    ratios = [b / a for a, b in pairwise(steps[:16])]
+    assert all(math.isclose(ratio, 0.001 ** (1 / 15)) for ratio in ratios)
+
+
+def test_the_noise_falls_with_the_temperature():
+    layer = StaticPSLinear(3, 4).train()
+    with torch.no_grad():
+        layer.split_logits.copy_(torch.tensor([0.0, 0.0, 0.0, 0.1, 0.0]))
+    x = torch.randn(1, 3)
+    for temperature, settled in ((1.0, False), (0.001, True)):
+        layer.set_temperature(temperature)
+        drawn = torch.stack([layer.gates(x) for _ in range(20)])
+        assert torch.allclose(drawn, torch.tensor([0.0, 0, 0, 1]).expand(20, 4)) == settled
+    want = torch.softmax(torch.tensor([0, 0, 0, 0.1, 0], dtype=torch.float64) / 0.5, 0).max()
+    layer.set_temperature(0.5)
+    assert layer.confidence() == pytest.approx(float(want), rel=1e-6)
+
+
+def test_the_confidence_is_the_frequency_of_the_boundary():
+    """With temperature below 1, the largest noisy score is the boundary that often."""
+    layer = StaticPSLinear(3, 4, relaxation="straight_through").train()
+    with torch.no_grad():
+        layer.split_logits.copy_(torch.tensor([0.1, 0.0, 0.5, 0.2, 0.0]))
+    layer.set_temperature(0.4)
+    torch.manual_seed(0)
+    draws = 4000
+    x = torch.randn(1, 3)
+    want = torch.tensor([0.0, 0, 1, 1])  # the boundary 2
+    hits = sum(bool(torch.equal(layer.gates(x).detach(), want)) for _ in range(draws))
+    p = layer.confidence()
+    assert abs(hits / draws - p) < 5 * math.sqrt(p * (1 - p) / draws)
+
+
+def test_deploying_a_split_that_has_not_settled_warns():
+    layer = StaticPSLinear(3, 4)
+    with pytest.warns(UserWarning, match="has not settled"):
+        layer.deploy()
+    assert StaticPSLinear(3, 4, split=0.5).confidence() == 1
+    layer.set_temperature(0.001)
+    with torch.no_grad():
+        layer.split_logits[1] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer.deploy()
+    with pytest.raises(ArgumentError, match="no single boundary"):
+        StaticPSLinear(3, 4, data_dependent=True).confidence()
 
 
 def test_annealing_reaches_every_learned_split_and_is_kept_in_checkpoints():
     inner = nn.Sequential(StaticPSLinear(4, 2))
     model = nn.Sequential(StaticPSConv2d(2, 3, 1), StaticPSConv2d(3, 3, 1, split=0.5), inner)
-    assert anneal_splits(model, 0.5, start=4.0, end=1.0) == 2.0
+    assert anneal_splits(model, 0.375, start=4.0, end=1.0) == 2.0
     kept = {
         name: float(value)
         for name, value in model.state_dict().items()

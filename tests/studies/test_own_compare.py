@@ -300,3 +300,24 @@ def test_folder_of_another_model_is_not_touched(found):
             out=out,
         )
     assert sorted(out.rglob("*")) == before
+
+
+def test_learned_splits_are_cooled_by_the_training():
+    """The evaluation after the last step sees the last temperature of the schedule."""
+    (x, y), (x_test, y_test) = digits()
+    seen = []
+
+    def evaluate(model: nn.Module, loader) -> dict[str, float]:
+        seen.append(float(model[1].temperature))
+        right = [(model(a).argmax(1) == b).float().mean() for a, b in loader]
+        return {"accuracy": float(torch.stack(right).mean())}
+
+    def net() -> nn.Module:
+        layers = [nn.Flatten(), gw.layers.StaticPSLinear(64, 8), nn.ReLU(), nn.Linear(8, 10)]
+        return nn.Sequential(*layers)
+
+    data = ((x - 0.5, y), (x_test - 0.5, y_test))
+    gw.compare(net, ["gelu"], data, seeds=1, evaluate=evaluate, **QUICK)
+    steps = -(-len(x) // RECIPE.batch)
+    want = gw.layers.split_temperature((steps - 1) / steps)
+    assert want < 0.5 and seen[-1] == pytest.approx(want)

@@ -45,6 +45,7 @@ from gatewise.layers.phase import StaticPSConv2d as StaticPSConv2d
 from gatewise.layers.phase import StaticPSLinear as StaticPSLinear
 from gatewise.layers.phase import anneal_splits as anneal_splits
 from gatewise.layers.phase import equal_parameter_rank as equal_parameter_rank
+from gatewise.layers.phase import learned_splits as learned_splits
 from gatewise.layers.phase import respond_to_signs as respond_to_signs
 from gatewise.layers.phase import sign_and_magnitude as sign_and_magnitude
 from gatewise.layers.phase import split_temperature as split_temperature

@@ -11,6 +11,7 @@ from gatewise.layers.phase.sign_magnitude import sign_and_magnitude as sign_and_
 from gatewise.layers.phase.split import gates as gates
 from gatewise.layers.phase.split import gumbel_like as gumbel_like
 from gatewise.layers.phase.split_annealing import anneal_splits as anneal_splits
+from gatewise.layers.phase.split_annealing import learned_splits as learned_splits
 from gatewise.layers.phase.split_annealing import split_temperature as split_temperature
 from gatewise.layers.phase.static_ps_conv import StaticPhaseSelective as StaticPhaseSelective
 from gatewise.layers.phase.static_ps_conv import StaticPSConv1d as StaticPSConv1d

@@ -9,6 +9,7 @@ much as a plain one.
 
 import copy
 import math
+import warnings
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -39,6 +40,8 @@ COLDEST = 1e-3
 HOTTEST = 1e3
 # The score of the middle boundary, so that an untrained layer is half and half, not all negative.
 HEAD_START = 0.01
+# deploy() warns if the boundary has a smaller probability.
+SETTLED_AT = 0.9
 
 Split = float | str
 Self = TypeVar("Self", bound="StaticPhaseSelective")
@@ -191,9 +194,32 @@ class StaticPhaseSelective(PhaseLayer):
         if not self.training:
             return gates(one_hot(logits))
         if self.noise:
-            logits = logits + gumbel_like(logits, self.generator)
+            logits = logits + self._noise_scale() * gumbel_like(logits, self.generator)
         hard = self.relaxation == "straight_through"
         return gates(relaxed_choice(logits, self.temperature, hard=hard))
+
+    def _noise_scale(self) -> Tensor:
+        """Return the factor of the noise: below temperature 1 it falls with the temperature.
+
+        Otherwise the noise would choose the boundary to the end, however cold the choice is.
+        """
+        return to_compute_dtype(self.temperature).clamp(max=1.0)
+
+    @torch.no_grad()
+    def confidence(self) -> float:
+        """Return the probability with which training draws the boundary that evaluation uses.
+
+        It is 1 for a fixed split. An untrained split has about ``1 / (M + 1)``.
+        """
+        if self.data_dependent:
+            raise ArgumentError(
+                f"{self.layer}: a data-dependent split has no single boundary", fix="gates(x)"
+            )
+        if self.split != "learned":
+            return 1.0
+        logits = self.split_logits.double()
+        scale = self._noise_scale().double() if self.noise else self.temperature.double()
+        return float(torch.softmax((logits - logits.max()) / scale, 0).max())
 
     def _logits(self, x: Tensor) -> Tensor:
         if not self.data_dependent:
@@ -243,7 +269,8 @@ class StaticPhaseSelective(PhaseLayer):
         """Return a layer with the boundary fixed and the unused rows removed.
 
         It has the parameters and cost of a plain layer. Its output is, bit for bit, this layer's
-        output in evaluation mode.
+        output in evaluation mode. A warning is given if the split has not settled, because the
+        layer was then trained as a mixture of other boundaries.
         """
         if self.data_dependent:
             raise ArgumentError(
@@ -253,6 +280,14 @@ class StaticPhaseSelective(PhaseLayer):
         if self.split != "learned":
             return copy.deepcopy(self)
         boundary = self.boundary()
+        if (confidence := self.confidence()) < SETTLED_AT:
+            warnings.warn(
+                f"{self.layer}: the split has not settled: training draws boundary {boundary} with "
+                f"probability {confidence:.2f}, below {SETTLED_AT}. The deployed layer may be "
+                "worse than the trained one. Lower the temperature in training: anneal_splits.",
+                UserWarning,
+                stacklevel=2,
+            )
         deployed = self.fixed(boundary / self.outputs)
         rows = torch.cat((self.weight[:boundary], self.weight_neg[boundary:]))
         deployed.weight = nn.Parameter(rows, self.weight.requires_grad)
@@ -440,13 +475,13 @@ class StaticPSConv2d(_StaticPSConv):
         bias: whether every output has a trainable bias.
         padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         split: ``"learned"``, or the share of positive outputs: ``floor(split * M + 1/2)`` of them.
-        relaxation: how a learned split trains: ``"gumbel"``, :math:`s = \mathrm{softmax}((a + G) /
-            \tau)` with scores ``a`` and Gumbel noise ``G``; or ``"straight_through"``, the one-hot
-            of its largest entry with its gradient.
+        relaxation: how a learned split trains: ``"gumbel"``, :math:`s = \mathrm{softmax}((a +
+            \min(1, \tau) G) / \tau)` with scores ``a`` and Gumbel noise ``G``; or
+            ``"straight_through"``, the one-hot of its largest entry with its gradient.
         temperature: the first ``tau``, from 0.001 to 1000, stored in the buffer ``temperature``;
             lower it with :func:`anneal_splits`.
-        noise: whether ``G`` is drawn, once per training forward (data-dependent: once per sample).
-            Without it nothing makes a soft split hard.
+        noise: whether ``G`` is drawn, once per training forward (data-dependent: once per sample),
+            times the temperature if that is below 1. Without it nothing makes a soft split hard.
         data_dependent: whether the scores are a linear function, ``splitter``, of the input's mean
             over positions, instead of numbers, ``split_logits``. The mean's largest magnitude is
             scaled to 1, so that the choice does not depend on the input's scale. Such a layer
