@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 _current = [torch.device("cpu")]
-Placed = TypeVar("Placed", Tensor, nn.Module)
+Placed = TypeVar("Placed", bound=Tensor | nn.Module)
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def place(thing: Placed) -> Placed:
     Args:
         thing: made on the processor.
     """
-    return thing.to(_current[0])
+    return thing.to(_current[0])  # pyright: ignore[reportReturnType] (the same type)
 
 
 def clock() -> float:

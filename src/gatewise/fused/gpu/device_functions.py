@@ -9,8 +9,8 @@ Note [Half types]. A bfloat16 number is read and written as an integer. Triton's
 bits off where a GPU rounds, so a conversion of its own could not be checked without a GPU.
 """
 
-import triton
-import triton.language as tl
+import triton  # pyright: ignore[reportMissingImports] (an extra)
+import triton.language as tl  # pyright: ignore[reportMissingImports]
 
 
 @triton.jit

@@ -153,8 +153,10 @@ def _on(x: Tensor) -> AbstractContextManager[object]:
 def _layout(x: Tensor, numbers: Sequence[Number]) -> Layout:
     shapes = []
     for number in numbers:
-        is_many = isinstance(number, Tensor) and number.numel() != 1
-        shapes.append(tuple(number.shape) if is_many else ())
+        if isinstance(number, Tensor) and number.numel() != 1:
+            shapes.append(tuple(number.shape))
+        else:
+            shapes.append(())
     return layout_of(tuple(x.shape), x.stride(), tuple(shapes))
 
 
@@ -255,9 +257,9 @@ def _difference(
     above = torch.ones_like(y)
     want = torch.autograd.grad(y, leaves, above, materialize_grads=True)
     slope, others = kernel.slopes(x, given, above, [True] * numbers)
-    pairs = [(kernel.values(x, given), y.detach()), (slope, want[0])]
-    pairs += zip(others, want[1:], strict=True)
-    for ours, plain in pairs:
+    found = [kernel.values(x, given), slope, *others]
+    for ours, plain in zip(found, [y.detach(), *want], strict=True):
+        assert ours is not None  # noqa: S101  every gradient is wanted
         if not torch.allclose(ours, plain, rtol=1e-3, atol=1e-3, equal_nan=True):
             return f"it is off by up to {float((ours - plain).abs().max()):.3g}"
     return ""

@@ -4,8 +4,8 @@ Elements lie in memory by an outer, a middle and an inner dimension. A tile has 
 some rows (middle indices) and some columns (inner indices). Importing this module needs Triton.
 """
 
-import triton
-import triton.language as tl
+import triton  # pyright: ignore[reportMissingImports] (an extra)
+import triton.language as tl  # pyright: ignore[reportMissingImports]
 
 from gatewise.fused.gpu.device_functions import as_bits, as_float
 
