@@ -49,7 +49,10 @@ After 130, run the same command again: `train`, `compare` and `reproduce` resume
 MODELS = "Models"
 TRAINING = "Training and comparing"
 REFERENCE = "Reference and setup"
-WIDEST = 100  # columns of the help
+SETTINGS: dict[str, Any] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,  # columns of the help
+}
 
 app = typer.Typer(
     name="gatewise",
@@ -59,7 +62,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,  # plain text: rich takes longer to import than everything else
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
+    context_settings=SETTINGS,
 )
 
 
@@ -72,7 +75,7 @@ def help_text(names: Sequence[str]) -> str | None:
         names: The command, for example ``["units", "show"]``. Nothing for the whole program.
     """
     command: Any = typer.main.get_command(app)
-    context = typer.Context(command, info_name="gatewise", **app.info.context_settings)
+    context = typer.Context(command, info_name="gatewise", **SETTINGS)
     for name in names:
         find = getattr(command, "get_command", None)
         command = find(context, name) if find else None
