@@ -271,9 +271,11 @@ def _looked_up(code: CodeType) -> tuple[re.Pattern[str], ...]:
         return ()
     patterns = []
     for node in ast.walk(tree):
-        is_lookup = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr"
-        if is_lookup and len(node.args) > 1 and isinstance(node.args[1], ast.JoinedStr):
-            parts = (getattr(part, "value", None) for part in node.args[1].values)
+        if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "getattr":
+            continue
+        name = node.args[1] if len(node.args) > 1 else None
+        if isinstance(name, ast.JoinedStr):
+            parts = (getattr(part, "value", None) for part in name.values)
             texts = [re.escape(part) if isinstance(part, str) else ".*" for part in parts]
             if set(texts) != {".*"}:
                 patterns.append(re.compile("".join(texts)))

@@ -390,7 +390,8 @@ class _Recorder(TorchFunctionMode):
         elif isinstance(call, ast.Call):
             form = form_of(call, frame, op, module)
             attribute = attribute_of(call, method.own_name)
-            if module is None and form != "self" and is_chosen(call, frame, method.function):
+            function: Any = method.function  # a field, not a method
+            if module is None and form != "self" and is_chosen(call, frame, function):
                 form, refused = None, "chosen"
         refused = None if form else refused
         event.site = replace(event.site, form=form or "", attribute=attribute, refused=refused)
