@@ -21,6 +21,7 @@ SECTIONS = {
     "studies": "Compare",
     "surgery": "Swap",
     "analysis": "Diagnose and measure",
+    "sparsity": "Sparsify",
     "graph": "Read a model",
     "units": "Activation functions",
     "models": "Networks",

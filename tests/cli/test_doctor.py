@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gatewise import native
 from gatewise.cli.commands import doctor
 from gatewise.native import HERE, Library
 
@@ -33,7 +34,7 @@ def test_it_reports_every_compiled_source():
 )
 def test_a_compiled_source_that_this_processor_does_not_use_is_said(monkeypatch, quick, said):
     handle = SimpleNamespace(gw_gram_is_quick=lambda: quick)
-    monkeypatch.setattr(doctor, "library", lambda name: Library(name, handle, "compiled by cc"))
+    monkeypatch.setattr(native, "library", lambda name: Library(name, handle, "compiled by cc"))
     split, gram, *_ = doctor.examine().machine["compiled_code"].split("; ")
     assert (
         split == "split: compiled by cc"
@@ -44,7 +45,7 @@ def test_a_compiled_source_that_this_processor_does_not_use_is_said(monkeypatch,
 
 def test_a_missing_extra_is_named_with_its_command_and_is_no_failure(run, monkeypatch):
     monkeypatch.setattr(
-        doctor.metadata, "requires", lambda _: ["torch>=2.6", 'no-such-thing>=3; extra == "timm"']
+        metadata, "requires", lambda _: ["torch>=2.6", 'no-such-thing>=3; extra == "timm"']
     )
     result = run("doctor")
     assert result.exit_code == 0
@@ -62,7 +63,7 @@ def test_a_missing_extra_is_named_with_its_command_and_is_no_failure(run, monkey
 def test_a_missing_or_old_requirement_is_exit_1_with_its_command(
     run, monkeypatch, requirement, said
 ):
-    monkeypatch.setattr(doctor.metadata, "requires", lambda _: [requirement])
+    monkeypatch.setattr(metadata, "requires", lambda _: [requirement])
     result = run("doctor")
     assert result.exit_code == 1
     assert said in result.stderr and f"fix: pip install '{requirement}'" in result.stderr
@@ -81,7 +82,7 @@ def test_a_source_tree_that_is_not_installed_says_so(run, monkeypatch):
     def absent(_):
         raise metadata.PackageNotFoundError
 
-    monkeypatch.setattr(doctor.metadata, "requires", absent)
+    monkeypatch.setattr(metadata, "requires", absent)
     assert "pip install -e ." in run("doctor").stdout
 
 

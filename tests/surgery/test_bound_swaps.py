@@ -84,11 +84,14 @@ def test_gradients_of_layers_and_units_are_those_of_the_network_written_by_hand(
     twins = copy.deepcopy(units)
     new(example()).square().sum().backward()
     by_hand(kind, model, twins, example()).square().sum().backward()
-    for name, value in model.named_parameters():
-        torch.testing.assert_close(new.get_parameter(name).grad, value.grad, rtol=1e-5, atol=1e-6)
+    pairs = [(new.get_parameter(name), value) for name, value in model.named_parameters()]
     for name, unit in units.items():
-        for mine, theirs in zip(unit.parameters(), twins[name].parameters(), strict=True):
-            torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-6)
+        pairs += zip(unit.parameters(), twins[name].parameters(), strict=True)
+    for mine, theirs in pairs:
+        # A gradient is a sum over the batch and its places: its error is relative to its largest
+        # entries, and the compiled block adds in another order than the modules.
+        size = float(theirs.grad.abs().max())
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=0, atol=2.0**-18 * size)
 
 
 @BLOCK

@@ -45,6 +45,8 @@ class Everything(nn.Module):
 def trained(model: nn.Module, x: Tensor) -> nn.Module:
     """Statistics and affine numbers that are not what they start from."""
     for module in model.modules():
+        if isinstance(module, gw.nn.StaticPSConv2d):
+            module.set_temperature(0.001)  # so that the split has settled
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             if module.weight is not None:
                 nn.init.uniform_(module.weight, 0.5, 2)

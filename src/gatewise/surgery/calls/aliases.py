@@ -82,8 +82,8 @@ def _memories(objects: Iterable[Any]) -> Iterator[int]:
         if issubclass(type(item), Tensor):
             try:
                 yield _memory(item)
-            except (NotImplementedError, RuntimeError):
-                continue  # a tensor without memory of its own
+            except (NotImplementedError, RuntimeError, ValueError):
+                continue  # a tensor without memory of its own, or of a lazy layer
 
 
 @contextmanager
