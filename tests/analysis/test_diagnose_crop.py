@@ -42,6 +42,7 @@ def _read_pixels(conv, pool, size):
     return (y.flatten(1) != 0).any(1).reshape(size)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kernel", "stride", "padding", "dilation", "pool", "size"), CASES)
 def test_a_border_that_the_layer_never_reads_is_not_lost(
     kernel, stride, padding, dilation, pool, size

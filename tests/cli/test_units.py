@@ -107,6 +107,7 @@ def test_show_measures_for_real(run):
     assert {row["dtype"] for row in found["measured"]} == {"float16", "bfloat16", "float32"}
 
 
+@pytest.mark.thorough
 def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
     target = tmp_path / "units.html"
     result = run("units", "gallery", "--out", target)

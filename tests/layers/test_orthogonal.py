@@ -476,6 +476,7 @@ def test_an_orthogonal_layer_never_gives_nan_and_its_state_survives(method: str)
     )
 
 
+@pytest.mark.thorough
 def test_gram_schmidt_exports_to_onnx_whole():
     build = lambda: orthogonal(ApodizedConv2d(1, 2, 2), method="gram_schmidt")  # noqa: E731
     check_layer(build, (2, 1, 4, 4), only=["exports_to_onnx"])

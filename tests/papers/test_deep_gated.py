@@ -44,6 +44,7 @@ def test_an_experiment_on_published_data_runs(name: str, tmp_path: Path):
     check_run(name, tmp_path)
 
 
+@pytest.mark.thorough
 def test_the_same_seeds_give_the_same_numbers(tmp_path: Path):
     one, two = (
         experiments()["deep_gated/figure4"].run("tiny", 2, tmp_path / each) for each in ("a", "b")

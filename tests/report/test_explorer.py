@@ -300,6 +300,7 @@ def test_nothing_is_drawn_when_nothing_changes(page):
     settle(page, f"JSON.stringify(explorer.counters) !== {json.dumps(before)}")
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 def test_random_addresses_do_not_break_the_page(page):
     draw = random.Random(0)  # noqa: S311 - words of a test

@@ -92,6 +92,7 @@ def test_losses_are_told_from_crashes():
     assert not {int(signal.SIGKILL), int(signal.SIGTERM), int(signal.SIGHUP)} & CRASHES
 
 
+@pytest.mark.thorough
 def test_workers_are_kept_from_one_stage_to_the_next(tmp_path):
     """And are ended with the study."""
     tasks = []

@@ -324,6 +324,7 @@ def always_confirm(monkeypatch) -> None:
     monkeypatch.setattr("gatewise.studies.engine.tuning.needs_confirmation", needed)
 
 
+@pytest.mark.thorough
 def test_a_study_stopped_in_any_stage_ends_in_the_same_records(tmp_path, monkeypatch):
     always_confirm(monkeypatch)
     study = small_study(**FEWER)

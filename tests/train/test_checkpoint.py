@@ -81,6 +81,7 @@ def test_two_damaged_checkpoints_are_an_error_that_names_the_file(stopped):
         train(small_run(), stopped, data=DATA)
 
 
+@pytest.mark.thorough
 def test_every_byte_flipped_and_every_cut_is_noticed(tmp_path):
     Checkpoints(tmp_path).save(
         Saved(Progress(step=3), {"config": "c"}, {}, {}, {"model/w": torch.ones(2)})

@@ -89,6 +89,7 @@ FIRST, *OTHERS = small_runs.KINDS
 KILLED = [FIRST, *(pytest.param(kind, marks=pytest.mark.thorough) for kind in OTHERS)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KILLED)
 def test_a_run_killed_at_any_moment_ends_in_the_bits_of_one_never_interrupted(server, kind, place):
     lasted = run(server, kind, place / "whole")
