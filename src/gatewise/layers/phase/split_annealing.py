@@ -15,10 +15,11 @@ def split_temperature(progress: float, *, start: float = 1.0, end: float = 0.001
 
     .. math:: \tau = \tau_0 (\tau_1 / \tau_0)^{\min(p / 0.75, 1)}
 
-    The noise of a split falls with the temperature, so that the split settles: in small
-    networks on digits the chosen boundary had a probability of 1.00 at the end. If the temperature
-    falls too fast, a split settles at a random place. If it does not fall, the split stays a
-    mixture of both phases.
+    The noise of a split falls with the temperature, so that the split settles. Whether it has
+    settled is what ``confidence()`` of the layer returns. In a small network on digits (400 steps,
+    three seeds) the boundaries had a probability of 1.00 at the end. If the temperature falls too
+    fast, a split settles at a random place. If it does not fall, the split stays a mixture of both
+    phases.
 
     Args:
         progress: the share :math:`p` of the training that is done, from 0 to 1.

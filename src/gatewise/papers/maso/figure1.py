@@ -21,14 +21,13 @@ from gatewise.papers.common import (
     counted,
 )
 from gatewise.papers.maso import published
-from gatewise.papers.maso.simplex_maximum import NEAR, best_weights
+from gatewise.papers.maso.simplex_maximum import NEAR, best_mean
 from gatewise.studies import CellCall, FunctionCell
 from gatewise.units import create_unit
 
 HARD = 1.0
 SOFT = 0.5
 LINEAR = 0.0
-CURVES = "curves"
 # Slopes and offsets. The paper draws a third function and does not say which.
 FUNCTIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "ReLU": ((0.0, 1.0), (0.0, 0.0)),
@@ -82,7 +81,7 @@ def draw_curves(cell: CellCall) -> list[dict[str, Any]]:
     curves = []
     for beta in cell.settings["betas"]:
         y = create_unit("beta_vq", pieces=(slopes, offsets), beta=beta)(x)
-        searched = [_searched(float(at), slopes, offsets, beta) for at in x]
+        searched = [best_mean(_pieces(at, slopes, offsets), beta) for at in x.tolist()]
         curves.append({"beta": beta, "x": x.tolist(), "y": y.tolist(), "searched": searched})
     return curves
 
@@ -128,7 +127,7 @@ def _rows(name: str, curves: Sequence[dict[str, Any]]) -> list[Row]:
         apart = max(apart, _largest_difference(curve["y"], curve["searched"]))
     x = curves[0]["x"]
     by_beta = {curve["beta"]: curve["y"] for curve in curves}
-    pieces = [[a * at + b for a, b in zip(slopes, offsets, strict=True)] for at in x]
+    pieces = [_pieces(at, slopes, offsets) for at in x]
     hard = _largest_difference(by_beta[HARD], [max(row) for row in pieces])
     means = [sum(row) / len(row) for row in pieces]
     linear = _largest_difference(by_beta[LINEAR], means)
@@ -150,11 +149,9 @@ def _lines(curves: Sequence[dict[str, Any]]) -> list[Line]:
     return lines
 
 
-def _searched(x: float, slopes: Sequence[float], offsets: Sequence[float], beta: float) -> float:
-    """Return the output with the weights that the search finds."""
-    pieces = [a * x + b for a, b in zip(slopes, offsets, strict=True)]
-    weights = best_weights(pieces, beta)
-    return sum(weight * piece for weight, piece in zip(weights, pieces, strict=True))
+def _pieces(x: float, slopes: Sequence[float], offsets: Sequence[float]) -> list[float]:
+    """Return the affine pieces at one point."""
+    return [slope * x + offset for slope, offset in zip(slopes, offsets, strict=True)]
 
 
 def _largest_difference(first: Sequence[float], second: Sequence[float]) -> float:

@@ -37,6 +37,17 @@ def best_weights(numbers: Sequence[float], beta: float, *, sweeps: int = 60) -> 
     return weights
 
 
+def best_mean(numbers: Sequence[float], beta: float) -> float:
+    """Return the mean of numbers with the weights that :func:`best_weights` finds.
+
+    Args:
+        numbers: the numbers.
+        beta: from 0 (entropy alone) to 1 (no entropy).
+    """
+    weights = best_weights(numbers, beta)
+    return sum(weight * number for weight, number in zip(weights, numbers, strict=True))
+
+
 def _share_out(
     numbers: Sequence[float], weights: list[float], i: int, j: int, beta: float
 ) -> float:

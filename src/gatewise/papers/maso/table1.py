@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from gatewise.layers import BetaPool2d
 from gatewise.papers.common import CellValues, Experiment, Findings, Line, Panel, Row, counted
 from gatewise.papers.maso import published
-from gatewise.papers.maso.simplex_maximum import NEAR, best_weights
+from gatewise.papers.maso.simplex_maximum import NEAR, best_mean
 from gatewise.studies import CellCall, FunctionCell
 from gatewise.units import create_unit
 
@@ -70,8 +70,8 @@ def compare_forms(cell: CellCall) -> dict[str, Any]:
     with torch.no_grad():
         by_layer = pool(regions.reshape(count, 1, 2, 2)).flatten()
     by_unit = create_unit("beta_vq", pieces="relu", beta=beta)(x)
-    searched = x.new_tensor([_weighted((0.0, u), beta) for u in x.tolist()])
-    searched_pool = x.new_tensor([_weighted(region, beta) for region in regions.tolist()])
+    searched = x.new_tensor([best_mean((0.0, u), beta) for u in x.tolist()])
+    searched_pool = x.new_tensor([best_mean(region, beta) for region in regions.tolist()])
     return {
         "unit": float((by_unit - by_torch).abs().max()),
         "unit_search": float((searched - by_torch).abs().max()),
@@ -148,12 +148,6 @@ def _pooling_of_torch(beta: float) -> Callable[[Tensor], Tensor]:
         return lambda x: x.amax(1)
     steepness = beta / (1 - beta)
     return lambda x: (x * torch.softmax(steepness * x, 1)).sum(1)
-
-
-def _weighted(numbers: Sequence[float], beta: float) -> float:
-    """Return the mean of numbers with the weights that the search finds."""
-    weights = best_weights(numbers, beta)
-    return sum(weight * number for weight, number in zip(weights, numbers, strict=True))
 
 
 def _all_betas(settings: MasoTable1Settings) -> tuple[float, ...]:
