@@ -37,6 +37,8 @@ class Source:
         shape: of one image, or (length,) of one row of tokens; ``None`` if the files say.
         choices: whether a part can be chosen, by the options of :func:`choose`.
         read: reads the set.
+        published_sizes: number of examples of a set in the user's folder as it is published; costs
+            are estimated by it before the files are there.
         task: ``"examples"``: a label for each image or row of tokens; ``"segmentation"``: a class
             for every pixel; ``"detection"``: boxes with a class each.
     """
@@ -52,6 +54,7 @@ class Source:
     shape: tuple[int, ...] | None
     choices: bool
     read: Callable[..., DataSet]
+    published_sizes: tuple[int, int] | None = None
     task: str = EXAMPLES
 
     @property
@@ -81,6 +84,7 @@ def data_set(
     shape: tuple[int, ...] | None,
     files: tuple[Published, ...] = (),
     choices: bool = False,
+    published_sizes: tuple[int, int] | None = None,
     task: str = EXAMPLES,
 ) -> Callable[[Reader], Reader]:
     """Register the decorated function, which takes ``folder`` and options, as the reader of a set.
@@ -101,6 +105,7 @@ def data_set(
             shape=shape,
             choices=choices,
             read=read,
+            published_sizes=published_sizes,
             task=task,
         )
         return read

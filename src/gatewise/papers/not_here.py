@@ -34,10 +34,4 @@ NOT_HERE = (
     NotHere("deep_gated/figure9", "a circular convolution", DRAWING),
     NotHere("iieu/figure1", "curves of ResNets, of which Tables 1 and 2 are the numbers", IMAGENET),
     NotHere("iieu/figure2", "curves of MobileNetV2 and ShuffleNetV2", NOT_WRITTEN),
-    NotHere("iieu/table6", "detection on COCO", "needs COCO and a detector, which is not written"),
-    NotHere(
-        "iieu/table7",
-        "segmentation on KITTI-Materials",
-        "needs KITTI-Materials and a segmentation network, which is not written",
-    ),
 )

@@ -1,5 +1,7 @@
 """Data of dense prediction: masks to segment and boxes to detect."""
 
+from gatewise.data.dense.coco import coco_detection as coco_detection
+from gatewise.data.dense.kitti_materials import kitti_materials as kitti_materials
 from gatewise.data.dense.labels import AREA as AREA
 from gatewise.data.dense.labels import BOX as BOX
 from gatewise.data.dense.labels import CLASS as CLASS
@@ -13,3 +15,5 @@ from gatewise.data.dense.labels import mirror_masks as mirror_masks
 from gatewise.data.dense.shapes import SHAPES as SHAPES
 from gatewise.data.dense.shapes import DrawnShapes as DrawnShapes
 from gatewise.data.dense.shapes import draw_shapes as draw_shapes
+from gatewise.data.dense.streams import StreamedRows as StreamedRows
+from gatewise.data.dense.streams import StreamedSplit as StreamedSplit

@@ -18,7 +18,7 @@ from torch import Tensor
 from gatewise.data.catalogue import DETECTION, SEGMENTATION, data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
-from gatewise.data.dense.labels import AREA, BOX, CLASS, COLUMNS, NO_OBJECT, SCALE
+from gatewise.data.dense.labels import AREA, CLASS, COLUMNS, NO_OBJECT, SCALE
 from gatewise.data.hashing import below, bits
 from gatewise.errors import ArgumentError
 

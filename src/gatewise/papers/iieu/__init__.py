@@ -14,5 +14,7 @@ EXPERIMENTS = experiments_in(
         "table3",
         "table4",
         "table5",
+        "table6",
+        "table7",
     ),
 )

@@ -6,17 +6,21 @@ from contextlib import contextmanager
 from statistics import median
 
 import torch
+from torch import Tensor
 
+from gatewise.data import EXAMPLES, Augment
 from gatewise.train.config import RunConfig
 from gatewise.train.loop import (
+    Batch,
     build_model,
     deterministic,
     example_inputs,
-    example_losses,
-    in_precision,
+    example_labels,
+    is_text,
     make_optimiser,
+    objective_of,
     own_randomness,
-    row_losses,
+    task_of,
 )
 
 STEPS = 3
@@ -51,20 +55,28 @@ def seconds_per_run(
         network = build_model(config, classes=classes, shape=shape).train()
         optimiser = make_optimiser(network, recipe)
         inputs = example_inputs(config, size, classes=classes, shape=shape)
-        is_text = inputs.dim() == 2
-        losses_of = row_losses if is_text else example_losses
-        labels = torch.arange(size) % classes if classes else torch.randn(size)
-        labels = inputs if is_text else labels
+        batch = Batch(
+            torch.arange(size), inputs, _labels(config, inputs, classes=classes, shape=shape), size
+        )
+        objective = objective_of(config, network, Augment(), {}, classes=classes, shape=shape)
         times = []
         for _ in range(STEPS + 1):
             begin = timer()
             optimiser.zero_grad()
-            with in_precision(recipe.precision):
-                outputs = network(inputs)
-            losses_of(recipe.loss, outputs, labels).mean().backward()
+            objective.step(network, batch).losses.mean().backward()
             optimiser.step()
             times.append(timer() - begin)
     return median(times[1:]) * recipe.total_epochs * max(1, -(-examples // recipe.batch))
+
+
+def _labels(config: RunConfig, inputs: Tensor, *, classes: int, shape: tuple[int, ...]) -> Tensor:
+    """Return labels for random inputs."""
+    task = task_of(config)
+    if task != EXAMPLES:
+        return example_labels(task, len(inputs), shape)
+    if is_text(shape):
+        return inputs
+    return torch.arange(len(inputs)) % classes if classes else torch.randn(len(inputs))
 
 
 @contextmanager
