@@ -63,13 +63,18 @@ SMALLER = {
     "all_cnn": {"scale": 0.125},
     "resnet": {"depth": 14, "scale": 0.125},
     "mobilenet_v2": {"width": 0.17},
+    "resnet_segmenter": {"depth": 14, "scale": 0.125, "width": 8},
+    "retinanet": {"depth": 14, "scale": 0.125, "width": 8, "classes": 3},
 }
 SHAPES = {
     "all_cnn": (3, 127, 127),
     "resnet": (3, 32, 32),
     "mobilenet_v2": (3, 32, 32),
     "shufflenet_v2": (3, 32, 32),
+    "resnet_segmenter": (3, 32, 32),
+    "retinanet": (3, 32, 32),
 }
+DIMENSIONS = {"examples": 2, "segmentation": 4, "detection": 3}  # of the outputs
 # Language models have no such option; tests/models/test_decoder.py is about them.
 NETWORKS = [name for name, model in registered_models().items() if "filters" in model.options]
 
@@ -141,7 +146,7 @@ def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
             continue
         # Squares grow from layer to layer unless the norms see the batch.
         out = net.train(unit in SQUARES)(0.5 * torch.randn(2, *SHAPES.get(name, spec.reads)))
-        assert out.dim() == 2 and out.isfinite().all()
+        assert out.dim() == DIMENSIONS[spec.predicts] and out.isfinite().all()
         assert unit in unit_places(net).values()
 
 
@@ -161,6 +166,8 @@ def test_few_units_are_refused_and_it_is_known_which() -> None:
         ("mlp", "frelu"),
         ("resnet", "psc"),
         ("resnet_cifar", "psc"),
+        ("resnet_segmenter", "psc"),
+        ("retinanet", "psc"),
         ("shufflenet_v2", "psc"),
     }
 

@@ -53,6 +53,8 @@ class DensePrediction:
         parameters: that the paper prints, in millions.
         better: the claim about the metric.
         as_printed: the claim about the parameters.
+        frozen: modules that the paper does not train; its parameters are without them.
+        notes: besides those of both tables.
     """
 
     model: str
@@ -62,6 +64,8 @@ class DensePrediction:
     parameters: Mapping[str, float]
     better: str
     as_printed: str
+    frozen: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,7 +141,7 @@ def dense_findings(table: DensePrediction, values: CellValues) -> Findings:
     settings: DenseSettings = values.settings
     curves = table_curves(dense_configurations(table, settings, values.seeds), values)
     names = settings.networks or table.names
-    counts = {name: parameters_of(table.model, name) / MILLION for name in names}
+    counts = {name: parameters_of(table, name) / MILLION for name in names}
     rows = _measured_rows(table, settings, curves)
     for name, millions in counts.items():
         what = f"parameters, millions, at full size, {name}"
@@ -153,18 +157,20 @@ def dense_findings(table: DensePrediction, values: CellValues) -> Findings:
         Panel("training", "epochs", "loss", curve_lines(curves, "loss")),
         Panel("test", "epochs", table.metrics[table.metric], curve_lines(curves, table.metric)),
     ]
-    return Findings(panels, rows, claims, NOTES)
+    return Findings(panels, rows, claims, NOTES + table.notes)
 
 
-def parameters_of(model: str, name: str) -> int:
-    """Return the parameters of a network of the paper at its full size.
+def parameters_of(table: DensePrediction, name: str) -> int:
+    """Return the parameters that the paper trains, of a network at its full size.
 
     Args:
-        model: its name in the catalogue.
+        table: which one.
         name: of the paper's network.
     """
     with torch.device("meta"):
-        return parameter_count(create_model(model, depth=50, **NETWORKS[name]))
+        network = create_model(table.model, depth=50, **NETWORKS[name])
+    frozen = [network.get_submodule(part) for part in table.frozen]
+    return parameter_count(network) - sum(map(parameter_count, frozen))
 
 
 def _measured_rows(table: DensePrediction, settings: DenseSettings, curves: Curves) -> list[Row]:

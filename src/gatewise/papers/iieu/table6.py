@@ -27,6 +27,13 @@ TABLE = DensePrediction(
     parameters=published.DETECTION_PARAMETERS,
     better=published.DETECTION_BETTER,
     as_printed=published.DETECTION_AS_PRINTED,
+    frozen=("backbone.features.stem", "backbone.features.stage1"),
+    notes=(
+        "parameters are without those of the stem and the first stage, which MMDetection's default "
+        "freezes: only so the network with ReLU has the 37.7 million that are printed",
+        "losses are divided by the anchors of objects in each image, not in the batch; "
+        "the last layers of the heads alone start small",
+    ),
 )
 FULL = DenseSettings(
     TableTraining("coco_detection", "retinanet_1x", evaluate_every=12),
