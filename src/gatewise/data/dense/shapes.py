@@ -178,7 +178,7 @@ def _draw(numbers: Tensor, size: int, seed: int) -> DrawnShapes:
         masks = torch.where(free, (kind + 1).view(-1, 1, 1), masks)
         pixels = torch.where(free.unsqueeze(1), _object(random[place], base, size), pixels)
         boxes[kept, place] = _boxes(free[kept], kind[kept])
-    noise = below(bits(numbers, seed=seed, stream="synthetic", epoch=NOISE, draws=size**2), 25) - 12
+    noise = below(bits(numbers, seed=seed, stream="synthetic", epoch=NOISE, draws=size**2), 17) - 8
     pixels = pixels + noise.t().reshape(-1, 1, size, size)
     images = pixels.clamp(0, 255).to(torch.uint8)
     return DrawnShapes(images, masks.to(torch.uint8), boxes)
@@ -206,7 +206,7 @@ def _inside(random: Tensor, kind: Tensor, size: int) -> Tensor:
     margin = size // 4
     centre_x = margin + below(random[1], 2 * size - 2 * margin)
     centre_y = margin + below(random[2], 2 * size - 2 * margin)
-    smallest, largest = size // 5, size // 2
+    smallest, largest = 2 * size // 7, 2 * size // 3
     radius = smallest + below(random[3], largest - smallest + 1)
     p, q, factor = torch.tensor(TRIPLES)[below(random[4], len(TRIPLES))].unbind(1)
     q = torch.where(random[5] < 0, -q, q)
@@ -232,7 +232,7 @@ def _background(numbers: Tensor, random: Tensor, size: int, seed: int) -> Tensor
     """Return smooth textures with stripes, (n, 3, size, size)."""
     points = -(-size // CELL) + 1
     hashed = bits(numbers, seed=seed, stream="synthetic", epoch=TEXTURE, draws=3 * points**2)
-    lattice = below(hashed, 64).t().reshape(-1, 3, points, points) - 32
+    lattice = below(hashed, 49).t().reshape(-1, 3, points, points) - 24
     place = torch.arange(size)
     cell, within = place // CELL, place % CELL
     rows = lattice[:, :, cell] * (CELL - within).view(-1, 1) + lattice[
@@ -246,9 +246,9 @@ def _background(numbers: Tensor, random: Tensor, size: int, seed: int) -> Tensor
 def _object(random: Tensor, base: Tensor, size: int) -> Tensor:
     """Return the colour and stripes of objects, (n, 3, size, size).
 
-    Every channel is at least 64 away from the mean colour of the background.
+    Every channel is at least 80 away from the mean colour of the background, counted in a circle.
     """
-    away = torch.stack([64 + below(random[place], 129) for place in (6, 7, 8)], 1)
+    away = torch.stack([80 + below(random[place], 97) for place in (6, 7, 8)], 1)
     return ((base + away) % 256).view(-1, 3, 1, 1) + _stripes(random, size)
 
 
@@ -264,5 +264,5 @@ def _stripes(random: Tensor, size: int) -> Tensor:
     width = 3 + below(random[11], 6)
     along = across.view(-1, 1, 1) * grid.view(1, 1, -1) + down.view(-1, 1, 1) * grid.view(1, -1, 1)
     bright = along.div(width.view(-1, 1, 1), rounding_mode="floor") % 2
-    strength = torch.stack([below(random[place], 49) - 24 for place in (12, 13, 14)], 1)
+    strength = torch.stack([below(random[place], 33) - 16 for place in (12, 13, 14)], 1)
     return (2 * bright - 1).unsqueeze(1) * strength.view(-1, 3, 1, 1)

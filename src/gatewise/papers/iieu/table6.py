@@ -54,7 +54,7 @@ DESK = DenseSettings(
             "convolutions": 2,
             "stem_stride": 2,
         },
-        evaluate_every=16,
+        evaluate_every=8,
     ),
     depth=26,
     reduced="1,000 drawn images of 48 pixels instead of COCO, ResNet-26 at an eighth of the width, "

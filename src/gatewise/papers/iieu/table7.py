@@ -31,13 +31,14 @@ DESK = DenseSettings(
     TableTraining(
         "shapes_segmentation",
         "adam",
-        changes=("epochs = 12", "batch = 16", "optimiser.lr = 3e-3", "augment.flip = true"),
+        data_options={"size": 48},
+        changes=("epochs = 16", "batch = 8", "optimiser.lr = 3e-3", "augment.flip = true"),
         model_options={"scale": 0.125, "width": 32, "stem_stride": 2},
-        evaluate_every=3,
+        evaluate_every=4,
     ),
-    depth=14,
-    reduced="1,000 drawn images of 64 pixels instead of KITTI-Materials, ResNet-14 at an eighth of "
-    "the width, 12 epochs",
+    depth=26,
+    reduced="1,000 drawn images of 48 pixels instead of KITTI-Materials, ResNet-26 at an eighth of "
+    "the width, 16 epochs",
 )
 TINY = DenseSettings(
     TableTraining(

@@ -25,7 +25,7 @@ def mean_iou(table: Tensor) -> float:
     Args:
         table: how many pixels of each class (rows) were predicted as each class (columns).
     """
-    hit = table.diagonal()
+    hit = table.diagonal().double()
     union = table.sum(0) + table.sum(1) - hit
     return float((hit / union.clamp(min=1))[union > 0].mean())
 
