@@ -61,5 +61,4 @@ EXPERIMENT = Experiment(
     findings=partial(dense_findings, TABLE),
     trainings=partial(dense_configurations, TABLE),
     seeds=8,  # the paper does not say how many
-    needs=("nothing (scale full: KITTI-Materials)",),
 )
