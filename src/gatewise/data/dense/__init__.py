@@ -1,7 +1,7 @@
 """Data of dense prediction: masks to segment and boxes to detect."""
 
-from gatewise.data.dense.coco import coco_detection as coco_detection
-from gatewise.data.dense.kitti_materials import kitti_materials as kitti_materials
+from gatewise.data.dense import coco as coco
+from gatewise.data.dense import kitti_materials as kitti_materials
 from gatewise.data.dense.labels import AREA as AREA
 from gatewise.data.dense.labels import BOX as BOX
 from gatewise.data.dense.labels import CLASS as CLASS

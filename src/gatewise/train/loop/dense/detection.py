@@ -12,7 +12,7 @@ from gatewise.data import BOX, CLASS, CROWD, NO_OBJECT, SCALE, Augment, Split
 from gatewise.models import box_iou, box_offsets, moved_boxes, suppress
 from gatewise.train.config import Recipe
 from gatewise.train.loop.batches import Batch
-from gatewise.train.loop.dense.average_precision import (
+from gatewise.train.loop.dense.coco_metrics import (
     FoundObjects,
     TrueObjects,
     average_precision,
