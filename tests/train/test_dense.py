@@ -10,10 +10,10 @@ from torch import Tensor
 import gatewise as gw
 from gatewise.data import CLASS, COLUMNS, IGNORED, Augment, Split, draw_shapes
 from gatewise.errors import ArgumentError, MissingExtraError
-from gatewise.models import anchor_boxes, box_iou, box_offsets, moved_boxes, suppress
+from gatewise.models import RetinaNet, anchor_boxes, box_iou, box_offsets, moved_boxes, suppress
 from gatewise.train import find_recipe, records, run_config, train
 from gatewise.train.config import Loss, RunConfig
-from gatewise.train.loop import Batches, mean_iou
+from gatewise.train.loop import Batches, Step, mean_iou
 from gatewise.train.loop.dense import (
     FoundObjects,
     TrueObjects,
@@ -128,6 +128,7 @@ def test_anchors_have_the_areas_and_shapes_of_retinanet_and_stand_on_the_outputs
     assert ratios == [0.5, 1.0, 2.0]
     torch.testing.assert_close((first[:, :2] + first[:, 2:]) / 2, torch.zeros(9, 2))
     network = gw.create_model("retinanet", classes=6, **DETECTOR)
+    assert isinstance(network, RetinaNet)
     for size in (32, 40, 50):
         outputs = network(torch.zeros(1, 3, size, size))
         assert outputs.shape == (1, len(network.anchors(size, size)), 10)
@@ -298,7 +299,7 @@ def test_a_run_learns_writes_its_metric_and_resumes_to_the_same_bits(
     assert epochs[1]["train_loss"] < epochs[0]["train_loss"]
 
     class AfterThree(Watcher):
-        def step(self, step: object) -> None:
+        def step(self, step: Step) -> None:
             if step.step == 3:  # in the second epoch
                 stop.asked = True
 
