@@ -71,7 +71,7 @@ def check(found: DataSet):
             torch.float32,
         )
         if found.classes:
-            task = datasets()[found.name].task
+            task = datasets()[found.name.split(" ")[0]].task
             classes = split.labels[..., CLASS] if task == DETECTION else split.labels
             assert split.labels.dtype == LABELS[task]
             assert (NO_OBJECT if task == DETECTION else 0) <= classes.min()
