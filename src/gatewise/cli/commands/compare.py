@@ -93,7 +93,7 @@ Match = Annotated[
     typer.Option(
         metavar="COST",
         help="`parameters`, `flops` or `none`. Scale the width of every network so that it has as "
-        "many parameters or operations as the baseline.",
+        "many parameters or FLOPs as the baseline.",
     ),
 ]
 Out = Annotated[
@@ -112,7 +112,7 @@ GpusPerCell = Annotated[
     float,
     typer.Option(
         "--gpus-per-cell",
-        help="Graphics processors that each run has for itself; 0.5 if two runs share one.",
+        help="GPUs for each run; 0.5 if two runs share one.",
     ),
 ]
 Shard = Annotated[
@@ -171,7 +171,7 @@ def compare(
 
     The study is a TOML file or is given by options. If interrupted, rerun the same command to
     resume. After a change of the study, only new runs are computed. The exit code is 1 if runs
-    failed or the disk did.
+    failed or the disk failed.
 
     Example: `gatewise compare --units relu,crelu --data digits --seeds 6 --epochs 5 --out first`
     """

@@ -41,7 +41,7 @@ Preserve = Annotated[
     bool,
     typer.Option(
         "--preserve",
-        help="The changed model computes the same outputs. Sites where that is impossible are "
+        help="The changed model computes the same outputs. Activations where that is impossible are "
         "not changed.",
     ),
 ]
@@ -60,7 +60,7 @@ Match = Annotated[
     typer.Option(
         "--match",
         metavar="parameters|flops",
-        help="Scale the widths so that the changed model has as many parameters or operations "
+        help="Scale the widths so that the changed model has as many parameters or FLOPs "
         "as the original, within 1 %.",
     ),
 ]

@@ -31,7 +31,7 @@ INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 Model = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="The network, for example small_cnn. `gw.list_models()` lists all."
+        metavar="NAME", help="The network, for example small_cnn. `gatewise models` lists all."
     ),
 ]
 Unit = Annotated[
