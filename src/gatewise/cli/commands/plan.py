@@ -41,8 +41,7 @@ Preserve = Annotated[
     bool,
     typer.Option(
         "--preserve",
-        help="The changed model computes the same outputs. Activations where that is impossible are "
-        "not changed.",
+        help="Keep the outputs of the model. Activations where that is impossible are not changed.",
     ),
 ]
 Policy = Annotated[
