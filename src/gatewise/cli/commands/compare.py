@@ -14,7 +14,7 @@ from gatewise.cli.options import (
     Epochs,
     Json,
     RecipeChanges,
-    check_positive,
+    check_least,
     recipe_lines,
     toml_table,
 )
@@ -190,8 +190,13 @@ def compare(
     if data or data_options:
         data_table = toml_table("--data-option", data_options)
         table["data"] = {"name": data or "digits", "options": data_table}
-    if seeds is not None:
-        check_positive("--seeds", seeds)
+    check_least("--seeds", seeds)
+    check_least("--workers", workers, 0)
+    check_least("--threads", threads, 0)
+    check_least("--gpus-per-cell", gpus_per_cell, 0)
+    check_least("--tries", tries)
+    if margin is not None and not margin > 0:
+        raise ArgumentError("--margin is not allowed", got=margin, allowed="a number above 0")
     chosen = _study(study, table, recipe, recipe_lines(changes, epochs))
     from gatewise.studies import RunOptions
 
@@ -233,6 +238,13 @@ def _study(
         raise ArgumentError(
             "compare: name a study or units",
             fix="gatewise compare demo --out DIR, or --units relu,crelu",
+        )
+    if name is None and len(table["units"]) < 2:
+        raise ArgumentError(
+            "--units: there is nothing to compare",
+            got="one unit",
+            allowed="two units or more",
+            fix="--units relu,crelu",
         )
     if recipe or (changes and name is None):
         values = find_recipe(recipe or "adam", changes=changes).model_dump(exclude_unset=True)
