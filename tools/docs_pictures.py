@@ -20,13 +20,15 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from browser import Browser, Page  # noqa: E402 - the tests drive the same browser
+from browser import Browser, Page, settle  # noqa: E402 - the tests drive the same browser
 
 DOCS = ROOT / "docs"
 WINDOWS = {"light": (1190, 800, False), "dark": (1190, 800, True), "400": (400, 800, False)}
 WIDTH = 800  # of a screenshot that is wider
 FOREST = 884  # pixels of the page; the picture has twice as many
-SETTLE = 2.0  # seconds, until a page that trains has something to show
+READY = (  # the explorer has trained a while and counted the regions
+    "!window.explorer || explorer.step() > 250 && explorer.measured('a') && explorer.measured('b')"
+)
 README_STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 830px; margin: 0 auto; padding: 32px 24px }
 img { max-width: 100% } h1, h2 { border-bottom: 1px solid #8884; padding-bottom: .3em }
@@ -58,9 +60,10 @@ def main(arguments: list[str]) -> int:
 
 
 def open_page(browser: Browser, path: Path, width: int, height: int, *, dark: bool) -> Page:
-    """Return the page in a window of this size, after a while."""
+    """Return the page in a window of this size, when it is ready."""
     page = browser.open(path, width=width, height=height, dark=dark)
-    time.sleep(SETTLE)
+    settle(page, READY, 60)
+    time.sleep(1)
     return page
 
 

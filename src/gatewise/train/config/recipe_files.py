@@ -4,14 +4,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from gatewise.errors import ArgumentError, FileError, shorten, unknown_name
+from gatewise.errors import ArgumentError, FileError, closest_name, shorten, unknown_name
 from gatewise.train.config.recipe import Part, Recipe, RuleError
 
 if sys.version_info >= (3, 11):
@@ -221,8 +220,8 @@ def _refusal(kind: type[BaseModel], error: Any, where: str, text: str) -> Argume
 def _unknown_key(kind: type[BaseModel], location: Location, place: str) -> ArgumentError:
     """Return the error of an unknown key, with the nearest known one."""
     known = sorted(fields_at(kind, location[:-1]))
-    near = get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-    fix = f"did you mean {near[0]!r}?" if near else "remove it"
+    near = closest_name(location[-1], known)
+    fix = f"did you mean {near!r}?" if near else "remove it"
     return ArgumentError(f"{place} is not a key here", allowed=", ".join(known), fix=fix)
 
 
@@ -243,8 +242,8 @@ def _nearest(error: Any) -> str | None:
     if error["type"] != "literal_error":
         return None
     names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-    near = get_close_matches(str(error["input"]), names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else None
+    near = closest_name(error["input"], names)
+    return f"did you mean {near!r}?" if near else None
 
 
 def _show(value: object) -> str:
