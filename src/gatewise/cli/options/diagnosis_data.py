@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatewise.cli.options.model_reference import load_function, reads_bytes
-from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.errors import ArgumentError, DamagedFileError, unknown_name
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -304,9 +304,11 @@ def _from_set(request: DataRequest) -> DiagnosisData:
     """Return a random sample of the test images of a data set, with labels."""
     import torch
 
-    from gatewise.data import load, normalize_images, sample_places
+    from gatewise.data import datasets, load, normalize_images, sample_places
 
     name = request.names[0]
+    if name not in datasets():
+        raise unknown_name("data set, file or folder", name, datasets())
     data = load(name, folder=None if request.folder is None else Path(request.folder))
     split = data.test.take(torch.tensor(sample_places(len(data.test), request.examples)))
     if len(data.shape) == 1:  # rows of text
