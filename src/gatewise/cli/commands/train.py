@@ -17,6 +17,7 @@ from gatewise.cli.options import (
     Epochs,
     Json,
     RecipeChanges,
+    check_least,
     recipe_lines,
     toml_table,
 )
@@ -139,6 +140,9 @@ def train(
         run_config,
     )
 
+    check_least("--seed", seed, 0)
+    check_least("--workers", workers, 0)
+    check_least("--checkpoint-seconds", checkpoint_seconds, 0)
     config = run_config(
         model=model,
         unit=unit,

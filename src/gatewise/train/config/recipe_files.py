@@ -4,6 +4,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -220,8 +221,8 @@ def _refusal(kind: type[BaseModel], error: Any, where: str, text: str) -> Argume
 def _unknown_key(kind: type[BaseModel], location: Location, place: str) -> ArgumentError:
     """Return the error of an unknown key, with the nearest known one."""
     known = sorted(fields_at(kind, location[:-1]))
-    near = closest_name(location[-1], known)
-    fix = f"did you mean {near!r}?" if near else "remove it"
+    near = get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
+    fix = f"did you mean {near[0]!r}?" if near else "remove it"
     return ArgumentError(f"{place} is not a key here", allowed=", ".join(known), fix=fix)
 
 
