@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from browser import Browser, Page, settle  # noqa: E402 - the tests drive the same browser
 
 DOCS = ROOT / "docs"
-WINDOWS = {"light": (1190, 800, False), "dark": (1190, 800, True), "400": (400, 800, False)}
+WINDOWS = {"light": (1280, 861, False), "dark": (1280, 861, True), "400": (400, 800, False)}
 WIDTH = 800  # of a screenshot that is wider
 FOREST = 884  # pixels of the page; the picture has twice as many
 READY = (  # the explorer has trained a while and counted the regions
