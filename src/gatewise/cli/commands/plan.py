@@ -41,8 +41,7 @@ Preserve = Annotated[
     bool,
     typer.Option(
         "--preserve",
-        help="The changed model computes the same outputs. Sites where that is impossible are "
-        "not changed.",
+        help="Keep the outputs of the model. Activations where that is impossible are not changed.",
     ),
 ]
 Policy = Annotated[
@@ -60,7 +59,7 @@ Match = Annotated[
     typer.Option(
         "--match",
         metavar="parameters|flops",
-        help="Scale the widths so that the changed model has as many parameters or operations "
+        help="Scale the widths so that the changed model has as many parameters or FLOPs "
         "as the original, within 1 %.",
     ),
 ]

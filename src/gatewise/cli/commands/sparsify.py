@@ -50,7 +50,7 @@ Where = Annotated[
 ]
 PerLayer = Annotated[
     bool,
-    typer.Option("--per-layer/--all-layers", help="Measure also every layer by itself."),
+    typer.Option("--per-layer/--all-layers", help="Also measure every layer separately."),
 ]
 Examples = Annotated[int, typer.Option(min=2, help="Number of inputs to use.")]
 Length = Annotated[
@@ -85,7 +85,7 @@ def sparsify(
 ) -> None:
     """Set small numbers inside a model to zero, without training, and measure what it costs.
 
-    Prints a receipt: the share of zeros that was reached, the change of loss and predictions, and
+    Prints the share of zeros that was reached, the change of loss and predictions, and
     the time for one input with zeros skipped. `--out` writes a page with quality against sparsity.
 
     Example: `gatewise sparsify gatewise:small_llama --data text --target 0.5 --out sparse.html`

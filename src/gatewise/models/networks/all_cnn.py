@@ -1,4 +1,4 @@
-"""All-CNN-B for ImageNet, and its CReLU forms (paper 002, tables S7 to S12)."""
+"""All-CNN-B for ImageNet, and its CReLU forms (CReLU paper, tables S7 to S12)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""MobileNetV2 at any width, plain and with IIEU (paper 003, at width 0.17)."""
+"""MobileNetV2 at any width, plain and with IIEU (IIEU paper, at width 0.17)."""
 
 from collections import OrderedDict
 
@@ -96,7 +96,7 @@ class Inverted(nn.Module):
 @network(
     title="MobileNetV2",
     reads=(3, 224, 224),
-    paper="arXiv:1801.04381; paper 003 (IIEU) at width 0.17",
+    paper="arXiv:1801.04381; IIEU paper at width 0.17",
 )
 def mobilenet_v2(
     *,

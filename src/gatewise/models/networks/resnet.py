@@ -1,4 +1,4 @@
-"""ResNet-14, -26 and -50 for ImageNet, plain and in the two IIEU forms of paper 003."""
+"""ResNet-14, -26 and -50 for ImageNet, plain and in the two IIEU forms of the IIEU paper."""
 
 from collections import OrderedDict
 
@@ -26,7 +26,7 @@ STEM_STRIDES = (4, 2, 1)
 @network(
     title="ResNet with bottlenecks",
     reads=(3, 224, 224),
-    paper="paper 003 (IIEU), table 3; arXiv:1512.03385",
+    paper="IIEU paper, table 3; arXiv:1512.03385",
 )
 def resnet(
     *,

@@ -1,4 +1,4 @@
-"""ShuffleNetV2 at four widths (paper 003, at width 0.5)."""
+"""ShuffleNetV2 at four widths (IIEU paper, at width 0.5)."""
 
 from collections import OrderedDict
 
@@ -83,7 +83,7 @@ class Shuffle(nn.Module):
 @network(
     title="ShuffleNetV2",
     reads=(3, 224, 224),
-    paper="arXiv:1807.11164; paper 003 (IIEU) at width 0.5",
+    paper="arXiv:1807.11164; IIEU paper at width 0.5",
 )
 def shufflenet_v2(
     *,

@@ -1,4 +1,4 @@
-"""Wide ResNet D-W: pre-activation blocks, ``W`` times as wide (the ResNetD-W of paper 001)."""
+"""Wide ResNet D-W: pre-activation blocks, ``W`` times as wide (the ResNetD-W of the MASO paper)."""
 
 from collections import OrderedDict
 

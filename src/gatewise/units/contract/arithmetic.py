@@ -118,7 +118,8 @@ def per_channel(
         x: the input of the unit.
         dim: the channel dimension of ``x``.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    # torch 2.6 does not compile a union of types.
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, Tensor):
         raise ArgumentError(
