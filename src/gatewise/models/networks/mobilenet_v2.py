@@ -58,13 +58,13 @@ class Inverted(nn.Module):
     ) -> None:
         super().__init__()
         read = channels
-        phases = False
+        before = RELU
         self.expand: Block | None = None
         if factor != 1:
             filters = slot.count_filters(factor * channels)
             self.expand = conv_block(channels, filters, 1, slot)
             read = slot.count_channels(filters)
-            phases = slot.defers
+            before = slot
         # One filter per channel, unless the unit needs several responses for each output.
         filters = read if slot.ratio >= 1 else slot.count_filters(read)
         self.depthwise = conv_block(
@@ -72,12 +72,12 @@ class Inverted(nn.Module):
             filters,
             3,
             slot,
-            phases=phases,
+            before=before,
             stride=stride,
             padding=1,
             groups=read,
         )
-        self.project = conv_block(slot.count_channels(filters), width, 1, None, phases=slot.defers)
+        self.project = conv_block(slot.count_channels(filters), width, 1, None, before=slot)
         self.adds = stride == 1 and channels == width
         self.join: nn.Module | None = None
         if coupler and self.adds:

@@ -65,7 +65,7 @@ class Shuffle(nn.Module):
                 wide,
                 3,
                 None,
-                phases=inner.defers,
+                before=inner,
                 stride=stride,
                 padding=1,
                 groups=wide,
