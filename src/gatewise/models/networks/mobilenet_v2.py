@@ -104,6 +104,7 @@ def mobilenet_v2(
     unit: UnitChoice = "relu",
     filters: str = "same",
     coupler: bool = False,
+    small_images: bool = False,
     classes: int = 1000,
     channels: int = 3,
 ) -> PooledClassifier:
@@ -119,12 +120,15 @@ def mobilenet_v2(
         filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels. A
             depthwise convolution has as many filters as channels and is not halved.
         coupler: whether the learned mixture of IIEU-DC replaces the additions.
+        small_images: whether the stem and the second stage keep the size, for images of 32 pixels,
+            of which otherwise one position would remain.
         classes: outputs.
         channels: input channels.
     """
     check_sizes("mobilenet_v2", classes=classes, channels=channels)
     check_scale("mobilenet_v2", width, 1, name="width")
     check_flag("mobilenet_v2", "coupler", coupler)
+    check_flag("mobilenet_v2", "small_images", small_images)
     slot = slot_of(unit, filters)
     read = divisible(32 * width)
     stem_filters = slot.count_filters(read)
@@ -134,7 +138,7 @@ def mobilenet_v2(
         stem_filters,
         3,
         RELU if slot.defers else slot,
-        stride=2,
+        stride=1 if small_images else 2,
         padding=1,
     )
     read = slot.count_channels(stem_filters)
@@ -142,7 +146,7 @@ def mobilenet_v2(
         blocks = []
         for place in range(count):
             out = divisible(wide * width)
-            step = stride if place == 0 else 1
+            step = stride if place == 0 and not (small_images and number == 2) else 1
             blocks.append(Inverted(read, out, factor, step, slot, coupler))
             read = out
         parts[f"stage{number}"] = nn.Sequential(*blocks)
