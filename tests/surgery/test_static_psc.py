@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.surgery.proof import SwapFailed
+from gatewise.surgery.tools import DeployReceipt
 
 
 def network() -> nn.Sequential:
@@ -35,7 +36,7 @@ def by_hand(model: nn.Sequential, x: Tensor, share: float) -> Tensor:
     conv1, norm, _, pool, conv2, _, flat, head = model
 
     def split(layer: nn.Module, x: Tensor) -> Tensor:
-        rows = len(layer.weight)
+        rows = len(layer.get_parameter("weight"))
         positive = torch.arange(rows) < math.floor(share * rows + 0.5)
         positive = positive.view(-1, *[1] * (x.dim() - 2))
         return torch.where(positive, layer(x.relu()), layer(x - x.relu()))
@@ -83,10 +84,11 @@ def test_plans_are_written_and_read_and_swaps_are_undone():
 def test_a_state_dict_of_the_original_gives_both_phases_its_weights():
     swapped = gw.swap(network(), "static_psc", images())
     other = network()
-    nn.init.normal_(other[4].weight)
+    weight = other.get_parameter("4.weight")
+    nn.init.normal_(weight)
     swapped.load_state_dict(other.state_dict())
-    assert torch.equal(swapped[4].weight, other[4].weight)
-    assert torch.equal(swapped[4].weight_neg, other[4].weight)
+    assert torch.equal(swapped.get_parameter("4.weight"), weight)
+    assert torch.equal(swapped.get_parameter("4.weight_neg"), weight)
 
 
 def test_requests_that_cannot_be_met_are_refused():
@@ -104,7 +106,8 @@ def test_requests_that_cannot_be_met_are_refused():
 
 def test_both_kinds_of_phase_selection_go_into_one_model():
     swapped = gw.swap(network(), {"2": "psc", "5": "static_psc"}, images())
-    assert type(swapped[4]) is gw.nn.PSConv2d and type(swapped[7]) is gw.nn.StaticPSLinear
+    assert type(swapped.get_submodule("4")) is gw.nn.PSConv2d
+    assert type(swapped.get_submodule("7")) is gw.nn.StaticPSLinear
 
 
 def test_one_layer_cannot_read_sites_of_both_kinds():
@@ -143,7 +146,8 @@ def test_a_comparison_trains_it_and_the_split_settles_and_is_deployed():
     assert layer.confidence() > 0.9
     x = data[1][0]
     deployed = gw.deploy(trained.eval(), x)
-    assert gw.receipt(deployed).pruned == ("3",)
+    receipt = gw.receipt(deployed)
+    assert isinstance(receipt, DeployReceipt) and receipt.pruned == ("3",)
     assert torch.equal(deployed(x), trained(x))
     assert sum(v.numel() for v in deployed.parameters()) == sum(
         v.numel() for v in net().parameters()
