@@ -192,6 +192,35 @@ def test_names_and_shapes_of_weights_do_not_depend_on_a_pointwise_unit(name: str
     }
 
 
+@pytest.mark.parametrize(
+    ("unit", "parameters"),
+    [("psc", 2.0), ("static_psc", 2.0), ({"name": "static_psc", "split": 0.5}, 1.0)],
+)
+def test_the_layers_behind_an_empty_slot_are_those_of_its_name(unit, parameters: float) -> None:
+    net = create_model("small_cnn", unit=unit)
+    name = unit if isinstance(unit, str) else unit["name"]
+    assert name in unit_places(net).values()
+    plain = create_model("small_cnn").get_parameter("conv2.layer.weight").numel()
+    layer = net.get_submodule("conv2.layer")
+    weights = [value.numel() for key, value in layer.named_parameters() if "weight" in key]
+    assert sum(weights) == parameters * plain
+    assert net(torch.randn(2, 1, 8, 8)).isfinite().all()
+
+
+def test_low_rank_phases_have_at_most_the_parameters_of_the_plain_network() -> None:
+    plain, low = create_model("fast_cifar"), create_model("fast_cifar", unit="low_rank_psc")
+    counts = [sum(value.numel() for value in net.parameters()) for net in (low, plain)]
+    assert counts[0] <= counts[1]
+    assert "low_rank_psc" in unit_places(low).values()
+
+
+def test_unknown_options_of_phase_selection_are_named() -> None:
+    with pytest.raises(ArgumentError, match=r"static_psc: unknown options.*slope.*split"):
+        create_model("small_cnn", unit={"name": "static_psc", "slope": 1})
+    with pytest.raises(ArgumentError, match=r"psc: unknown options.*no options"):
+        create_model("small_cnn", unit={"name": "psc", "split": 1})
+
+
 def test_phase_selection_with_no_negative_weights_is_the_relu_network() -> None:
     plain, phased = create_model("small_cnn").eval(), create_model("small_cnn", unit="psc").eval()
     state = plain.state_dict()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 UNIT_HELP = (
     "The activation function to put in: a unit of `gatewise units`, or one of the swaps "
-    "concat_act, psc, iieu_dc, beta and galu."
+    "concat_act, psc, static_psc, iieu_dc, beta and galu."
 )
 Unit = Annotated[str, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
 Where = Annotated[

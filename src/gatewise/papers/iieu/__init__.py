@@ -9,6 +9,7 @@ from gatewise.papers.iieu.published import THROUGHPUT as THROUGHPUT
 EXPERIMENTS = experiments_in(
     __name__,
     (
+        "figure2",
         "table1",
         "table2",
         "table3",

@@ -50,6 +50,12 @@ LOWEST_LOSS = "IIEU-B and IIEU-DC reach clearly lower training losses than all o
 FASTEST = (
     "IIEU-B and IIEU-DC reach each loss threshold in fewer epochs than all others (section E.1)"
 )
+HIGHEST_EVERYWHERE = (
+    "IIEU-B and IIEU-DC have the highest top-1 accuracies on MobileNetV2 and ShuffleNetV2 (E.1)"
+)
+LOWEST_EVERYWHERE = (
+    "IIEU-B and IIEU-DC have the lowest losses on MobileNetV2 and ShuffleNetV2 (section E.1)"
+)
 HIGHEST_ACCURACY = {
     14: "IIEU-B and IIEU-DC have the highest accuracies "
     "(ImageNet: 73.2, 74.8 %; ReLU 68.7, best other 70.4 %)",

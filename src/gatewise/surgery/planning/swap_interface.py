@@ -93,6 +93,7 @@ class Draft:
     edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by path
+    splits: dict[str, float | str] = field(default_factory=dict)  # by path
     put_back: tuple[PutBack, ...] = ()
     maps: Mapping[Node, Maps] = field(default_factory=dict)  # of the first graph's nodes
     notes: list[str] = field(default_factory=list)
