@@ -10,9 +10,9 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -38,8 +38,11 @@ def threshold(x: Tensor, threshold: float = 0.01, value: float = 0.0) -> Tensor:
     """
     threshold = check_number("threshold", "threshold", threshold)
     value = check_number("threshold", "value", value)
-    w = to_compute_dtype(check_input("threshold", x))
-    return torch.where(w <= threshold, value, w).to(x.dtype)
+    return elementwise(_plain, check_input("threshold", x), threshold, value)
+
+
+def _plain(w: Tensor, threshold: float | Tensor, value: float | Tensor) -> Tensor:
+    return torch.where(w <= threshold, value, w)
 
 
 @unit(
