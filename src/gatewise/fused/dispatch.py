@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gatewise.fused.blocks import run_in_blocks
 from gatewise.fused.gpu import GpuKernel, gpu_kernel
-from gatewise.fused.kernels import Kernel, Number, fits, kernel_of
+from gatewise.fused.kernels import Kernel, Number, fits, is_like, kernel_of
 from gatewise.fused.safe_calls import holds_its_numbers, is_on_gpu, is_readable, is_watched
 from gatewise.units import FEW_PASSES, FewPasses, PlainForm, run_plain
 
@@ -55,7 +55,8 @@ def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tenso
     Args:
         plain: the function as torch operations. It runs where compiled code may not.
         x: the input.
-        numbers: floats, or tensors that broadcast with ``x`` and have its rank or one value.
+        numbers: floats, or tensors that broadcast with ``x`` and have its rank or one value. One
+            with the shape and dtype of ``x`` is another element.
     """
     kernel = None
     is_safe = not is_watched() and _are_readable(x, numbers)
@@ -133,9 +134,12 @@ def _are_readable(x: Tensor, numbers: Sequence[Number]) -> bool:
         return False
     for number in numbers:
         if isinstance(number, Tensor):
-            if number.dtype is not torch.float32 or number.device != x.device:
+            if number.device != x.device or not holds_its_numbers(number):
                 return False
-            if not holds_its_numbers(number):
+            if is_like(number, x):
+                if not x.is_cpu:  # kernels for GPUs read one element
+                    return False
+            elif number.dtype is not torch.float32:
                 return False
     return True
 
