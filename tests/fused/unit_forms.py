@@ -8,12 +8,15 @@ from gatewise.units import FORMS, PlainForm, run_plain
 
 # Units whose every call in float32 or a half type runs generated code.
 GENERATED = (
-    "acon_c celu dyt elu erfact gelu hardsigmoid hardswish hardtanh iieu_b jump_relu leaky_relu2 "
-    "logsigmoid meta_acon mish pau prelu pserf relu2 relu6 selu sigmoid silu smu smu1 soft_relu "
-    "softplus softsign star_relu swish tanh telu xielu"
+    "acon_c bilinear celu dyt elu erfact frelu geglu gelu glu hardsigmoid hardswish hardtanh "
+    "iieu_b jump_relu leaky_relu2 logsigmoid maxout meta_acon mish pau prelu pserf reglu relu2 "
+    "relu6 selu sigmoid silu smu smu1 soft_relu softplus softsign star_relu swiglu swish tanh telu "
+    "xielu"
 ).split()
-# Units that run generated code with some options, in half types only, or for one factor.
-PARTLY_GENERATED = ("beta_vq", "crelu", "geglu", "threshold")
+# Units that read several elements at once.
+SEVERAL_ELEMENTS = ("bilinear", "frelu", "geglu", "glu", "maxout", "reglu", "swiglu")
+# Units that run generated code with some options, or in half types only.
+PARTLY_GENERATED = ("beta_vq", "crelu", "threshold")
 # Checks in float32 and half types, without transforms: nothing but generated code runs.
 GENERATED_CHECKS = (
     "every_half_precision_value_is_within_the_promise",

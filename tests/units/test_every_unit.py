@@ -55,7 +55,9 @@ def test_the_contract_holds(unit, options, check):
     receipt = gw.testing.check_unit(unit, sample=options, only=[check])
     form = stop_recording(recording)
     if HAS_COMPILER and unit.name in GENERATED and check in GENERATED_CHECKS:
-        assert form == "fused"
+        # Maxout, which reduces channels, has nothing to do in the check of lengths.
+        is_idle = (unit.name, check) == ("maxout", "every_length_gives_the_same_bits")
+        assert form == ("native" if is_idle else "fused")
     assert [o.check for o in receipt.outcomes] == [check]
     assert not receipt.outcomes[0].left_out
 

@@ -26,6 +26,9 @@ MOST_CHUNKS = 32
 LEAST_PART = 1 << 16  # elements that pay for a thread
 # Neither option changes a value: both sides of a choice may be computed, and no errno is set.
 OPTIONS = ("-fno-trapping-math", "-fno-math-errno")
+# GCC must not turn choices by related conditions into jumps, which keep a loop from using vectors.
+# Other compilers may not know the option.
+WITHOUT_JUMPS = ("-fno-thread-jumps",)
 VECTORS = {
     "AVX2": ("-mavx2", "-mfma"),
     "AVX512": (
@@ -306,9 +309,10 @@ def compiled(name: str, text: str) -> Library:
         text: the source.
     """
     vectors = VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
-    loaded = library_of_source(name, text, (*OPTIONS, *vectors))
-    if loaded.handle is None and vectors:
-        loaded = library_of_source(name, text, OPTIONS)
+    loaded = library_of_source(name, text, (*OPTIONS, *WITHOUT_JUMPS, *vectors))
+    for fewer in ((*OPTIONS, *vectors), OPTIONS):
+        if loaded.handle is None:
+            loaded = library_of_source(name, text, fewer)
     return loaded
 
 
