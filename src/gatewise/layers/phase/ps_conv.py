@@ -267,6 +267,7 @@ class PSConv2d(_PSConv):
         weight_neg: Tensor,
         bias: Tensor | None,
     ) -> Tensor | None:
+        """Return one convolution of both phases, for a layer without groups in eager mode."""
         if self.groups > 1:
             return None
         batch = x if x.dim() == 4 else x[None]
