@@ -4,7 +4,6 @@ Both parts are written side by side for the convolution, and again in the backwa
 twice the size of the input is kept in between.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,9 +24,9 @@ class Geometry(NamedTuple):
         dilation: the distance between elements of the kernel.
     """
 
-    stride: Sequence[int]
-    padding: Sequence[int]
-    dilation: Sequence[int]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
 
 
 def convolve_halves(

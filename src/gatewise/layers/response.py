@@ -311,12 +311,12 @@ class ConvolutionResponse(Response):
         convolve = _CONVOLUTIONS[self.spatial]
         return convolve(x, weight, bias, *self.geometry(), groups or self.groups)
 
-    def geometry(self) -> tuple[tuple[int, ...], list[int], tuple[int, ...]]:
+    def geometry(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Return stride, padding on both sides and dilation of torch's convolution."""
         padding = [0] * self.spatial
         if self._convolution_pads():
             padding = [axis.before for axis in axes_of(self)]
-        return self.stride, padding, self.dilation
+        return self.stride, tuple(padding), self.dilation
 
     def extra_repr(self) -> str:
         shown = [

@@ -221,11 +221,11 @@ def _psc_reader(
     channels, outputs, kernel, pixels = maps
 
     def measure(seconds: float) -> Measured:
-        options = {"padding": kernel // 2, "bias": False}
-        pair = []
+        half = kernel // 2
+        pair: list[nn.Module] = []
         for layer in (
-            PSConv2d(channels, outputs, kernel, **options),
-            nn.Conv2d(2 * channels, outputs, kernel, **options),
+            PSConv2d(channels, outputs, kernel, padding=half, bias=False),
+            nn.Conv2d(2 * channels, outputs, kernel, padding=half, bias=False),
         ):
             pair.append(place(layer).to(memory_format=layout))  # pyright: ignore[reportCallIssue]
         psc, conv = pair
