@@ -129,11 +129,11 @@ def test_a_function_of_two_elements_and_a_number_per_channel(dtype, layout):
     want = gradients(gated, wide, above.double())
     # Half types are rounded once; a gradient to a number is a sum of 3 * 40 * 41 float32 terms.
     step = torch.finfo(dtype).eps
-    close = {"rtol": max(step, 2.0**-20), "atol": 2.0**-20}
-    torch.testing.assert_close(value.double(), gated(*wide), **close)
+    rtol, atol = max(step, 2.0**-20), 2.0**-20
+    torch.testing.assert_close(value.double(), gated(*wide), rtol=rtol, atol=atol)
     for ours, theirs in zip(got[:2], want[:2], strict=True):
         assert ours.dtype == dtype
-        torch.testing.assert_close(ours.double(), theirs, **close)
+        torch.testing.assert_close(ours.double(), theirs, rtol=rtol, atol=atol)
     torch.testing.assert_close(got[2].double(), want[2], rtol=2.0**-18, atol=2.0**-10)
 
 

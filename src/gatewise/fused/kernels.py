@@ -181,8 +181,10 @@ def _prepared(x: Tensor, numbers: Sequence[Number]) -> tuple[_Call, list[Tensor]
     """Return a call with everything but pointers to elements, and tensors to keep alive."""
     shapes = []
     for number in numbers:
-        is_one = not isinstance(number, Tensor) or number.numel() == 1
-        shapes.append(() if is_one or is_like(number, x) else tuple(number.shape))
+        if isinstance(number, Tensor) and number.numel() != 1 and not is_like(number, x):
+            shapes.append(tuple(number.shape))
+        else:
+            shapes.append(())
     layout = layout_of(tuple(x.shape), x.stride(), tuple(shapes))
     call = _Call()
     kept = []
