@@ -55,6 +55,10 @@ class Reason(str, Enum):
         "it is not an attention layer that takes a gate (torch.nn.MultiheadAttention, or one with "
         "an OpenGate)"
     )
+    CLOSED_ATTENTION = (
+        "no place for a gate was found between its heads and its output projection (call a "
+        "gatewise.nn.OpenGate there)"
+    )
     NARROW = "it has fewer channels than the coupler's reduction"
 
 
