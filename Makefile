@@ -23,6 +23,8 @@ SOURCES := src tests benchmarks tools
 CHECKS := tests/test_architecture.py tests/test_form.py tests/test_docstrings.py tests/test_public_names.py tests/test_docs_run.py
 export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+# Python keeps compiled modules. Otherwise every process that a test starts compiles all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-full check compat gpu-check format errors bench surgery-table docs notebooks dist data clean

@@ -227,6 +227,47 @@ def test_an_import_of_a_face_is_let_pass(importer: str, planted: str):
     assert past_a_face(importer, planted) == []
 
 
+def steps_used(part: str, text: str) -> list[str]:
+    """Names that ``text``, a test of ``part``, imports from inside another part, and private ones.
+
+    A test of a part may test one step of it and import that step's module. Tests of other parts
+    use the face. A module may be imported whole anywhere, to patch it.
+    """
+    wrong = []
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ImportFrom) or node.module not in SOURCES:
+            continue
+        private = [alias.name for alias in node.names if alias.name.startswith("_")]
+        wrong += [f"line {node.lineno}: {name} of {node.module} is private" for name in private]
+        below_a_part = node.module.count(".") > 1 and node.module not in PACKAGES
+        unit = node.module.startswith("gatewise.units.catalogue.")
+        if below_a_part and not unit and part_of(node.module) != part:
+            wrong.append(f"line {node.lineno}: {node.module} is a step of another part")
+    return wrong
+
+
+def test_tests_use_faces():
+    found = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        part = path.relative_to(ROOT / "tests").parts[0]
+        found += [f"{path} {wrong}" for wrong in steps_used(part, path.read_text())]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("planted", "wrong"),
+    [
+        ("from gatewise.surgery.proof.running import Run", 0),
+        ("from gatewise.surgery.proof.running import _run", 1),
+        ("from gatewise.graph.shapes import align", 1),
+        ("from gatewise.graph import find_sites, ops", 0),
+        ("from gatewise.units.catalogue.relu import UNIT", 0),
+    ],
+)
+def test_a_planted_import_of_a_step_is_caught(planted: str, wrong: int):
+    assert len(steps_used("surgery", planted)) == wrong
+
+
 def test_no_folder_is_full():
     count = Counter(
         path.parent.relative_to(SOURCE).as_posix()

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis.diagnosis.advice import FLOOR, MOST, Advice
+from gatewise.analysis.diagnosis import Advice
 
 FACTORY = """
 import torch
@@ -170,10 +170,10 @@ def test_advice_is_ordered_and_small_savings_are_left_out(home) -> None:
     x = torch.from_numpy(np.load("x.npy"))
     made = gw.diagnose(model, x, seconds=0.5)
     every = [*made.advice, *made.more_advice]
-    assert len(made.advice) <= MOST and len(every) >= 2
+    assert len(made.advice) <= 3 and len(every) >= 2
     keys = [(item.strength == "weak", item.kind != "saving", -item.size) for item in every]
     assert keys == sorted(keys)
-    assert all(item.size >= FLOOR for item in every if item.kind == "saving")
+    assert all(item.size >= 0.01 for item in every if item.kind == "saving")
     assert all(item.strength in ("strong", "fair", "weak") for item in every)
     assert all(isinstance(item, Advice) and item.effect and item.effect_of for item in every)
 

@@ -8,8 +8,14 @@ from torch import Tensor
 
 import gatewise as gw
 from gatewise.fused import dispatch
-from gatewise.testing import Case, every_16_bit_value, float32_values, sweep_backward, sweep_forward
-from gatewise.testing.contract import check_unit
+from gatewise.testing import (
+    Case,
+    check_unit,
+    every_16_bit_value,
+    float32_values,
+    sweep_backward,
+    sweep_forward,
+)
 from gatewise.units import FEW_PASSES
 from gatewise.units.contract import forms
 

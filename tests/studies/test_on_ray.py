@@ -233,7 +233,7 @@ def test_without_ray_it_says_how_to_have_it(tmp_path, monkeypatch):
 
 
 def test_a_cluster_that_can_be_reached_from_outside_is_refused():
-    from gatewise.studies.engine import _check_alone
+    from gatewise.studies.engine.on_ray import check_alone
 
     class Ray:
         down = False
@@ -248,7 +248,7 @@ def test_a_cluster_that_can_be_reached_from_outside_is_refused():
             cls.down = True
 
     with pytest.raises(ArgumentError, match=r"more than the loopback address; got: 192\.0\.2\.7"):
-        _check_alone(Ray)
+        check_alone(Ray)
     assert Ray.down
 
 

@@ -17,7 +17,7 @@ from gatewise.surgery import plan, receipt, undo
 from gatewise.surgery.planning import Plan, examples
 from gatewise.surgery.propagate import cost
 from gatewise.surgery.tools import match
-from gatewise.surgery.tools.width_scaling import _follow_each, _scalable, scaled
+from gatewise.surgery.tools.width_scaling import follow_each, scalable_sites, scaled
 
 
 def count(model):
@@ -326,9 +326,9 @@ def test_an_estimate_that_leaves_out_what_units_bring_is_corrected(readings):
 @pytest.mark.parametrize("ratio", [0.6, 1.4])
 def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
     graph = gw.find_sites(gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16))
-    names = _scalable(graph)
+    names = scalable_sites(graph)
     found = scaled(graph, names, ratio)
-    each = _follow_each(graph, found.widths)
+    each = follow_each(graph, found.widths)
     assert found.widths == each.widths and len(names) > 2
     assert found.edits.keys() == each.edits.keys() and found.settings == each.settings
     assert all(edit.same_as(each.edits[key]) for key, edit in found.edits.items())

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gatewise.surgery.proof import small_maps
-from gatewise.surgery.proof.running import _run_backwards
+from gatewise.surgery.proof.running import run_backwards
 from gatewise.surgery.proof.small_maps import FEW, SmallMaps
 
 # Sums of at most 4 * 9 products of numbers near 1, in another order: 36 roundings of 1e-16 each,
@@ -107,7 +107,7 @@ def test_as_much_is_kept_for_the_backward_pass():
 
     def kept() -> int:
         state = {"x": x, "weight": weight, "bias": bias}
-        return _run_backwards(lambda: (F.conv2d(torch.sin(x), weight, bias),), state).saved
+        return run_backwards(lambda: (F.conv2d(torch.sin(x), weight, bias),), state).saved
 
     plain = kept()
     with SmallMaps():

@@ -51,7 +51,6 @@ from gatewise.studies.engine.folder import RECORD as RECORD
 from gatewise.studies.engine.folder import StudyFolder as StudyFolder
 from gatewise.studies.engine.functions import FunctionCell as FunctionCell
 from gatewise.studies.engine.functions import FunctionStudy as FunctionStudy
-from gatewise.studies.engine.on_ray import _check_alone as _check_alone
 from gatewise.studies.engine.on_ray import on_cluster as on_cluster
 from gatewise.studies.engine.progress_report import Status as Status
 from gatewise.studies.engine.progress_report import status as status

@@ -343,7 +343,7 @@ def joined_cluster(address: str, cores: int) -> Iterator[Any]:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-            _check_alone(ray)
+            check_alone(ray)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         raise ArgumentError(
             "ray: the cluster cannot be joined",
@@ -366,7 +366,7 @@ def _import_ray(settings: Mapping[str, str]) -> Any:
         raise MissingExtraError("ray is not installed", fix=install_extra("ray")) from problem
 
 
-def _check_alone(ray: Any) -> None:
+def check_alone(ray: Any) -> None:
     """Refuse to run if the cluster can be reached from other machines."""
     address = ray.util.get_node_ip_address()
     if not address.startswith("127."):

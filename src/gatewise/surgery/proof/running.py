@@ -116,7 +116,7 @@ def run(
         model.train(training)
         with inside or nullcontext():
             if training:
-                return _run_backwards(call, state or dict(model.named_parameters()), largest)
+                return run_backwards(call, state or dict(model.named_parameters()), largest)
             with torch.no_grad():
                 return Run(call(), {}, 0)
 
@@ -131,9 +131,10 @@ def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]
         yield
 
 
-def _run_backwards(
+def run_backwards(
     call: Callable[[], tuple[Tensor, ...]], state: State, largest: int = LARGE
 ) -> Run:
+    """Run forward and backward; return outputs, gradients of ``state`` and the bytes kept for them."""
     saved: dict[int, int] = {}
     kept: list[tuple[Tensor, int]] = []
     own = {value.untyped_storage().data_ptr() for value in state.values()}

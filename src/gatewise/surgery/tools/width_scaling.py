@@ -72,7 +72,7 @@ def match_plan(
         )
     if first.graph is None or abs(_error(first, match)) <= tolerance:
         return first
-    search = _Search(first, model, match, _scalable(first.graph), tolerance)
+    search = _Search(first, model, match, scalable_sites(first.graph), tolerance)
     while (candidate := search.next_candidate()) is not None:
         plan = _scaled_plan(make, model, first, candidate, match)
         if abs(_error(plan, match)) <= tolerance:
@@ -279,7 +279,7 @@ def _fresh(edit: Edit) -> Edit:
     return Edit(edit.name, edit.dim, edit.index, edit.new, "fresh") if drawn else edit
 
 
-def _scalable(graph: SiteGraph) -> list[str]:
+def scalable_sites(graph: SiteGraph) -> list[str]:
     """Return sites whose inputs can be scaled together, chosen greedily in graph order.
 
     Halving is the test.
@@ -288,7 +288,7 @@ def _scalable(graph: SiteGraph) -> list[str]:
     for site in graph:
         if site.op not in GATES and (site.channels or 0) > 1:
             halves[site.name] = (site.channels or 0) // 2
-    return list(_follow_each(graph, halves).widths)
+    return list(follow_each(graph, halves).widths)
 
 
 def scaled(graph: SiteGraph, names: Sequence[str], ratio: float) -> Scaling:
@@ -305,10 +305,10 @@ def _follow_all(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
     try:
         return _follow(graph, widths, ())
     except Refusal:
-        return _follow_each(graph, widths)
+        return follow_each(graph, widths)
 
 
-def _follow_each(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
+def follow_each(graph: SiteGraph, widths: Mapping[str, int]) -> Scaling:
     """Scale one site after the other. Sites that conflict with earlier ones are left out."""
     kept = Scaling()
     for name, width in widths.items():
