@@ -134,7 +134,7 @@ def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]
 def run_backwards(
     call: Callable[[], tuple[Tensor, ...]], state: State, largest: int = LARGE
 ) -> Run:
-    """Run forward and backward; return outputs, gradients of ``state`` and the bytes kept for them."""
+    """Run forward and backward; count the bytes that are kept for the gradients of ``state``."""
     saved: dict[int, int] = {}
     kept: list[tuple[Tensor, int]] = []
     own = {value.untyped_storage().data_ptr() for value in state.values()}
