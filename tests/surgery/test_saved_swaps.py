@@ -206,6 +206,44 @@ def test_a_swapped_body_is_loaded_under_a_head(tmp_path):
         )
 
 
+@pytest.mark.networks
+@pytest.mark.parametrize("unit", ["relu", "mish", "concat_act"])
+def test_the_body_of_a_swapped_model_is_saved_with_its_swaps(unit, tmp_path):
+    model, example = build("llama")
+    swapped = moved(gw.swap(model, unit, example))
+    save(swapped.base_model, tmp_path)
+    loaded = type(model).from_pretrained(tmp_path)
+    with torch.no_grad():
+        expected = swapped.base_model(**example).last_hidden_state
+        torch.testing.assert_close(loaded.base_model(**example).last_hidden_state, expected)
+
+
+@pytest.mark.networks
+def test_a_model_with_a_swapped_body_is_saved_with_its_swaps(tmp_path):
+    model, example = build("llama")
+    model.model = gw.swap(model.model, "concat_act", example)
+    save(moved(model), tmp_path)
+    loaded = gw.from_pretrained(tmp_path)
+    torch.testing.assert_close(logits(loaded, example), logits(model, example))
+
+
+@pytest.mark.networks
+def test_the_body_is_saved_as_it_is_after_the_swap_was_undone(tmp_path):
+    model, example = build("llama")
+    swapped = gw.undo(gw.swap(model, "mish", example))
+    assert not save(swapped.base_model, tmp_path)
+    assert not (tmp_path / "gatewise_swaps.json").exists()
+
+
+@pytest.mark.networks
+def test_a_deployed_model_is_not_loaded_as_the_original(tmp_path):
+    model, example = build("resnet")
+    deployed = gw.deploy(gw.swap(model, "mish", example), example)
+    assert "cannot save how this model was changed" in str(save(deployed, tmp_path)[0].message)
+    with pytest.raises(Exception, match="was swapped"):
+        type(model).from_pretrained(tmp_path)
+
+
 def plain_network():
     return nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(96, 3)

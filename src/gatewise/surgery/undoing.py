@@ -23,6 +23,7 @@ from gatewise.surgery.rewrite import (
     held,
     state_tensors,
 )
+from gatewise.surgery.saving import mark_parts
 from gatewise.words import joined
 
 WEIGHTS = ("trained", "original")
@@ -104,6 +105,7 @@ def forget_record(
         model.__dict__.pop(RECORD, None)
     else:
         model.__dict__[RECORD] = previous
+    mark_parts(model)
 
 
 def opposite_signs(plan: Plan) -> dict[str, int]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from torch import nn
 
 from gatewise.surgery.rewrite import RECORD, WeightsAtSwap
-from gatewise.surgery.saving.swaps_file import records_of
+from gatewise.surgery.saving.swapped_parts import records_of
 
 
 def settle(model: nn.Module) -> None:

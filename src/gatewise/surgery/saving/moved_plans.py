@@ -46,6 +46,24 @@ def fit_plan(plan: Plan, model: nn.Module, prefix: str = "") -> Plan:
     return _renamed(plan, rename) if rename is not str else plan
 
 
+def plan_of_part(plan: Plan, path: str) -> Plan:
+    """What a plan for a model does to the part of it at ``path``, with the names of the part."""
+    inside = f"{path}."
+    signature = {}
+    for name, shape in plan.signature.items():
+        if name.startswith(inside):
+            signature[name.removeprefix(inside)] = shape
+    restricted = _restricted(plan, lambda own: own == path or own.startswith(inside))
+    return replace(_renamed(restricted, _without(path)), signature=signature)
+
+
+def plan_of_whole(plan: Plan, path: str) -> Plan:
+    """A plan for the part at ``path`` of a model, as a plan for the model."""
+    rename: Rename = lambda own: f"{path}.{own}" if own else path  # noqa: E731  passed on twice
+    signature = {rename(name): shape for name, shape in plan.signature.items()}
+    return replace(_renamed(plan, rename), signature=signature)
+
+
 def _without(prefix: str) -> Rename:
     return lambda path: "" if path == prefix else path.removeprefix(f"{prefix}.")
 

@@ -17,7 +17,6 @@ import copy
 import functools
 import importlib
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,10 +27,10 @@ from torch import nn
 
 from gatewise.errors import ArgumentError, SavedSwapWarning
 from gatewise.files import make_folder, remove_file, write_text
-from gatewise.surgery.rewrite import RECORD, base_and_recipe
 from gatewise.surgery.saving.config_fields import fields_for, get_fields, set_fields
 from gatewise.surgery.saving.loaded_records import settle
-from gatewise.surgery.saving.swaps_file import SavedSwaps, plans_of, records_of
+from gatewise.surgery.saving.swapped_parts import all_plans, mark_parts, pretrained_class
+from gatewise.surgery.saving.swaps_file import SavedSwaps, plans_of
 
 FILE = "gatewise_swaps.json"
 WEIGHTS_FIELD = "transformers_weights"
@@ -70,10 +69,10 @@ def from_pretrained(folder: Any, *, model_class: Any = None, **options: Any) -> 
 
 def follow_transformers(model: nn.Module) -> None:
     """Let transformers save and load swapped models, if ``model`` is one of its models."""
-    library = sys.modules.get("transformers.modeling_utils")
-    base = getattr(library, "PreTrainedModel", None)
-    if base is not None and isinstance(model, base):
+    base = pretrained_class()
+    if base is not None and any(isinstance(module, base) for module in model.modules()):
         _wrap(base)
+        mark_parts(model)
 
 
 def _saved_class(folder: Path) -> Any:
@@ -134,7 +133,7 @@ def _writing(model: nn.Module, folder: Path, *, write: bool) -> Iterator[None]:
         yield
         return
     file = folder / FILE
-    if not is_changed(model):
+    if not all_plans(model):
         if file.is_file():  # of a swapped model that was saved to this folder before
             remove_file(file)
         yield
@@ -145,6 +144,8 @@ def _writing(model: nn.Module, folder: Path, *, write: bool) -> Iterator[None]:
         saved = SavedSwaps(plans_of(model))
     except ArgumentError as problem:
         saved = None
+        if file.is_file():  # of another model
+            remove_file(file)
         message = f"gatewise cannot save how this model was changed: {problem}"
     else:
         fields = fields_for(model, saved.plans)
@@ -178,17 +179,6 @@ def _put_notice(file: Path) -> None:
         write_text(file, json.dumps(config, indent=2) + "\n")
 
 
-def is_changed(model: nn.Module) -> bool:
-    """Whether ``model`` was changed, or is a part of a model that was."""
-    if RECORD in model.__dict__:
-        return True
-    for module in model.modules():
-        kind = type(module)
-        if kind.__module__.startswith("gatewise.") or base_and_recipe(kind)[1]:
-            return True
-    return False
-
-
 def _load(
     load: Callable[..., Any],
     cls: Any,
@@ -212,7 +202,7 @@ def _load(
             vars(config).pop(WEIGHTS_FIELD, None)
         cls.__init__(self, config, *args, **options)
         object.__setattr__(self, "__class__", cls)
-        if len(records_of(self)) != len(saved.plans):  # a class may swap its models itself
+        if len(all_plans(self)) != len(saved.plans):  # a class may swap its models itself
             saved.apply(self, cls.base_model_prefix)
 
     names = {key: getattr(cls, key) for key in ("__module__", "__qualname__", "__doc__")}

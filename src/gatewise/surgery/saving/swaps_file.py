@@ -1,7 +1,7 @@
 """The file of a model's swaps: the plans in the order in which they were applied."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from torch import nn
 from gatewise.errors import ArgumentError
 from gatewise.files import read_record, write_record
 from gatewise.surgery.planning import Plan, signature_of
-from gatewise.surgery.rewrite import RECORD, SwapRecord
+from gatewise.surgery.rewrite import RECORD
 from gatewise.surgery.saving.moved_plans import fit_plan
-from gatewise.words import joined
+from gatewise.surgery.saving.swapped_parts import all_plans
 
 FORMAT = 1
 
@@ -107,30 +107,19 @@ def load_swaps(model: nn.Module, file: str | Path) -> nn.Module:
 
 
 def plans_of(model: nn.Module) -> tuple[Plan, ...]:
-    """The plans that were applied to ``model``, the first one first.
+    """The plans that were applied to ``model``, to a part of it, or to what it is a part of.
 
     Raises:
         ArgumentError: a change of the model is not a plan.
     """
-    records = records_of(model)
-    others = [type(record.receipt).__name__ for record in records if record.plan is None]
-    if others:
+    plans = [plan for plan in all_plans(model) if plan is not None]
+    if len(plans) != len(all_plans(model)):
         raise ArgumentError(
-            "model: merged or orthogonalized layers cannot be written to a file of swaps",
-            got=joined(others),
+            "model: merged, orthogonalized or deployed layers cannot be written to a file of swaps",
+            got=type(model).__name__,
             fix="torch.save(model, file) keeps the whole model",
         )
-    return tuple(record.plan for record in records)
-
-
-def records_of(model: nn.Module) -> Sequence[SwapRecord]:
-    """The records of all changes of ``model``, the first one first."""
-    records: list[SwapRecord] = []
-    record = model.__dict__.get(RECORD)
-    while record is not None:
-        records.insert(0, record)
-        record = record.previous
-    return records
+    return tuple(plans)
 
 
 def without_example(plan: Plan) -> Plan:

@@ -30,6 +30,7 @@ from gatewise.surgery.proof import (
 )
 from gatewise.surgery.propagate import cost, operations
 from gatewise.surgery.rewrite import DEPLOYED, RECORD, LoadOriginal
+from gatewise.surgery.saving import follow_transformers
 from gatewise.surgery.swaps import (
     BETA_FORMS,
     count_pieces,
@@ -153,6 +154,7 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
         folded=work.folded,
     )
     deployed.__dict__[DEPLOYED] = receipt
+    follow_transformers(deployed)
     return deployed
 
 

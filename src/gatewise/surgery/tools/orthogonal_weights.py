@@ -20,6 +20,7 @@ from gatewise.graph import (
 from gatewise.layers import as_rows, filter_groups, orthogonal, orthogonality_penalty
 from gatewise.surgery.proof import Proof, Receipt, difference, outputs_after, outputs_before
 from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
+from gatewise.surgery.saving import follow_transformers
 from gatewise.surgery.tools.shallow_copies import shallow_copy
 
 FILTER_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -141,6 +142,7 @@ def orthogonalize(
         )
         receipt.penalty(changed)  # raises now if the weight is not allowed
         changed.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
+        follow_transformers(changed)
     except BaseException:
         work.roll_back()
         raise

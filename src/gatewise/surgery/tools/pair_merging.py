@@ -22,6 +22,7 @@ from gatewise.surgery.proof import (
 )
 from gatewise.surgery.propagate import operations
 from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
+from gatewise.surgery.saving import follow_transformers
 from gatewise.surgery.tools.comparing import agreement, check_difference, relative_error
 from gatewise.surgery.tools.filter_pairs import nearest_mismatch
 from gatewise.surgery.tools.merge_receipts import MergeCurve, MergePoint, MergeReceipt
@@ -124,6 +125,7 @@ def merge_pairs(
         convert(work, fit, task.sites)
         receipt = _receipt(task, fit, changed, tolerance)
         changed.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
+        follow_transformers(changed)
     except BaseException:
         work.roll_back()
         raise
