@@ -78,7 +78,7 @@ def test_the_cost_is_that_of_two_layers(form):
     assert mine.parameters == own.parameters == 2 * (8 * 16 + 16) + 16 * 8 + 8
     assert len(mine.sites) == 1
     products = 2 * 12 * (2 * 8 * 16 + 16 * 8)
-    assert products <= mine.operations <= products + 12 * 16 * 8
+    assert products <= mine.operations <= products + 12 * 16 * 32  # operations of the unit
 
 
 @pytest.mark.parametrize("form", [*WRITTEN, ModuleGLU])
