@@ -300,8 +300,9 @@ def _layers_around(context: PlanningContext, node: Node) -> OtherAttention:
     shape = node.shape or ()
     if len(shape) != 4 or shape[1] * shape[3] != projection.in_features:
         return OtherAttention(why="its output projection does not read all heads side by side")
-    paths = [each.scope[0] for each in (makers[0], readers[0])]
-    return OtherAttention(*paths, query.in_features, shape[1], shape[3])
+    return OtherAttention(
+        makers[0].scope[0], readers[0].scope[0], query.in_features, shape[1], shape[3]
+    )
 
 
 def _find_places(context: PlanningContext) -> list[Site]:
