@@ -91,7 +91,9 @@ def plan(
     :class:`~gatewise.nn.Coupler` in place of each addition; ``"beta"``, beta forms of rectifiers,
     maxout and max pooling (options ``within``, ``learn_beta``, ``per_channel``); ``"galu"``, gates
     from a second network (options ``gate``, ``twin``); ``"gated_attention"``, sigmoid gates that
-    start at 1 on the output of attention layers (option ``gate``, ``"head"`` or ``"element"``).
+    start at 1 on the output of attention layers (option ``gate``, ``"head"`` or ``"element"``);
+    ``"plain_mlp"``, plain feed-forward parts in place of gated linear units (options
+    ``activation``, ``hidden``).
 
     Args:
         model: the model, which may have been swapped before.

@@ -1,5 +1,6 @@
 """Options that several commands have, and ``KEY=VALUE`` pairs read as TOML."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,17 @@ Device = Annotated[
         help="Where to compute. `auto` takes the accelerator of this computer, if it has one. "
         "Tested on `cpu` only.",
     ),
+]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="FILE",
+        help="The tokenizer.json for text. Default: that next to an hf: configuration.",
+    ),
+]
+Length = Annotated[
+    int, typer.Option("--length", min=1, metavar="TOKENS", help="Tokens in a row of text.")
 ]
 Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: that of the recipe.")]
 RecipeChanges = Annotated[

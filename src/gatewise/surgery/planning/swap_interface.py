@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, Graph, Node, Reading, Replace, Site, SiteGraph, split_example
+from gatewise.graph import (
+    Example,
+    Graph,
+    Node,
+    Reading,
+    Replace,
+    Site,
+    SiteGraph,
+    replacing,
+    split_example,
+)
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite, check_call
 from gatewise.surgery.planning.put_back import PutBack
@@ -284,6 +294,21 @@ class SiteSwap(Swap):
                     draft.put(site, request.unit, options)
                 except Refusal as refusal:
                     draft.refuse(site.name, refusal)
+
+
+class UnitSwap(SiteSwap):
+    """A swap whose unit computes the values of its site from the activation's input alone."""
+
+    def replacements(
+        self,
+        entries: Sequence["Entry"],
+        reading: Reading,
+        model: nn.Module,
+        units: Mapping[str, nn.Module],
+    ) -> Replace | None:
+        """The units at their sites."""
+        sites = [entry.site for entry in entries if entry.site in reading.found]
+        return replacing((reading.found[name], units[name]) for name in sites)
 
 
 def find_swap(name: str) -> Swap:

@@ -15,6 +15,7 @@ from gatewise.surgery.swaps.hard_forms import lambert as lambert
 from gatewise.surgery.swaps.hard_forms import least_eta as least_eta
 from gatewise.surgery.swaps.iieu import IIEUSwap as IIEUSwap
 from gatewise.surgery.swaps.paired import PairedSwap as PairedSwap
+from gatewise.surgery.swaps.plain_mlp import PlainMLPSwap as PlainMLPSwap
 from gatewise.surgery.swaps.pointwise import PointwiseSwap as PointwiseSwap
 from gatewise.surgery.swaps.psc import PhaseSelectiveSwap as PhaseSelectiveSwap
 from gatewise.surgery.swaps.static_psc import StaticPhaseSelectiveSwap as StaticPhaseSelectiveSwap

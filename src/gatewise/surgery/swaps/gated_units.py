@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.graph import Found, Reading, Replace, Site, glu_of, holds_both_branches, replacing
+from gatewise.graph import Found, Reading, Replace, Site, glu_of, holds_both_branches
 from gatewise.surgery.planning import (
     Assigned,
     Draft,
     Entry,
     PlanningContext,
     Request,
-    SiteSwap,
+    UnitSwap,
     check_option_names,
 )
 from gatewise.surgery.reasons import Reason, Refusal
@@ -31,7 +31,7 @@ GATE_FUNCTIONS = {
 }
 
 
-class GatedUnitSwap(SiteSwap):
+class GatedUnitSwap(UnitSwap):
     """Exchange the gate function of gated linear units, however they are written.
 
     Where one operator or unit holds both branches (``torch.nn.GLU``, :class:`gatewise.nn.SwiGLU`),
@@ -145,8 +145,7 @@ class GatedUnitSwap(SiteSwap):
         """The units at their sites."""
         if any("hidden" in entry.options for entry in entries):
             return None
-        sites = [entry.site for entry in entries if entry.site in reading.found]
-        return replacing((reading.found[name], units[name]) for name in sites)
+        return super().replacements(entries, reading, model, units)
 
 
 def _division(found: Found, module: nn.Module | None) -> dict[str, Any]:
