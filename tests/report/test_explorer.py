@@ -207,6 +207,7 @@ def test_regions_of_other_units_are_those_of_partition(page, unit):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 @pytest.mark.parametrize(
     "address, step",

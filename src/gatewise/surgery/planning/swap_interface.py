@@ -137,8 +137,8 @@ class Draft:
     def changes_channels(self, site: Site, graph: SiteGraph) -> bool:
         """Whether another swap of the plan widens or narrows what ``site`` reads or makes."""
         reading = next(iter(graph.readings.values()))
-        if site.name in reading.found:
-            place = reading.found[site.name]
+        if site.name in reading.site_nodes:
+            place = reading.site_nodes[site.name]
             return place.input in self.maps or place.output in self.maps
         return any(node.scope[0] == site.path for node in self.maps)
 
@@ -307,8 +307,8 @@ class UnitSwap(SiteSwap):
         units: Mapping[str, nn.Module],
     ) -> Replace | None:
         """The units at their sites."""
-        sites = [entry.site for entry in entries if entry.site in reading.found]
-        return replacing((reading.found[name], units[name]) for name in sites)
+        sites = [entry.site for entry in entries if entry.site in reading.site_nodes]
+        return replacing((reading.site_nodes[name], units[name]) for name in sites)
 
 
 def find_swap(name: str) -> Swap:

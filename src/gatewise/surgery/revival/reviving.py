@@ -215,7 +215,7 @@ def _each_row(
 ) -> None:
     """Pass on what each layer, or each site, computes, one row for each channel."""
     for example, graph in graphs:
-        found = graph.readings["eval"].found
+        found = graph.readings["eval"].site_nodes
         by_node = {}
         for one in dead:
             if one.site.name in found:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import ELEMENTWISE, Found, Kind, Node, Site, get_operator
+from gatewise.graph import ELEMENTWISE, Kind, Node, Site, SiteNodes, get_operator
 from gatewise.surgery.planning import Draft, PlanningContext
 from gatewise.surgery.propagate import ChannelMap, Edit, Setting
 from gatewise.surgery.reasons import Reason, Refusal
@@ -102,13 +102,13 @@ def feed_forward_of(context: PlanningContext, site: Site) -> FeedForward:
     """Return the layers around a site, or raise a :class:`Refusal`."""
     found = []
     for mode in site.modes:
-        found.append(_layers(context, context.graph.readings[mode].found[site.name]))
+        found.append(_layers(context, context.graph.readings[mode].site_nodes[site.name]))
     if any((each.first, each.second) != (found[0].first, found[0].second) for each in found):
         raise Refusal(Reason.NOT_MLP, "other layers in train mode")
     return found[0]
 
 
-def _layers(context: PlanningContext, found: Found) -> FeedForward:
+def _layers(context: PlanningContext, found: SiteNodes) -> FeedForward:
     first = found.input
     reader = next_layer(found.output)
     inside = (found.path, found.call)

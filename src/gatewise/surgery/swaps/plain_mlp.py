@@ -29,9 +29,9 @@ from gatewise.graph import (
     CUTS,
     RESHAPES,
     SPLITS,
-    Found,
     Node,
     Site,
+    SiteNodes,
     glu_of,
     holds_both_branches,
     node_operations,
@@ -307,13 +307,13 @@ def _part_of(context: PlanningContext, site: Site) -> GatedPart:
     """Return the layers of the gated linear unit at ``site``, or raise a :class:`Refusal`."""
     parts = []
     for mode in site.modes:
-        parts.append(_part_in(context, context.graph.readings[mode].found[site.name]))
+        parts.append(_part_in(context, context.graph.readings[mode].site_nodes[site.name]))
     if any(part.paths != parts[0].paths for part in parts):
         raise Refusal(Reason.NOT_MLP, "other layers in train mode")
     return parts[0]
 
 
-def _part_in(context: PlanningContext, found: Found) -> GatedPart:
+def _part_in(context: PlanningContext, found: SiteNodes) -> GatedPart:
     glu = glu_of(found.input, found.output, found.layout)
     if glu is None:
         raise Refusal(Reason.NO_GLU)
@@ -358,7 +358,7 @@ def _layer_behind(node: Node) -> tuple[Node, bool]:
     return node, is_free
 
 
-def _check_readers(node: Node, found: Found, product: Node | None) -> None:
+def _check_readers(node: Node, found: SiteNodes, product: Node | None) -> None:
     """Refuse a branch that more than the activation and the product read."""
     for user in node.users:
         if user is product or user is found.output:

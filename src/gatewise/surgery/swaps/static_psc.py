@@ -96,12 +96,12 @@ class StaticPhaseSelectiveSwap(PhaseSelectiveSwap):
         The readers are found in the graph anew.
         """
         modules = dict(model.named_modules())
-        names = [entry.site for entry in entries if entry.site in reading.found]
+        names = [entry.site for entry in entries if entry.site in reading.site_nodes]
         split = next(entry.options["split"] for entry in entries)
         taken = Deferral(reading, names, modules).run().layers
         replaced: dict[Any, Any] = {}
         for name in names:
-            place = reading.found[name]
+            place = reading.site_nodes[name]
             replaced[place.output] = ((place.input,), lambda x: x)
         for node in reading.graph:
             path = node.scope[0]
