@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import check_runs, copied, split_example, untouched
+from gatewise.graph import check_readable, check_runs, copied, split_example, untouched
 from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.placing import METHODS, Placed, Where, place
 from gatewise.sparsity.quality import Judge, Quality, checked_score, scores_of
@@ -118,7 +118,7 @@ def sparsify(
 
 def checked_targets(
     what: str,
-    model: object,
+    model: nn.Module,
     target: Any,
     levels: Sequence[Any],
     evaluate: object,
@@ -134,9 +134,11 @@ def checked_targets(
         evaluate: a function, or ``None``.
         repeats: a number.
     """
-    if not isinstance(model, nn.Module):
+    check_readable(model)
+    check_has_values(what, model)
+    if isinstance(levels, str) or not isinstance(levels, Sequence):
         raise ArgumentError(
-            f"{what}: model must be a module", got=type(model).__name__, allowed="nn.Module"
+            f"{what}: levels must be a list of shares", got=levels, allowed="such as (0.25, 0.5)"
         )
     if evaluate is not None and not callable(evaluate):
         raise ArgumentError(
@@ -153,6 +155,17 @@ def checked_targets(
                 allowed="from 0 to below 1, for example 0.5",
             )
     return sorted({0.0, *map(float, levels), float(target)})
+
+
+def check_has_values(what: str, model: nn.Module) -> None:
+    """Refuse a model on the meta device, whose weights have no values."""
+    for name, weight in model.named_parameters():
+        if weight.is_meta:
+            raise ArgumentError(
+                f"{what}: the weights of the model have no values",
+                got=f"{name} on the meta device",
+                fix="load the weights first",
+            )
 
 
 def device_of(model: nn.Module) -> torch.device:
