@@ -230,6 +230,17 @@ def test_a_model_with_a_swapped_body_is_saved_with_its_swaps(tmp_path):
     torch.testing.assert_close(logits(loaded, example), logits(model, example))
 
 
+@pytest.mark.networks
+def test_a_body_that_is_taken_out_of_a_swapped_model_keeps_its_swaps(tmp_path):
+    model, example = build("llama")
+    other, _ = build("llama")
+    other.model = moved(gw.swap(model, "concat_act", example)).model
+    save(other, tmp_path)
+    torch.testing.assert_close(
+        logits(gw.from_pretrained(tmp_path), example), logits(other, example)
+    )
+
+
 @pytest.mark.thorough
 @pytest.mark.networks
 def test_the_body_is_saved_as_it_is_after_the_swap_was_undone(tmp_path):
