@@ -30,7 +30,8 @@ def test_every_table_and_figure_is_an_experiment_or_has_a_reason():
 @pytest.mark.parametrize("name", ["crelu/table4", "iieu/figure2", "maso/beta_forms", "psc/cifar10"])
 def test_an_experiment_runs_to_its_end(name: str, tmp_path: Path):
     result = experiments()[name].run("tiny", 2, tmp_path)
-    assert all(row.ours is not None for row in result.findings.rows)
+    for row in result.findings.rows:  # one large step on few images may diverge
+        assert row.ours is not None or row.left_out == 2
     assert result.data_sha256 and result.findings.claims
 
 

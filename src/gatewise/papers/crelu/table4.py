@@ -14,12 +14,14 @@ from gatewise.papers.common import (
     Experiment,
     Findings,
     Numbers,
+    Panel,
     Row,
     Table,
     TableTraining,
     all_lower,
     column,
     data_of,
+    line,
     row,
 )
 from gatewise.papers.crelu.shared import initial_network, published
@@ -171,7 +173,17 @@ def findings(values: CellValues) -> Findings:
         by_seed = [values[f"{name}, seed {config.seed}"] for config in configs]
         errors[name] = {f"top-{top}": column(by_seed, f"top-{top}") for top in TOPS}
     notes = (*NOTES, *STAND_IN) if settings.stand_in else NOTES
-    return Findings([], _rows(settings, errors), _claims(errors), notes)
+    return Findings([_panel(errors)], _rows(settings, errors), _claims(errors), notes)
+
+
+def _panel(errors: dict[str, dict[str, Numbers]]) -> Panel:
+    """The plot of both errors of all networks."""
+    places = list(range(1, len(errors) + 1))
+    lines = []
+    for top in (f"top-{top}" for top in TOPS):
+        by_network = [numbers[top] for numbers in errors.values()]
+        lines.append(line(f"{top} error", places, list(zip(*by_network, strict=True))))
+    return Panel("; ".join(errors), "network, in this order", "error, %", lines)
 
 
 def _rows(settings: CReLUTable4Settings, errors: dict[str, dict[str, Numbers]]) -> list[Row]:
