@@ -73,13 +73,11 @@ bench: $(CORE) ## measure units against their targets, then the peers that PEERS
 	if command -v chromium chromium-browser google-chrome >/dev/null; then $(BIN)/python benchmarks/explorer.py || exit 1; fi; \
 	exit $$missed
 
-# transformers 4.57 and what it asks for, in a folder of its own: everything else is that of .venv.
-COMPAT := .compat
-OLD_TRANSFORMERS := "transformers==4.57.*" "tokenizers>=0.22,<=0.23.0" "huggingface_hub>=0.34,<1.0"
+# Each environment with torch takes about 6 GB while it is tried. COMPAT names rows: oldest-torch, newest-torch, transformers-4.
+COMPAT ?=
 
-compat: $(DEV) ## read, swap, save, load and diagnose models of transformers 4.57
-	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(COMPAT) $(OLD_TRANSFORMERS)
-	OMP_NUM_THREADS=1 GATEWISE_THOROUGH=1 PYTHONPATH=$(COMPAT) $(BIN)/python -m pytest -q tests/surgery/test_transformers_versions.py
+compat: $(DEV) ## try torch 2.6, the newest torch and transformers 4.57 in throw-away environments; print a table (10 minutes)
+	$(BIN)/python tools/compat.py $(COMPAT)
 
 # Triton in a folder of its own: it is large, and only these tests need it.
 GPU := .gpu
@@ -107,7 +105,7 @@ data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
 
 clean: ## remove what the commands above wrote, but not .venv
-	rm -rf demo .compat .gpu build dist site src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf demo .gpu build dist site src/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CORE): pyproject.toml constraints.txt

@@ -26,8 +26,8 @@ ROWS = (
     {"fused"},
     {"layers", "graph", "testing"},
     {"models", "surgery", "analysis", "data"},
-    {"sparsity", "train"},
-    {"studies"},
+    {"train"},
+    {"sparsity", "studies"},
     {"report"},
     {"papers", "speed"},
     {

@@ -310,6 +310,7 @@ ENTRIES = (
     Entry("leaky_relu", (_option("slope", 0.01, -1.0, 1.0),)),
     Entry("abs"),
     Entry("crelu", shape=(1, 1)),
+    Entry("leaky_crelu", (_option("slope", 0.01, -1.0, 1.0),), shape=(1, 1)),
     Entry("maxout", (Dial("other", 0.0, -3.0, 3.0),), shape=(1, 2),
           context="The second channel of the pair is held at the value of the dial."),
     Entry("beta_vq", (BETA,), key="beta_vq of relu", fixed={"pieces": "relu"}),

@@ -83,15 +83,8 @@ type Axis = (value: number) => number;
 
 function paintRegions(context: CanvasRenderingContext2D, arm: Arm, theme: Theme, view: View, px: Axis, py: Axis): void {
   const { regions, edges } = arm.regions!;
-  for (const region of regions) {
-    const path = outline(region, px, py);
-    const fill = fillOf(context, region, theme, px, py, regions.length > 2500);
-    context.fillStyle = fill;
-    context.fill(path);
-    context.strokeStyle = fill; // closes the hairline between neighbours
-    context.lineWidth = 0.6;
-    context.stroke(path);
-  }
+  if (view.moving && regions.length > MANY) fillInLevels(context, regions, theme, px, py);
+  else fillExactly(context, regions, theme, px, py);
   for (const layer of [1, 0]) {
     context.beginPath();
     for (const [x1, y1, x2, y2, at] of edges) {
@@ -120,6 +113,43 @@ function paintRegions(context: CanvasRenderingContext2D, arm: Arm, theme: Theme,
   }
 }
 
+/** More regions than this are filled in few colours while the network trains. */
+const MANY = 400;
+const LEVELS = 48;
+
+function fillExactly(context: CanvasRenderingContext2D, regions: Region[], theme: Theme, px: Axis, py: Axis): void {
+  for (const region of regions) {
+    const fill = fillOf(context, region, theme, px, py, regions.length > 2500);
+    context.beginPath();
+    outline(context, region, px, py);
+    context.fillStyle = fill;
+    context.fill();
+    context.strokeStyle = fill; // closes the hairline between neighbours
+    context.lineWidth = 0.6;
+    context.stroke();
+  }
+}
+
+/** One colour a region, that of its mean score, and one path for all regions of a colour. */
+function fillInLevels(context: CanvasRenderingContext2D, regions: Region[], theme: Theme, px: Axis, py: Axis): void {
+  const levels: Region[][] = Array.from({ length: LEVELS + 1 }, () => []);
+  for (const region of regions) {
+    const { corners, gx, gy, c } = region;
+    const count = corners.length / 2;
+    let score = 0;
+    for (let i = 0; i < corners.length; i += 2) score += gx * corners[i] + gy * corners[i + 1] + c;
+    const share = Math.max(-1, Math.min(1, score / count / SURE));
+    levels[Math.round((LEVELS * (share + 1)) / 2)].push(region);
+  }
+  levels.forEach((members, level) => {
+    if (!members.length) return;
+    context.beginPath();
+    for (const region of members) outline(context, region, px, py);
+    context.fillStyle = css(blend(theme, SURE * ((2 * level) / LEVELS - 1)));
+    context.fill();
+  });
+}
+
 function light(context: CanvasRenderingContext2D, theme: Theme): void {
   context.strokeStyle = theme.ring;
   context.lineWidth = 6;
@@ -129,12 +159,10 @@ function light(context: CanvasRenderingContext2D, theme: Theme): void {
   context.stroke();
 }
 
-function outline({ corners }: Region, px: Axis, py: Axis): Path2D {
-  const path = new Path2D();
-  path.moveTo(px(corners[0]), py(corners[1]));
-  for (let i = 2; i < corners.length; i += 2) path.lineTo(px(corners[i]), py(corners[i + 1]));
-  path.closePath();
-  return path;
+function outline(context: CanvasRenderingContext2D, { corners }: Region, px: Axis, py: Axis): void {
+  context.moveTo(px(corners[0]), py(corners[1]));
+  for (let i = 2; i < corners.length; i += 2) context.lineTo(px(corners[i]), py(corners[i + 1]));
+  context.closePath();
 }
 
 /** The score is linear on a region, so a linear gradient shows it exactly. */

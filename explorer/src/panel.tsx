@@ -84,16 +84,16 @@ export function Panel({ side }: { side: Side }) {
 
 function summary(side: Side): string {
   state.tick.value;
-  const measured = lab.arms[side].measured;
-  if (!measured) return "nothing trained.";
+  const { measured, network } = lab.arms[side];
+  if (!measured) return network ? "measuring." : "no network.";
   const regions = measured.regions === null ? `mean gate entropy ${measured.entropy.toFixed(2)}` : `${measured.regions} regions`;
   return `${regions}, ${measured.dead} dead gates, ${(100 * measured.accuracy).toFixed(1)} percent correct.`;
 }
 
 function Stats({ side }: { side: Side }) {
   state.tick.value;
-  const measured = lab.arms[side].measured;
-  if (!measured) return <p class="stats">No network.</p>;
+  const { measured, network } = lab.arms[side];
+  if (!measured) return <p class="stats">{network ? "Measuring…" : "No network."}</p>;
   const own = state.recipe.value.problem === "own";
   return (
     <p class="stats">

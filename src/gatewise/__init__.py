@@ -58,6 +58,7 @@ if _TYPE_CHECKING:
     from gatewise.models import list_models as list_models
     from gatewise.report import write_page as write_page
     from gatewise.sparsity import measure_sparsity as measure_sparsity
+    from gatewise.sparsity import relufy as relufy
     from gatewise.sparsity import sparsify as sparsify
     from gatewise.studies import LightningRecorder as LightningRecorder
     from gatewise.studies import Study as Study
@@ -145,7 +146,7 @@ _NAMES = {
         "list_models",
     ),
     "report": ("write_page",),
-    "sparsity": ("measure_sparsity", "sparsify"),
+    "sparsity": ("measure_sparsity", "relufy", "sparsify"),
     "studies": (
         "LightningRecorder",
         "Study",

@@ -69,6 +69,7 @@ def test_read_pixels_by_changing_each_of_them(kernel, stride, padding, dilation,
     torch.testing.assert_close(result.ratio, error / length)
 
 
+@pytest.mark.thorough
 def test_ratios_do_not_depend_on_where_the_image_ends():
     torch.manual_seed(1)
     model = _network(3, 2, 0, 1, None, filters=10)

@@ -82,6 +82,7 @@ CASES = [
 NAMES = [f"{make.__name__}-{configured}" for make, configured, _ in CASES]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("make", "configured", "expected"), CASES, ids=NAMES)
 def test_the_function_is_recognised_and_agrees_with_the_configuration(
     hf, make, configured, expected

@@ -158,6 +158,7 @@ def test_units_that_cannot_be_matched_are_named(run, tmp_path):
 @pytest.mark.parametrize(
     "words, said",
     [
+        (["--units", "relu"], "nothing to compare"),
         (["--units", "relu,crellu"], "crellu in mlp: there is no unit of that name; got: 'crellu'"),
         (["--units", "relu,frelu"], "frelu in mlp: frelu cannot follow a linear layer"),
         (["--units", "relu,elu:alpha"], "allowed: KEY=VALUE"),
@@ -170,14 +171,14 @@ def test_units_that_cannot_be_matched_are_named(run, tmp_path):
         (["--baseline", "elu"], "baseline is not possible"),
         (["--match", "params"], "did you mean 'parameters'?"),
         (["--tune", "ful"], "did you mean 'full'?"),
-        (["--margin", "-1"], "margin is not allowed"),
+        (["--margin", "-1"], "--margin is not allowed"),
         (["--margin", "0.5"], "0.005 for 0.5 points"),
         (["--recipe", "adm"], "did you mean 'adam'?"),
         (["--epochs", "0"], "epochs is not allowed"),
         (["--set", "optimiser.lrate=1"], "did you mean 'lr'?"),
         (["--on", "rya"], "did you mean 'ray'?"),
-        (["--on", "here", "--workers", "-1"], "workers is not allowed"),
-        (["--tries", "0"], "tries is not allowed"),
+        (["--on", "here", "--workers", "-1"], "--workers is not allowed"),
+        (["--tries", "0"], "--tries is not allowed"),
         (
             ["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "train=9"],
             "not a folder",

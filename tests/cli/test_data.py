@@ -61,6 +61,11 @@ def test_a_part_of_a_set_is_missing_not_present(run, tmp_path: Path):
     assert found["svhn"]["state"] == "missing" and "test_32x32.mat" in found["svhn"]["detail"]
 
 
+def test_a_folder_that_is_not_there_is_bad_input(run, tmp_path):
+    result = run("data", "--folder", tmp_path / "missing")
+    assert result.exit_code == 2 and "--folder: is not a folder" in result.stderr
+
+
 def test_without_a_folder_it_is_said_how_to_name_one(run):
     result = run("data")
     assert result.exit_code == 0 and "set GATEWISE_DATA" in " ".join(result.stdout.split())

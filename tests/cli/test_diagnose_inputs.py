@@ -251,6 +251,20 @@ def tokenizer(path) -> None:
     made.save(str(path))
 
 
+def test_text_is_read_as_bytes_for_a_model_whose_tokens_are_bytes(run, home) -> None:
+    text = "déjà vu, " * 30
+    (home / "some.txt").write_text(text, encoding="utf-8")
+    small = ("--set", "width=16", "--set", "depth=1", "--set", "heads=2")
+    options = ("--data", "some.txt", "--length", 20, *small)
+    record, _ = diagnosed(run, *options, model="gatewise:small_gpt")
+    assert record["data"]["examples"] == len(text.encode()) // 20
+    assert "rows of 20 bytes of some.txt" in record["data"]["about"]
+    ended = run("diagnose", "gatewise:small_gpt", *options, "--set", "classes=300")
+    assert ended.exit_code == 2 and "--tokenizer" in ended.stderr
+    ended = run("diagnose", "gatewise:small_gpt", "--data", "some.txt", "--length", 999)
+    assert ended.exit_code == 2 and f"{len(text.encode())} bytes" in ended.stderr
+
+
 def test_text_and_token_numbers_are_inputs_of_language_models(run, home) -> None:
     pytest.importorskip("tokenizers")
     tokenizer(home / "tokenizer.json")

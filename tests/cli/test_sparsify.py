@@ -50,6 +50,24 @@ def test_the_receipt_as_text(run):
     assert "1 gates have a threshold" in found.stdout and "perplexity" in found.stdout
 
 
+def test_relu_with_training(run, tmp_path):
+    page = tmp_path / "relu.html"
+    options = ("--relu", "relu", "--train-examples", 16, "--lr", 1e-3, "--penalty", 0.0)
+    common = ("--data", "text", "--examples", 4, "--all-layers")
+    found = run("sparsify", "gatewise:small_llama", *SMALL, *common, *options, "--out", page)
+    assert found.exit_code == 0, found.output
+    assert "1 activations are relu" in found.stdout and "trained for 1 steps" in found.stdout
+    assert "Training" in page.read_text()
+    found = run("sparsify", "gatewise:small_llama", *SMALL, "--examples", 4, *options)
+    assert found.exit_code == 2 and "needs labels" in found.stderr
+
+
+def test_a_target_of_zero_prints_no_threshold(run):
+    common = ("--data", "text", "--examples", 4, "--all-layers", "--target", 0)
+    found = run("sparsify", "gatewise:small_llama", *SMALL, *common)
+    assert found.exit_code == 0 and "none" in found.stdout, found.output
+
+
 def test_bad_input_is_one_error(run):
     for arguments, words in (
         (("--target", 2), "share of zeros"),

@@ -67,9 +67,9 @@ def test_the_command_of_the_documentation_is_possible(run, tmp_path):
         (["--option", "channels=3"], "cannot read images"),
         (["--data-option", "train=1000000"], "train"),
         (["--epochs", "0"], "epochs is not allowed"),
-        (["--seed", "-1"], "seed is not allowed"),
-        (["--workers", "-1"], "workers is not allowed"),
-        (["--checkpoint-seconds", "nan"], "checkpoint_seconds is not allowed"),
+        (["--seed", "-1"], "--seed is not allowed"),
+        (["--workers", "-1"], "--workers is not allowed"),
+        (["--checkpoint-seconds", "nan"], "--checkpoint-seconds is not allowed"),
         (["--sink", "tensorbord"], "did you mean 'tensorboard'?"),
         (["--model", "resnet", "--unit", "relu", "--option", "depth=13"], "depth"),
         (

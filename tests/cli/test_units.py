@@ -120,6 +120,7 @@ def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
     assert target.read_text(encoding="utf-8") == page, "the same measurements give the same page"
 
 
+@pytest.mark.thorough
 def test_every_formula_of_ours_can_be_drawn():
     cards = tuple(
         Card(u.name, u.title, u.family, u.formula, "", "", "") for u in registered_units().values()
@@ -146,6 +147,7 @@ def test_errors_json_and_full(run, quick_measure):
     assert len(found) == 6 * len(NAMES) and found[0]["inputs"] == 10_000_000
 
 
+@pytest.mark.thorough
 def test_a_broken_promise_is_exit_1_and_said(run, quick_measure, tmp_path):
     quick_measure.add("gelu")
     result = run("units", "errors", "--out", tmp_path / "errors.md")

@@ -16,6 +16,11 @@ from data.pickles import batch
 
 import gatewise as gw
 from gatewise.data import (
+    CLASS,
+    DETECTION,
+    EXAMPLES,
+    NO_OBJECT,
+    SEGMENTATION,
     DataSet,
     Form,
     Published,
@@ -34,20 +39,27 @@ NAMES = [
     "abs_line",
     "cifar10",
     "cifar100",
+    "coco_detection",
     "digits",
     "fashion_mnist",
     "hard_pair",
     "image_folder",
+    "kitti_materials",
     "mnist",
     "one_point",
     "random_labels",
     "random_plane",
     "same_input",
+    "shapes_detection",
+    "shapes_segmentation",
     "svhn",
     "text",
 ]
 BUILT_IN = [name for name in NAMES if not datasets()[name].files and datasets()[name].sizes]
 FETCHED = [name for name in NAMES if datasets()[name].files]
+
+
+LABELS = {EXAMPLES: torch.int64, SEGMENTATION: torch.uint8, DETECTION: torch.float32}
 
 
 def check(found: DataSet):
@@ -59,11 +71,11 @@ def check(found: DataSet):
             torch.float32,
         )
         if found.classes:
-            assert (
-                split.labels.dtype == torch.int64
-                and 0 <= split.labels.min()
-                and split.labels.max() < found.classes
-            )
+            task = datasets()[found.name.split(" ")[0]].task
+            classes = split.labels[..., CLASS] if task == DETECTION else split.labels
+            assert split.labels.dtype == LABELS[task]
+            assert (NO_OBJECT if task == DETECTION else 0) <= classes.min()
+            assert classes.max() < found.classes
         else:
             assert split.labels.dtype == torch.float32
     images = found.train.images.double() / (255 if found.train.images.dtype == torch.uint8 else 1)

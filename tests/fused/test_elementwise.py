@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from fused.unit_forms import GENERATED, PARTLY_GENERATED, SEVERAL_ELEMENTS
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -34,15 +35,37 @@ UNITS = {
     "smu1": {"mu": 0.5},
     "prelu": {"slope": 0.1},
 }
+MORE_UNITS = {
+    "celu": {"alpha": 0.5},
+    "dyt": {"alpha": 0.7, "weight": 1.2, "bias": -0.1},
+    "hardsigmoid": {},
+    "hardswish": {},
+    "hardtanh": {"min_val": -0.5, "max_val": 2.0},
+    "jump_relu": {},
+    "leaky_relu2": {"slope": 0.1},
+    "logsigmoid": {},
+    "relu2": {},
+    "relu6": {},
+    "selu": {},
+    "sigmoid": {},
+    "softsign": {},
+    "star_relu": {"scale": 0.8944, "bias": -0.4472},
+    "tanh": {},
+    "telu": {},
+    "xielu": {},
+}
+OPTIONS = UNITS | MORE_UNITS
 CASES = [
     pytest.param(Case(gw.get_unit(name), options), id=f"{name}-{i}")
-    for name in UNITS
+    for name in OPTIONS
     for i, options in enumerate(gw.get_unit(name).samples)
     if options.get("beta") not in (0.0, 1.0)
     or name != "beta_vq"  # hard and mean forms have no gate to compile
     if "penalty" not in options and not isinstance(options.get("pieces"), tuple)
 ]
-each_unit = pytest.mark.parametrize("name", UNITS)
+every_unit = pytest.mark.parametrize("name", OPTIONS)
+# What does not depend on the unit is tested with a part of them.
+each_unit = pytest.mark.parametrize("name", [*UNITS, "dyt", "jump_relu", "xielu"])
 FAR = float(torch.finfo(torch.float32).max) * 2.0**-40
 SPECIAL = [
     0.0,
@@ -70,7 +93,7 @@ pytestmark = needs_compiler
 
 
 def function(name: str) -> Callable[[Tensor], Tensor]:
-    return lambda x: gw.get_unit(name).function(x, **UNITS[name])
+    return lambda x: gw.get_unit(name).function(x, **OPTIONS[name])
 
 
 def value_and_slope(name: str, x: Tensor, above: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -108,7 +131,23 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-@each_unit
+def test_the_list_of_generated_forms_is_that_of_the_catalogue():
+    # Meta-ACON runs its network first, IIEU-B the lengths of patches.
+    others = {"pau", "meta_acon", "iieu_b", *SEVERAL_ELEMENTS}
+    assert {*OPTIONS, *others} == {*GENERATED, "beta_vq"}
+    assert {*GENERATED, *PARTLY_GENERATED} <= set(gw.list_units())
+
+
+def test_every_other_unit_runs_operations_of_torch():
+    for name in gw.list_units():
+        case = Case(gw.get_unit(name), gw.get_unit(name).samples[0])
+        recording = dispatch.start_recording()
+        case.build()(case.sample())
+        is_generated = name in (*GENERATED, "beta_vq", "crelu")
+        assert dispatch.stop_recording(recording) == ("fused" if is_generated else "native"), name
+
+
+@every_unit
 def test_it_is_used_forward_and_back(name: str, calls: list[str]):
     value_and_slope(name, torch.randn(3, 4))
     assert calls == ["values", "slopes"]
@@ -132,7 +171,7 @@ def test_two_million_float32_values_are_within_the_promise(case: Case):
         assert bool(finite.within(case.unit.error["float32"].backward).all())
 
 
-@each_unit
+@every_unit
 def test_special_values_are_those_of_the_plain_form(name: str, plain):
     x = torch.tensor(SPECIAL)
     got, want = value_and_slope(name, x), plain(lambda: value_and_slope(name, x))
@@ -145,7 +184,7 @@ def test_special_values_are_those_of_the_plain_form(name: str, plain):
     )
 
 
-@each_unit
+@every_unit
 def test_what_arrives_is_multiplied_by_the_slope_whatever_it_is(name: str):
     above = torch.tensor([math.nan, math.inf, -math.inf, 0.0, 1e38, -2.5, 1e-42] * 3)
     x = torch.linspace(-3.0, 3.0, 21)

@@ -110,3 +110,51 @@ def test_a_fused_function_can_be_a_unit_and_is_plain_where_it_must_be(monkeypatc
     torch.testing.assert_close(torch.vmap(fused)(x), tanh_exp(x))
     monkeypatch.setattr(dispatch, "kernel_of", lambda *_: None)
     assert torch.equal(fused(x), tanh_exp(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_function_of_two_elements_and_a_number_per_channel(dtype, layout):
+    def gated(x: Tensor, up: Tensor, slope: Tensor) -> Tensor:
+        return torch.sigmoid(slope * x) * up
+
+    x = torch.randn(3, 5, 40, 41).to(dtype).contiguous(memory_format=layout)
+    up, slope = torch.randn(3, 5, 40, 41).to(dtype), torch.rand(1, 5, 1, 1)
+    above = torch.randn(x.shape).to(dtype)
+    recording = start_recording()
+    value = gw.fuse(gated)(x, up, slope)
+    got = gradients(gw.fuse(gated), [x, up, slope], above)
+    assert stop_recording(recording) == "fused"
+    wide = [each.double() for each in (x, up, slope)]
+    want = gradients(gated, wide, above.double())
+    # Half types are rounded once; a gradient to a number is a sum of 3 * 40 * 41 float32 terms.
+    step = torch.finfo(dtype).eps
+    rtol, atol = max(step, 2.0**-20), 2.0**-20
+    torch.testing.assert_close(value.double(), gated(*wide), rtol=rtol, atol=atol)
+    for ours, theirs in zip(got[:2], want[:2], strict=True):
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours.double(), theirs, rtol=rtol, atol=atol)
+    torch.testing.assert_close(got[2].double(), want[2], rtol=2.0**-18, atol=2.0**-10)
+
+
+def test_each_element_gets_its_gradient_only_if_wanted():
+    fused = gw.fuse(lambda x, up: x * up)
+    x, up = torch.randn(7, requires_grad=True), torch.randn(7)
+    fused(x, up).sum().backward()
+    assert torch.equal(x.grad, up) and up.grad is None  # pyright: ignore[reportArgumentType]
+    fused(up, x.detach().requires_grad_()).sum().backward()
+
+
+def test_ties_of_a_maximum_are_exact_and_share_the_gradient():
+    tiny = [1e-45, -1e-45, 3e-45, 1e-38, 0.0, -2.0, float("inf"), 3e38]
+    a = torch.tensor(tiny, requires_grad=True)
+    b = torch.tensor(tiny, requires_grad=True)
+    larger = gw.fuse(lambda x, other: torch.maximum(x, other))
+    smaller = gw.fuse(lambda x, other: torch.minimum(x, other))
+    for fused in (larger, smaller):
+        y = fused(a, b)
+        assert torch.equal(y, a)
+        slopes = torch.autograd.grad(y.sum(), (a, b))
+        for slope in slopes:
+            assert bool((slope[a.isfinite()] == 0.5).all())
+        assert bool((slopes[0] + slopes[1] == 1).all())

@@ -245,7 +245,7 @@ def test_replacing_sites_is_replacing_modules():
     model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)), torch.randn(2, 4)
     reading = find_sites(model, x).readings["eval"]
     with torch.no_grad():
-        replace = replacing([(reading.found["1"], F.silu)])
+        replace = replacing([(reading.site_nodes["1"], F.silu)])
         (output,), _ = run_graph(reading.graph, model, (x,), {}, replace=replace)
         model[1] = nn.SiLU()
         assert torch.equal(output, model(x))

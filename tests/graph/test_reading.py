@@ -92,7 +92,7 @@ def test_an_in_place_call_is_read_by_everything_that_reads_its_tensor_later():
             return self.b(y) + y
 
     graph = find_sites(InPlace(), torch.randn(2, 4))
-    found = graph.readings["eval"].found["(model):relu#0"]
+    found = graph.readings["eval"].site_nodes["(model):relu#0"]
     assert {user.op for user in found.output.users} == {"linear", "add"}
 
 
@@ -136,7 +136,7 @@ def test_parameters_of_a_traced_graph_are_the_models_own():
 def test_a_graph_run_by_itself_gives_the_models_output_and_any_tensor_inside():
     model, x = every()
     reading = find_sites(model, x).readings["eval"]
-    found = reading.found["norm.act"]
+    found = reading.site_nodes["norm.act"]
     with torch.no_grad():
         outputs, kept = run_graph(reading.graph, model, (x,), {}, keep=[found.output])
         assert torch.equal(outputs[0], model(x))
@@ -148,7 +148,11 @@ def test_a_graph_can_be_run_with_another_function_at_a_site():
     reading = find_sites(model, x).readings["eval"]
     with torch.no_grad():
         outputs, _ = run_graph(
-            reading.graph, model, (x,), {}, replace=replacing([(reading.found["long"], torch.tanh)])
+            reading.graph,
+            model,
+            (x,),
+            {},
+            replace=replacing([(reading.site_nodes["long"], torch.tanh)]),
         )
         model.long = nn.Tanh()
         assert torch.equal(outputs[0], model(x))

@@ -302,6 +302,7 @@ def test_channel_pool_keeps_the_contract_of_layers():
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beta", [0.0, 1.0])
 def test_channel_pool_at_the_ends_keeps_the_contract_of_layers(beta):
     check_layer(lambda: BetaChannelPool(3, beta=beta), (2, 6, 2, 3), only=NUMERIC)

@@ -20,10 +20,11 @@ FORMULAS = {
     "soft": lambda v: 1.1 / (1 + torch.exp(-4 * v)),
     "straight_through": lambda v: (v > 0).double(),
 }
+WIDTH_CHANGES = ("crelu", "leaky_crelu", "maxout")
 USABLE = [
     name
     for name, unit in registered_units().items()
-    if unit.family != "context" and name not in ("crelu", "maxout")
+    if unit.family != "context" and name not in WIDTH_CHANGES
 ]
 
 
@@ -188,7 +189,7 @@ def test_nan_is_not_hidden():
     assert layer.weight.grad.isnan().all()
 
 
-@pytest.mark.parametrize("gate", ["crelu", "maxout"])
+@pytest.mark.parametrize("gate", WIDTH_CHANGES)
 def test_a_unit_that_changes_the_width_is_refused(gate: str):
     with pytest.raises(ArgumentError, match="changes the width"):
         GatedLinear(4, 6, gate=gate)

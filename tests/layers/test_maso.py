@@ -80,6 +80,7 @@ def test_scores_have_a_place_for_every_unit_and_region():
     np.testing.assert_allclose(maso.scores(z).detach(), want, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_affine_map_gives_the_output_in_1000_random_cases():
     generator = torch.Generator().manual_seed(0)
     for case in range(1000):

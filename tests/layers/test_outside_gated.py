@@ -270,6 +270,7 @@ def test_other_gates_keep_the_contract_of_layers(gate: str, leave_out: dict):
     )
 
 
+@pytest.mark.thorough
 def test_random_gates_keep_the_contract_of_layers():
     leave_out = {
         **SLOW,

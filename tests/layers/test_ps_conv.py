@@ -426,6 +426,7 @@ def test_it_keeps_the_contract(name: str):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.onnx
 @pytest.mark.parametrize("name", ["grouped"])
 def test_it_exports_to_onnx(name: str):

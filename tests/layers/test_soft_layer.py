@@ -118,11 +118,13 @@ def test_what_cannot_be_rewritten_is_refused():
             tanh_as_sigmoid(layer, following)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("gate", ["sigmoid", "tanh"])
 def test_soft_linear_keeps_the_contract_of_layers(gate):
     check_layer(lambda: SoftLinear(4, 3, gate=gate), (3, 4), leave_out=ONNX)
 
 
+@pytest.mark.thorough
 def test_soft_convolution_keeps_the_contract_of_layers():
     check_layer(
         lambda: SoftConv2d(2, 3, 3, padding=1, gate="softmax"), (2, 2, 3, 4), leave_out=ONNX

@@ -370,6 +370,7 @@ def test_compiled_evaluation_equals_eager_but_for_rounding():
     torch._dynamo.reset()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options", [{}, {"relaxation": "straight_through", "data_dependent": True}]
 )

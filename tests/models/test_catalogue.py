@@ -63,13 +63,18 @@ SMALLER = {
     "all_cnn": {"scale": 0.125},
     "resnet": {"depth": 14, "scale": 0.125},
     "mobilenet_v2": {"width": 0.17},
+    "resnet_segmenter": {"depth": 14, "scale": 0.125, "width": 8},
+    "retinanet": {"depth": 14, "scale": 0.125, "width": 8, "classes": 3},
 }
 SHAPES = {
     "all_cnn": (3, 127, 127),
     "resnet": (3, 32, 32),
     "mobilenet_v2": (3, 32, 32),
     "shufflenet_v2": (3, 32, 32),
+    "resnet_segmenter": (3, 32, 32),
+    "retinanet": (3, 32, 32),
 }
+DIMENSIONS = {"examples": 2, "segmentation": 4, "detection": 3}  # of the outputs
 # Language models have no such option; tests/models/test_decoder.py is about them.
 NETWORKS = [name for name, model in registered_models().items() if "filters" in model.options]
 
@@ -141,7 +146,7 @@ def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
             continue
         # Squares grow from layer to layer unless the norms see the batch.
         out = net.train(unit in SQUARES)(0.5 * torch.randn(2, *SHAPES.get(name, spec.reads)))
-        assert out.dim() == 2 and out.isfinite().all()
+        assert out.dim() == DIMENSIONS[spec.predicts] and out.isfinite().all()
         assert unit in unit_places(net).values()
 
 
@@ -161,6 +166,8 @@ def test_few_units_are_refused_and_it_is_known_which() -> None:
         ("mlp", "frelu"),
         ("resnet", "psc"),
         ("resnet_cifar", "psc"),
+        ("resnet_segmenter", "psc"),
+        ("retinanet", "psc"),
         ("shufflenet_v2", "psc"),
     }
 
@@ -183,6 +190,35 @@ def test_names_and_shapes_of_weights_do_not_depend_on_a_pointwise_unit(name: str
     assert own and {key: v.shape for key, v in swish.items() if key not in own} == {
         k: v.shape for k, v in relu.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("unit", "parameters"),
+    [("psc", 2.0), ("static_psc", 2.0), ({"name": "static_psc", "split": 0.5}, 1.0)],
+)
+def test_the_layers_behind_an_empty_slot_are_those_of_its_name(unit, parameters: float) -> None:
+    net = create_model("small_cnn", unit=unit)
+    name = unit if isinstance(unit, str) else unit["name"]
+    assert name in unit_places(net).values()
+    plain = create_model("small_cnn").get_parameter("conv2.layer.weight").numel()
+    layer = net.get_submodule("conv2.layer")
+    weights = [value.numel() for key, value in layer.named_parameters() if "weight" in key]
+    assert sum(weights) == parameters * plain
+    assert net(torch.randn(2, 1, 8, 8)).isfinite().all()
+
+
+def test_low_rank_phases_have_at_most_the_parameters_of_the_plain_network() -> None:
+    plain, low = create_model("fast_cifar"), create_model("fast_cifar", unit="low_rank_psc")
+    counts = [sum(value.numel() for value in net.parameters()) for net in (low, plain)]
+    assert counts[0] <= counts[1]
+    assert "low_rank_psc" in unit_places(low).values()
+
+
+def test_unknown_options_of_phase_selection_are_named() -> None:
+    with pytest.raises(ArgumentError, match=r"static_psc: unknown options.*slope.*split"):
+        create_model("small_cnn", unit={"name": "static_psc", "slope": 1})
+    with pytest.raises(ArgumentError, match=r"psc: unknown options.*no options"):
+        create_model("small_cnn", unit={"name": "psc", "split": 1})
 
 
 def test_phase_selection_with_no_negative_weights_is_the_relu_network() -> None:

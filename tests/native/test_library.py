@@ -87,6 +87,7 @@ def test_a_compiled_library_is_used_when_the_compiler_is_gone(
 THOROUGH = [pytest.param(share, marks=pytest.mark.thorough) for share in (0.0, 0.9)]
 
 
+@pytest.mark.thorough
 @needs_compiler
 @pytest.mark.parametrize("share", [0.3, *THOROUGH])
 def test_a_library_that_was_cut_short_is_compiled_again(fresh: Path, share: float):

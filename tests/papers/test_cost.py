@@ -75,7 +75,8 @@ def test_an_experiment_declares_either_its_trainings_or_its_own_loop(name: str):
         assert table and all(len(configs) % 3 == 0 for configs in table.values())
     if experiment.cells is not None:
         cells = experiment.cells(experiment.scales["desk"], (0,))
-        trains = any(cell.function.__name__ == "train_cell" for cell in cells)
+        functions = {cell.function.__name__ for cell in cells}
+        trains = bool(functions & {"train_cell", "errors_of_cell"})
         assert trains == (experiment.trainings is not None)
 
 

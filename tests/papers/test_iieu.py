@@ -12,9 +12,12 @@ from gatewise.papers.iieu import (
     agrees_as_printed,
     convergence,
     count,
+    dense,
     published,
     table4,
     table5,
+    table6,
+    table7,
 )
 from gatewise.units.catalogue import IIEUB
 
@@ -140,3 +143,31 @@ def test_close_is_within_a_tenth_and_slower_is_more_than_counted():
     assert slower.verdict.value == "contradicted"
     _, close = table5._claims(counts, speed | {"smu": [0.5] * 3})
     assert close.verdict.value == "contradicted"
+
+
+# Counted by hand: the backbones of PARAMETERS without their linear layer. The decoder of width
+# 1024: four linear layers of 3,840 inputs, one of 4,096 with batch norm, and one of 20 outputs.
+# The pyramid: 1x1 of 3,584 inputs, three 3x3 and two of stride 2; heads of four 3x3, 720 and 36.
+WITHOUT_CLASSES = 2_049_000
+DECODER = 3840 * 1024 + 4 * 1024 + 4096 * 1024 + 2 * 1024 + 1024 * 20 + 20
+PYRAMID = 3584 * 256 + 3 * 256 + 4 * (9 * 256 * 256 + 256) + 9 * 2048 * 256 + 256
+HEADS = 8 * (9 * 256 * 256 + 256) + 9 * 256 * (720 + 36) + 720 + 36
+FROZEN = 225_344  # stem and first stage of a ResNet-50 with ReLU
+
+
+def test_networks_of_dense_prediction_have_the_parameters_counted_by_hand():
+    assert DECODER + PARAMETERS["ReLU", 50] - WITHOUT_CLASSES == 31_661_140
+    for name in ("ReLU", "IIEU-B"):
+        backbone = PARAMETERS[name, 50] - WITHOUT_CLASSES
+        assert dense.parameters_of(table7.TABLE, name) == backbone + DECODER
+    whole = PARAMETERS["ReLU", 50] - WITHOUT_CLASSES + PYRAMID + HEADS
+    assert dense.parameters_of(table6.TABLE, "ReLU") == whole - FROZEN
+
+
+def test_printed_parameters_of_dense_prediction_are_judged_as_printed():
+    for name, printed in table7.TABLE.parameters.items():
+        counted = dense.parameters_of(table7.TABLE, name) / 1e6
+        assert agrees_as_printed(counted, printed) == (name != "Meta-ACON")
+    right = {name: table6.TABLE.parameters[name] for name in ("ReLU", "IIEU-DC")}
+    for name, printed in right.items():
+        assert agrees_as_printed(dense.parameters_of(table6.TABLE, name) / 1e6, printed)

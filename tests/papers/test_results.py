@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewise.files import read_json
+from gatewise.files import find_record, read_json
 from gatewise.papers import NOT_HERE, PAGES, experiments, generated_part, with_generated_part
 from gatewise.papers.common import SHORT
 from gatewise.stats import Judgement
@@ -48,9 +48,21 @@ def test_a_record_of_short_training_is_named_so(name: str):
         assert claim["reason"] or claim["verdict"] != "not tested"
 
 
-def test_every_record_belongs_to_an_experiment_and_none_is_tiny_or_unfinished():
+def test_every_record_belongs_to_an_experiment_and_none_is_tiny():
     assert kept(RESULTS) | kept(RESULTS / SHORT) <= set(experiments())
-    assert not list(RESULTS.rglob("unfinished*"))
+
+
+def test_of_an_unfinished_experiment_only_its_plan_and_finished_cells_are_kept():
+    for folder in RESULTS.rglob("unfinished"):
+        study = find_record(folder / "study.json") or {}
+        assert study["name"] == folder.parent.relative_to(RESULTS).as_posix()
+        assert study["study"]["scale"] in ("desk", "full")
+        planned = {cell["key"] for cell in study["cells"]}
+        for path in folder.rglob("*"):
+            if path.is_file() and path.name != "study.json":
+                assert path.parent.parent == folder / "cells" and path.name == "cell.json"
+                record = find_record(path) or {}
+                assert record["status"] == "finished" and record["key"] in planned
 
 
 def test_what_cannot_be_run_is_no_experiment():

@@ -19,6 +19,7 @@ from gatewise.papers.common import (
     Row,
     Run,
     line,
+    note_data,
     png,
     row,
 )
@@ -209,3 +210,48 @@ def test_a_picture_of_many_lines_has_room_for_its_legend_below():
 
     few, many = height(7), height(16)
     assert many > few == height(1)
+
+
+def test_a_record_is_never_overwritten_at_another_scale(tmp_path: Path):
+    found = experiment(lambda run: Findings([], [Row("a", 1.0, None, 1)]))
+    found.run("desk", out=tmp_path)
+    kept = (tmp_path / "some/thing/results.json").read_bytes()
+    with pytest.raises(ArgumentError, match=r"scale desk; .*fix: name another folder with --out"):
+        found.run("full", out=tmp_path)
+    assert (tmp_path / "some/thing/results.json").read_bytes() == kept
+    found.run("desk", out=tmp_path)
+    found.run("full", out=tmp_path / "elsewhere")
+
+
+def test_other_data_than_that_of_the_record_is_named_and_the_record_stays(tmp_path: Path):
+    digests = ["a" * 64]
+
+    def measure(run: Run) -> Findings:
+        note_data("photos", digests[0])
+        return Findings([], [Row("a", 1.0, None, 1)])
+
+    experiment(measure).run("desk", out=tmp_path)
+    kept = (tmp_path / "some/thing/results.json").read_bytes()
+    digests[0] = "b" * 64
+    with pytest.raises(ArgumentError, match=r"data set photos is not.*bbb.*aaa.*GATEWISE_DATA"):
+        experiment(measure).run("desk", out=tmp_path)
+    assert (tmp_path / "some/thing/results.json").read_bytes() == kept
+
+
+def test_finished_cells_are_not_joined_with_cells_of_other_data(tmp_path: Path):
+    digests = ["a" * 64]
+
+    def measure(run: Run) -> Findings:
+        run.cell("first", lambda: note_data("photos", digests[0]))
+        if digests[0].startswith("a"):
+            raise KeyboardInterrupt
+        run.cell("second", lambda: note_data("photos", digests[0]))
+        return Findings([], [Row("a", 1.0, None, 1)])
+
+    with pytest.raises(KeyboardInterrupt):
+        experiment(measure).run("desk", out=tmp_path)
+    digests[0] = "b" * 64
+    with pytest.raises(ArgumentError, match="photos is not the one of the record and cells"):
+        experiment(measure).run("desk", out=tmp_path)
+    experiment(measure).run("desk", out=tmp_path / "elsewhere")
+    assert not list((tmp_path / "elsewhere").rglob("unfinished*"))

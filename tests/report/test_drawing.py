@@ -15,6 +15,7 @@ from gatewise.report.charts import (
     Panels,
     Picture,
     Series,
+    category_style,
     lay_out,
     picture_file,
     ticks,
@@ -158,6 +159,7 @@ EVERYTHING = Panels(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "format, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
 )
@@ -176,9 +178,11 @@ def test_a_file_has_the_ticks_and_the_legend_of_the_page():
 
 def test_the_style_sheet_has_every_colour_of_the_palette():
     css = Path(gatewise.report.__file__).parent / "templates"
-    page = (css / "page.css").read_text()
-    light = dict(re.findall(r"--([\w-]+):(#[0-9a-f]+)", page[: page.index("@media")]))
-    colours = dict(re.findall(r"\.c-([\w-]+)\{--c:([^}]+)\}", (css / "charts.css").read_text()))
+    light = {}
+    for sheet in ((css / "page.css").read_text(), category_style()):
+        light |= re.findall(r"--([\w-]+):(#[0-9a-f]+)", sheet[: sheet.index("@media")])
+    classes = (css / "charts.css").read_text() + category_style()
+    colours = dict(re.findall(r"\.c-([\w-]+)\{--c:([^}]+)\}", classes))
     assert colours.keys() == COLOURS.keys()
     for name, colour in colours.items():
         named = re.fullmatch(r"var\(--([\w-]+)\)", colour)

@@ -35,6 +35,7 @@ OPTIONS = {
     "leaky_relu": {"slope": 0.31},
     "abs": {},
     "crelu": {},
+    "leaky_crelu": {"slope": 0.23},
     "beta_vq of relu": {"beta": 0.62},
     "beta_vq of leaky_relu": {"beta": 0.37},
     "beta_vq of abs": {"beta": 0.71},
@@ -207,6 +208,7 @@ def test_regions_of_other_units_are_those_of_partition(page, unit):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 @pytest.mark.parametrize(
     "address, step",

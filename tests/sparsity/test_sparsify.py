@@ -36,6 +36,7 @@ def independent_loss(model: nn.Module, thresholds: dict[str, float]) -> float:
     return float(torch.stack(losses).mean())
 
 
+@pytest.mark.thorough
 def test_the_curve_falls_with_sparsity_and_holds_against_hooks(result):
     sparsities = [point.sparsity for point in result.curve]
     losses = [point.quality.loss for point in result.curve]
@@ -255,7 +256,17 @@ def test_bad_input_is_one_error():
         gw.sparsify(model, x, evaluate=3)
     with pytest.raises(ArgumentError, match="finite number"):
         gw.sparsify(model, x, evaluate=lambda model: "good")
-    with pytest.raises(ArgumentError, match="must be a module"):
+    for wrong in (None, 0.5, "0.5"):
+        with pytest.raises(ArgumentError, match="list of shares"):
+            gw.sparsify(model, x, levels=wrong)
+    for wrong in (3, [3]):
+        with pytest.raises(ArgumentError, match="which layers"):
+            gw.sparsify(model, x, where=wrong)
+    with pytest.raises(ArgumentError, match="no values"):
+        gw.sparsify(networks.Gated().to("meta"), x)
+    with pytest.raises(ArgumentError, match="_orig_mod"):
+        gw.sparsify(torch.compile(model), x)
+    with pytest.raises(ArgumentError, match=r"not a torch\.nn\.Module"):
         gw.sparsify("model", x)
     with pytest.raises(ArgumentError, match="labels do not fit"):
         gw.sparsify(model, [(x, torch.zeros(3)), (x, torch.zeros(3))])

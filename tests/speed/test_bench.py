@@ -165,3 +165,8 @@ def test_every_line_is_made_on_the_device_that_is_measured(
 
 
 Tensor = torch.Tensor
+
+
+def test_the_file_to_compare_with_is_looked_for_before_anything_is_measured(tmp_path: Path):
+    shown = CliRunner().invoke(app, ["bench", "relu/", "--compare", str(tmp_path / "missing.csv")])
+    assert shown.exit_code == 2 and "no such file to compare with" in shown.stderr

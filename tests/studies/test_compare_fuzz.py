@@ -228,6 +228,7 @@ def raw_exceptions(calls: int, seed: int) -> tuple[list[str], int]:
     return found, reached
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 def test_wrong_arguments_are_one_line(untrained, full: bool) -> None:
     calls = 1500 if full else 50

@@ -60,6 +60,7 @@ def fast(monkeypatch):
     monkeypatch.setattr(disk, "current", FastDisk())
 
 
+@pytest.mark.thorough
 def test_a_driver_does_four_times_as_much_for_four_times_the_cells(tmp_path, fast):
     small, few = grow(tmp_path / "small", SMALL)
     large, many = grow(tmp_path / "large", LARGE)

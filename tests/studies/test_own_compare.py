@@ -262,6 +262,7 @@ def test_what_a_factory_sets_is_kept():
     assert (variant.build(model, 0).head.bias == -4.5).all()
 
 
+@pytest.mark.thorough
 def test_failed_runs_are_run_again_if_asked(tmp_path: Path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("for now")

@@ -66,12 +66,14 @@ def test_wrong_labels_are_refused(tmp_path: Path, wrong: dict):
         Recorder(tmp_path, **{"unit": "relu", "seed": 0, **wrong})
 
 
+@pytest.mark.thorough
 def test_folder_of_a_planned_study_is_not_recorded_into(tmp_path: Path):
     gw.compare(Net, ["gelu"], digits(40), seeds=1, epochs=1, out=tmp_path / "s", progress=False)
     with pytest.raises(ArgumentError, match="belongs to another study"):
         Recorder(tmp_path / "s", unit="relu", seed=0).start(Net())
 
 
+@pytest.mark.thorough
 def test_lightning_trainer_is_recorded(tmp_path: Path):
     import lightning.pytorch as lightning
 
@@ -125,6 +127,7 @@ class Classifier(nn.Module):
         return {"loss": F.cross_entropy(outputs, labels), "logits": outputs}
 
 
+@pytest.mark.thorough
 def test_hugging_face_trainer_is_recorded(tmp_path: Path):
     from transformers import Trainer, TrainingArguments
 

@@ -189,6 +189,7 @@ def test_a_run_that_diverges_is_a_result(tmp_path):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+@pytest.mark.thorough
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):
     from gatewise.studies.engine import cell_work
 
@@ -238,6 +239,7 @@ def test_what_is_not_equal_is_said(done):
     assert written["relu", "conv"] == [] and "parameters" in written["crelu", "mlp"]
 
 
+@pytest.mark.thorough
 def test_a_study_may_have_several_recipes_and_data_sets(tmp_path):
     study = small_study(
         units=["relu", "elu"],

@@ -94,6 +94,7 @@ def test_gradients_of_layers_and_units_are_those_of_the_network_written_by_hand(
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=0, atol=2.0**-18 * size)
 
 
+@pytest.mark.thorough
 @BLOCK
 def test_old_names_stay_and_checkpoints_of_the_original_load(kind):
     torch.manual_seed(1)
@@ -183,6 +184,7 @@ class Refused(nn.Module):
         return self.act3(z) + z
 
 
+@pytest.mark.thorough
 def test_every_refusal_has_a_reason_of_the_closed_list():
     made = plan(Refused(), "iieu_b", example())
     reasons = {entry.site: entry.reason for entry in made.refused}

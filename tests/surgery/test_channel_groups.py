@@ -61,7 +61,7 @@ def in_front(reading: Reading, site: Site) -> Group:
 
     Cut by them, not widened by us.
     """
-    node, found = reading.found[site.name].input, set()
+    node, found = reading.site_nodes[site.name].input, set()
     while node.op in ("batch_norm", "conv2d"):
         found.add((node.scope[0], "out"))
         if node.op == "conv2d":
@@ -75,7 +75,7 @@ def comparable(reading: Reading, site: Site) -> bool:
 
     It has to be the only one in front of the site, and read by nothing else.
     """
-    node = reading.found[site.name].input
+    node = reading.site_nodes[site.name].input
     made = producers(node)
     return (
         len(made) == 1
@@ -112,6 +112,7 @@ def compare(name: str) -> tuple[int, int]:
     return equal, other
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "least"), [("tv:resnet18", 8), ("tv:squeezenet1_1", 24), ("hf:ResNet", 9)]
 )

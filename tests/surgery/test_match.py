@@ -304,6 +304,7 @@ def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, 
     assert len(readings) <= 3 and abs(after / before - 1) <= 0.01
 
 
+@pytest.mark.thorough
 def test_an_estimate_that_leaves_out_what_units_bring_is_corrected(readings):
     model = nn.Sequential(
         *(
@@ -334,6 +335,7 @@ def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
     assert all(edit.same_as(each.edits[key]) for key, edit in found.edits.items())
 
 
+@pytest.mark.thorough
 def test_where_no_ratio_fits_single_widths_are_moved():
     model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
     made = plan(model, "crelu", x, match="flops", width="half")

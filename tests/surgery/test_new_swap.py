@@ -41,7 +41,7 @@ class ScaledSwap(SiteSwap):
         return Scaled(**entry.options)
 
     def replacements(self, entries, reading, model, units):
-        return replacing((reading.found[entry.site], units[entry.site]) for entry in entries)
+        return replacing((reading.site_nodes[entry.site], units[entry.site]) for entry in entries)
 '''
 
 

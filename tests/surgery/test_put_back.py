@@ -138,6 +138,7 @@ def test_channels_of_others_are_let_through():
     assert torch.equal(grad[:, 5:], (x[:, 5:] > 0).float()) and bool((grad[:, :5] == 1).all())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["plus", "pooled by module", "mixed channels", "loop"])
 def test_names_checkpoints_copies_and_the_way_back(name: str):
     model = network(name).eval()

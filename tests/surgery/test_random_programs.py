@@ -108,6 +108,7 @@ def test_the_text_of_the_generator_is_what_the_model_computes(tmp_path: Path):
 DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_no_receipt_of_a_random_program_is_wrong(tmp_path: Path, dtype: torch.dtype):
     outcomes = count(range(12), tmp_path, (dtype,))

@@ -214,6 +214,8 @@ def test_where_selects_sites_and_bad_input_is_named():
     model, x = dead_mlp()
     receipt = gw.revive(model, x, where="1")
     assert [site.site for site in receipt.sites] == ["1"]
+    with pytest.raises(ArgumentError, match="holds no inputs"):
+        gw.revive(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(0, 4))
     with pytest.raises(ArgumentError, match="where: no activation site"):
         gw.revive(model, x, where="nothing*")
     with pytest.raises(ArgumentError, match="must be a module"):

@@ -113,6 +113,7 @@ def test_pickle_in_a_fresh_process(pair, tmp_path):
     assert torch.equal(torch.load(tmp_path / "out.pt"), model(example()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("training", [True, False])
 def test_compile_in_one_graph(pair, training):
     model, hand = (module.train(training) for module in pair)

@@ -120,7 +120,7 @@ def test_no_call_is_missing_that_an_independent_recorder_sees(name: str):
     model, example = build(name)
     args, kwargs = split_example(example)
     assert len(record_calls(model, args, kwargs)) == len(
-        find_sites(model, example).readings["eval"].found
+        find_sites(model, example).readings["eval"].site_nodes
     )
 
 

@@ -150,6 +150,7 @@ def failed(layer: type[nn.Module], **options) -> set[str]:
     }
 
 
+@pytest.mark.thorough
 def test_a_good_linear_layer_keeps_the_whole_contract():
     receipt = check_layer(lambda: Dense(4, 3), SHAPE, channel_dim=-1)
     assert not receipt.failures

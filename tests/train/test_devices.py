@@ -66,7 +66,7 @@ def test_a_step_has_all_tensors_on_the_device(precision: str):
     work: TrainingSetup = assemble(config, data=load("digits", train=97), device=META)
     assert {parameter.device for parameter in work.model.parameters()} == {META}
     batch = next(iter(work.batches.walk(0, 0)))
-    outputs = work.model(work.objective._inputs(batch.images))
+    outputs = work.model(config.recipe.placed(batch.images, META))
     F.cross_entropy(outputs.float(), batch.labels.to(META)).backward()
     assert work.environment["device"] == "meta"
 

@@ -108,6 +108,7 @@ def test_a_power_cut_at_any_call_loses_no_more_than_the_work_since_the_last_chec
     assert cuts > 80 and max(again) == 2  # some went on from a checkpoint of the process before
 
 
+@pytest.mark.thorough
 def test_a_killed_process_leaves_files_that_the_next_one_goes_on_with(program, whole, full):
     """Every third call; what the system was told is there, synced or not."""
     for at in range(1, whole[2], 1 if full else 3):

@@ -136,6 +136,7 @@ def test_metrics_are_one_line_an_epoch_and_the_result_says_where_everything_came
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_gives_the_same_bits_with_0_1_and_4_workers_and_any_pace(tmp_path, kind):
     paces = [Pace(), Pace(workers=1, checkpoint_seconds=0), Pace(workers=4, checkpoint_epochs=1)]

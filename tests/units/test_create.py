@@ -60,6 +60,7 @@ PROMISED += [
     "pwlu",
     "maxout",
     "crelu",
+    "leaky_crelu",
     "soft_relu",
     "beta_vq",
     "iieu_b",

@@ -181,6 +181,7 @@ def test_softplus_in_float64_has_no_linear_shortcut():
         ("leaky_relu", {"slope": 0.2}, math.sqrt(2 / 1.04)),
         ("abs", {}, 1.0),
         ("crelu", {}, math.sqrt(2)),
+        ("leaky_crelu", {"slope": 0.2}, math.sqrt(2 / 1.04)),
         ("maxout", {"pieces": 2}, 1.0),
         ("swish", {"beta": 0.0}, 2.0),
         ("gelu", {}, (1 / 3 + 1 / (2 * math.pi * math.sqrt(3))) ** -0.5),
@@ -284,3 +285,12 @@ def test_an_input_that_is_not_dense_is_refused_with_the_way_out(name: str, layou
     x = LAYOUTS[layout](torch.randn(4, 4).relu())
     with pytest.raises(gw.errors.ArgumentError, match=r"dense tensor.*to_"):
         module(x)
+
+
+def test_leaky_crelu_is_the_leaky_relu_of_both_signs_and_crelu_at_slope_0():
+    x = torch.linspace(-3, 3, 13, dtype=torch.float64).reshape(1, -1)
+    want = [max(v, 0.25 * v) for v in (*x[0].tolist(), *(-x[0]).tolist())]
+    assert gw.functional.leaky_crelu(x, 0.25)[0].tolist() == want
+    assert torch.equal(gw.functional.leaky_crelu(x, 0.0), gw.functional.crelu(x))
+    halves = gw.functional.leaky_crelu(x, 0.25).chunk(2, 1)
+    assert torch.equal(halves[0] - halves[1], 1.25 * x)

@@ -5,6 +5,9 @@ The augmentation of an image depends on no other image and on no order.
 
 from gatewise.data.availability import State as State
 from gatewise.data.availability import state as state
+from gatewise.data.catalogue import DETECTION as DETECTION
+from gatewise.data.catalogue import EXAMPLES as EXAMPLES
+from gatewise.data.catalogue import SEGMENTATION as SEGMENTATION
 from gatewise.data.catalogue import Source as Source
 from gatewise.data.catalogue import check_options as check_options
 from gatewise.data.catalogue import datasets as datasets
@@ -16,6 +19,19 @@ from gatewise.data.data_set import Split as Split
 from gatewise.data.data_set import assemble as assemble
 from gatewise.data.data_set import content_digest as content_digest
 from gatewise.data.data_set import moments as moments
+from gatewise.data.dense import AREA as AREA
+from gatewise.data.dense import BOX as BOX
+from gatewise.data.dense import CLASS as CLASS
+from gatewise.data.dense import COLUMNS as COLUMNS
+from gatewise.data.dense import CROWD as CROWD
+from gatewise.data.dense import IGNORED as IGNORED
+from gatewise.data.dense import NO_OBJECT as NO_OBJECT
+from gatewise.data.dense import SCALE as SCALE
+from gatewise.data.dense import SHAPES as SHAPES
+from gatewise.data.dense import DrawnShapes as DrawnShapes
+from gatewise.data.dense import draw_shapes as draw_shapes
+from gatewise.data.dense import mirror_boxes as mirror_boxes
+from gatewise.data.dense import mirror_masks as mirror_masks
 from gatewise.data.hashing import STREAMS as STREAMS
 from gatewise.data.hashing import below as below
 from gatewise.data.hashing import bits as bits

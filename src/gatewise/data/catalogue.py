@@ -15,6 +15,11 @@ from gatewise.errors import ArgumentError, unknown_name
 
 Reader = TypeVar("Reader", bound=Callable[..., DataSet])
 
+# What has a label: an image or a row of tokens, every pixel, or boxes.
+EXAMPLES = "examples"
+SEGMENTATION = "segmentation"
+DETECTION = "detection"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
@@ -32,6 +37,10 @@ class Source:
         shape: of one image, or (length,) of one row of tokens; ``None`` if the files say.
         choices: whether a part can be chosen, by the options of :func:`choose`.
         read: reads the set.
+        published_sizes: number of examples of a set in the user's folder as it is published; costs
+            are estimated by it before the files are there.
+        task: ``"examples"``: a label for each image or row of tokens; ``"segmentation"``: a class
+            for every pixel; ``"detection"``: boxes with a class each.
     """
 
     name: str
@@ -45,6 +54,8 @@ class Source:
     shape: tuple[int, ...] | None
     choices: bool
     read: Callable[..., DataSet]
+    published_sizes: tuple[int, int] | None = None
+    task: str = EXAMPLES
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -73,6 +84,8 @@ def data_set(
     shape: tuple[int, ...] | None,
     files: tuple[Published, ...] = (),
     choices: bool = False,
+    published_sizes: tuple[int, int] | None = None,
+    task: str = EXAMPLES,
 ) -> Callable[[Reader], Reader]:
     """Register the decorated function, which takes ``folder`` and options, as the reader of a set.
 
@@ -92,6 +105,8 @@ def data_set(
             shape=shape,
             choices=choices,
             read=read,
+            published_sizes=published_sizes,
+            task=task,
         )
         return read
 

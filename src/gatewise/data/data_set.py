@@ -18,7 +18,8 @@ class Split:
         images: (n, channels, height, width), uint8 from 0 to 255, or float32; for text (n, length),
             uint8 token numbers.
         labels: (n,), int64 classes, or float32 targets of a regression; for text (n, length), int64
-            numbers of the next tokens.
+            numbers of the next tokens; (n, height, width), uint8 classes of pixels; (n, rows, 8),
+            float32 boxes, see Note [Labels of boxes].
     """
 
     images: Tensor

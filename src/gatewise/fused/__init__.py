@@ -13,6 +13,8 @@ from gatewise.fused.dispatch import without_compiler as without_compiler
 from gatewise.fused.iieu_block import run_block as run_block
 from gatewise.fused.own_functions import FusedFunction as FusedFunction
 from gatewise.fused.own_functions import fuse as fuse
+from gatewise.fused.phase_convolution import Geometry as Geometry
+from gatewise.fused.phase_convolution import convolve_halves as convolve_halves
 from gatewise.fused.safe_calls import is_readable as is_readable
 from gatewise.fused.safe_calls import is_watched as is_watched
 from gatewise.units import BOUND_FORMS, FORMS, HALVES_FORMS

@@ -56,13 +56,24 @@ class _BothHalves(torch.autograd.Function):
         if torch.is_grad_enabled() or is_watched() or not readable:
             first, second = above.chunk(2, ctx.axis)
             return torch.where(x <= 0, 0.0, first) - torch.where(-x <= 0, 0.0, second), None
-        x = dense(x)
-        laid_out = _doubled(x, ctx.axis)
-        if above.stride() != laid_out.stride():
-            above = laid_out.copy_(above)
-        out = torch.empty_like(x)
-        _run(x, ctx.axis, out, above)
-        return out, None
+        return fold_halves(x, above, ctx.axis), None
+
+
+def fold_halves(x: Tensor, above: Tensor, axis: int) -> Tensor:
+    """Return the gradient to ``x``, where :func:`both_halves` has run.
+
+    Args:
+        x: the input, in float32 on the CPU.
+        above: the gradient to both parts, of the same kind.
+        axis: the dimension along which both parts are concatenated.
+    """
+    x = dense(x)
+    laid_out = _doubled(x, axis)
+    if above.stride() != laid_out.stride():
+        above = laid_out.copy_(above)
+    out = torch.empty_like(x)
+    _run(x, axis, out, above)
+    return out
 
 
 def _values(x: Tensor, axis: int) -> Tensor:

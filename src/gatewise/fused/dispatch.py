@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gatewise.fused.blocks import run_in_blocks
 from gatewise.fused.gpu import GpuKernel, gpu_kernel
-from gatewise.fused.kernels import Kernel, Number, fits, kernel_of
+from gatewise.fused.kernels import Kernel, Number, fits, is_like, kernel_of
 from gatewise.fused.safe_calls import holds_its_numbers, is_on_gpu, is_readable, is_watched
 from gatewise.units import FEW_PASSES, FewPasses, PlainForm, run_plain
 
@@ -55,7 +55,8 @@ def elementwise(plain: PlainForm, x: Tensor, numbers: Sequence[Number]) -> Tenso
     Args:
         plain: the function as torch operations. It runs where compiled code may not.
         x: the input.
-        numbers: floats, or tensors that broadcast with ``x`` and have its rank or one value.
+        numbers: floats, or tensors that broadcast with ``x`` and have its rank or one value. One
+            with the shape and dtype of ``x`` is another element.
     """
     kernel = None
     is_safe = not is_watched() and _are_readable(x, numbers)
@@ -114,12 +115,12 @@ class _FewPasses(torch.autograd.Function):
         wanted = [True, *(False for _ in ctx.numbers)]
         readable = is_readable(gradient) and is_readable(x)
         if torch.is_grad_enabled() or is_watched() or not readable:
-            return None, None, *_plain_gradients(ctx.plain, inputs, gradient, wanted)
+            return None, None, *plain_gradients(ctx.plain, inputs, gradient, wanted)
 
         def write(x: Tensor, above: Tensor, out: Tensor) -> None:
             if ctx.few.slopes is None:
                 one = torch.ones_like(above)
-                slope = _plain_gradients(ctx.plain, (x, *ctx.numbers), one, wanted)[0]
+                slope = plain_gradients(ctx.plain, (x, *ctx.numbers), one, wanted)[0]
                 assert slope is not None  # noqa: S101  it is wanted
                 torch.mul(slope, above, out=out)
             else:
@@ -133,9 +134,12 @@ def _are_readable(x: Tensor, numbers: Sequence[Number]) -> bool:
         return False
     for number in numbers:
         if isinstance(number, Tensor):
-            if number.dtype is not torch.float32 or number.device != x.device:
+            if number.device != x.device or not holds_its_numbers(number):
                 return False
-            if not holds_its_numbers(number):
+            if is_like(number, x):
+                if not x.is_cpu:  # kernels for GPUs read one element
+                    return False
+            elif number.dtype is not torch.float32:
                 return False
     return True
 
@@ -168,24 +172,30 @@ class _Elementwise(torch.autograd.Function):
         readable = readable and gradient.device == x.device
         if torch.is_grad_enabled() or is_watched() or not readable:
             wanted = [to_x, *to_numbers]
-            return None, None, *_plain_gradients(ctx.plain, (x, *numbers), gradient, wanted)
+            return None, None, *plain_gradients(ctx.plain, (x, *numbers), gradient, wanted)
         x_gradient, others = ctx.kernel.slopes(x, numbers, gradient, to_numbers)
         return None, None, x_gradient if to_x else None, *others
 
 
-def _plain_gradients(
+def plain_gradients(
     plain: PlainForm,
-    inputs: Sequence[Number],
+    inputs: Sequence[Number | None],
     gradient: Tensor,
     wanted: Sequence[bool],
 ) -> list[Tensor | None]:
-    """Return the gradients to the inputs of the plain form; ``None`` if not wanted.
+    """Return the gradients to the inputs of a plain form; ``None`` if not wanted.
 
     They can be differentiated again if gradients are being recorded.
+
+    Args:
+        plain: a function of torch's operations.
+        inputs: its arguments, the element first.
+        gradient: of the output.
+        wanted: for each argument, whether its gradient is wanted.
     """
     again = torch.is_grad_enabled()
     leaves: list[Tensor] = []
-    given: list[Number] = []
+    given: list[Any] = []
     with torch.enable_grad():
         for each, is_wanted in zip(inputs, wanted, strict=True):
             if is_wanted and isinstance(each, Tensor):

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from gatewise.fused.dispatch import record_form
 from gatewise.fused.map_steps import (
@@ -88,7 +87,7 @@ def run_block(
     Returns:
         The output; ``None`` where the modules themselves must run. See Note [Plain].
     """
-    if is_watched() or torch.is_autocast_enabled("cpu") or _has_any_global_hook():
+    if is_watched() or torch.is_autocast_enabled("cpu") or _has_global_hook():
         return None
     if not (isinstance(conv, nn.Conv2d) and isinstance(unit, IIEUB)):
         return None
@@ -139,6 +138,11 @@ class _OutOfRange(Exception):  # noqa: N818  it is caught in this module
 def _is_untouched(module: nn.Module) -> bool:
     """Return whether a call of a module runs nothing but the code of its class."""
     return "forward" not in vars(module) and not any(getattr(module, name) for name in _HOOKS)
+
+
+def _has_global_hook() -> bool:
+    """Return whether a hook runs at the call of every module."""
+    return any(getattr(nn.modules.module, f"_global{name}") for name in _HOOKS)
 
 
 def _fits(conv: nn.Conv2d, norm: nn.BatchNorm2d | None, unit: IIEUB) -> bool:

@@ -26,6 +26,9 @@ MOST_CHUNKS = 32
 LEAST_PART = 1 << 16  # elements that pay for a thread
 # Neither option changes a value: both sides of a choice may be computed, and no errno is set.
 OPTIONS = ("-fno-trapping-math", "-fno-math-errno")
+# GCC must not turn choices by related conditions into jumps, which keep a loop from using vectors.
+# Other compilers may not know the option.
+WITHOUT_JUMPS = ("-fno-thread-jumps",)
 VECTORS = {
     "AVX2": ("-mavx2", "-mfma"),
     "AVX512": (
@@ -45,6 +48,8 @@ class _Call(ctypes.Structure):
     _fields_ = [
         *struct_fields((POINTER, "x above out")),
         ("numbers", POINTER * MOST_NUMBERS),
+        ("elements", POINTER * MOST_NUMBERS),
+        ("element_out", POINTER * MOST_NUMBERS),
         ("sums", POINTER * MOST_NUMBERS),
         ("lengths", COUNT * MOST_NUMBERS),
         ("steps", COUNT * (MOST_NUMBERS * MOST_DIMS)),
@@ -86,7 +91,7 @@ class Kernel:
 
         Args:
             x: the elements.
-            numbers: floats, or float32 tensors that broadcast with ``x``.
+            numbers: floats, float32 tensors that broadcast with ``x``, or tensors like ``x``.
         """
         x = dense(x)
         out = torch.empty_like(x)
@@ -107,9 +112,10 @@ class Kernel:
 
         Args:
             x: the elements.
-            numbers: floats, or float32 tensors that broadcast with ``x``.
+            numbers: floats, float32 tensors that broadcast with ``x``, or tensors like ``x``.
             gradient: of the output.
-            wanted: for each number, whether its gradient is wanted. It is summed in float64.
+            wanted: for each number, whether its gradient is wanted. It is summed in float64 where
+                several elements have one number.
 
         Returns:
             The gradient to ``x``, and those to the numbers.
@@ -123,25 +129,47 @@ class Kernel:
         call.above = gradient.data_ptr()
         call.out = out.data_ptr()
         sums: list[Tensor | None] = []
+        found: list[Tensor | None] = []
         for k, number in enumerate(kept):
             is_wanted = wanted[k] and isinstance(numbers[k], Tensor)
-            sums.append(torch.zeros(number.shape, dtype=torch.float64) if is_wanted else None)
+            is_like_x = call.elements[k] is not None
+            found.append(torch.empty_like(x) if is_wanted and is_like_x else None)
+            is_summed = is_wanted and not is_like_x
+            sums.append(torch.zeros(number.shape, dtype=torch.float64) if is_summed else None)
             call.lengths[k] = number.numel()
-        found = [each for each in sums if each is not None]
-        call.wants_sums = bool(found)
-        for k, each in enumerate(sums):
-            call.sums[k] = None if each is None else each.data_ptr()
-        call.chunks = _chunks(x.numel(), sum(each.numel() for each in found))
-        more = (call.chunks - 1) * sum(each.numel() for each in found)
+            call.element_out[k] = _address(found[k])
+            call.sums[k] = _address(sums[k])
+        lengths = [each.numel() for each in sums if each is not None]
+        call.wants_sums = bool(lengths) or any(each is not None for each in found)
+        call.chunks = _chunks(x.numel(), sum(lengths))
+        more = (call.chunks - 1) * sum(lengths)
         space = torch.zeros(more, dtype=torch.float64) if more else None
-        self._run(ctypes.byref(call), None if space is None else space.data_ptr())
-        return out, [_gradient(*pair, x) for pair in zip(sums, numbers, strict=True)]
+        self._run(ctypes.byref(call), _address(space))
+        for k, total in enumerate(sums):
+            if total is not None:
+                found[k] = _gradient(total, numbers[k], x)
+        return out, found
 
 
-def _gradient(total: Tensor | None, number: Number, x: Tensor) -> Tensor | None:
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def is_like(number: Number, x: Tensor) -> bool:
+    """Return whether each element of ``x`` has a number of its own, of the same dtype.
+
+    Args:
+        number: of a function.
+        x: its elements.
+    """
+    if not isinstance(number, Tensor) or number.numel() == 1:
+        return False
+    return number.shape == x.shape and number.dtype == x.dtype
+
+
+def _gradient(total: Tensor, number: Number, x: Tensor) -> Tensor:
     """Return the gradient to a number in its own order of dimensions and dtype."""
-    if total is None or not isinstance(number, Tensor):
-        return None
+    assert isinstance(number, Tensor)  # noqa: S101  its gradient is wanted
     if number.numel() == 1:
         return total.to(number.dtype).reshape(number.shape)
     order = layout_of(tuple(x.shape), x.stride(), (tuple(number.shape),)).order
@@ -153,7 +181,7 @@ def _prepared(x: Tensor, numbers: Sequence[Number]) -> tuple[_Call, list[Tensor]
     """Return a call with everything but pointers to elements, and tensors to keep alive."""
     shapes = []
     for number in numbers:
-        if isinstance(number, Tensor) and number.numel() != 1:
+        if isinstance(number, Tensor) and number.numel() != 1 and not is_like(number, x):
             shapes.append(tuple(number.shape))
         else:
             shapes.append(())
@@ -163,6 +191,10 @@ def _prepared(x: Tensor, numbers: Sequence[Number]) -> tuple[_Call, list[Tensor]
     for k, number in enumerate(numbers):
         if not isinstance(number, Tensor):
             number = _as_tensor(number)
+        elif is_like(number, x):
+            if number.stride() != x.stride():
+                number = torch.empty_like(x).copy_(number)
+            call.elements[k] = number.data_ptr()
         elif shapes[k]:
             number = number.permute(layout.order).contiguous()
         else:
@@ -279,9 +311,10 @@ def compiled(name: str, text: str) -> Library:
         text: the source.
     """
     vectors = VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
-    loaded = library_of_source(name, text, (*OPTIONS, *vectors))
-    if loaded.handle is None and vectors:
-        loaded = library_of_source(name, text, OPTIONS)
+    loaded = library_of_source(name, text, (*OPTIONS, *WITHOUT_JUMPS, *vectors))
+    for fewer in ((*OPTIONS, *vectors), OPTIONS):
+        if loaded.handle is None:
+            loaded = library_of_source(name, text, fewer)
     return loaded
 
 

@@ -1,6 +1,6 @@
 """The C source of a traced function: one loop for its values and two for its derivatives."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -116,20 +116,40 @@ def _function(loop: Loop, numbers: int, *, by_row: bool) -> str:
     )
 
 
-def _statements(loop: Loop) -> list[str]:
+def assignments(
+    loop: Loop,
+    literal: Callable[[float], str],
+    written: Callable[[Expression, dict[Expression, str]], str],
+) -> tuple[list[tuple[Expression, str, str]], list[str]]:
+    """Return what a loop computes, one expression after the other, and what names its results.
+
+    Args:
+        loop: its results.
+        literal: writes a constant.
+        written: writes an expression, given the names of its operands.
+
+    Returns:
+        Each expression with its name and text, in order; the names, or constants, of the results.
+    """
     names: dict[Expression, str] = {}
-    lines = []
+    steps = []
     for expression in in_order(*loop.results):
         if expression.operation == "constant":
-            names[expression] = _literal(expression.value)
+            names[expression] = literal(expression.value)
         elif expression.operation == "input":
             names[expression] = f"n{int(expression.value)}"
         else:
             name = f"v{len(names)}"
-            kind = "int" if expression.is_condition else "float"
-            lines.append(f"const {kind} {name} = {_written(expression, names)};")
+            steps.append((expression, name, written(expression, names)))
             names[expression] = name
-    output, *terms = [names[result] for result in loop.results]
+    return steps, [names[result] for result in loop.results]
+
+
+def _statements(loop: Loop) -> list[str]:
+    lines = []
+    steps, (output, *terms) = assignments(loop, _literal, _written)
+    for expression, name, text in steps:
+        lines.append(f"const {'int' if expression.is_condition else 'float'} {name} = {text};")
     lines.append(f"out[i] = above[i] * {output};" if loop.needs_gradient else f"out[i] = {output};")
     lines += [f"terms[{k} * BLOCK + i] = {term};" for k, term in enumerate(terms)]
     return lines

@@ -172,20 +172,26 @@ def _power(x: Any, exponent: Any) -> Symbol:
 
 def _maximum(x: Any, other: Any) -> Symbol:
     a, b = _expression(x), _expression(other)
-    # A NaN in either is kept. Where both are equal each gets half of the gradient, as in torch.
+    # A NaN in either is kept.
     larger = choose(apply("ge", a, b), a, choose(apply("ne", a, a), a, b))
-    return Symbol(choose(apply("eq", a, b), _mean(a, b), larger))
+    return Symbol(choose(_is_tie(a, b), _middle(a, b), larger))
 
 
 def _minimum(x: Any, other: Any) -> Symbol:
     a, b = _expression(x), _expression(other)
     smaller = choose(apply("le", a, b), a, choose(apply("ne", a, a), a, b))
-    return Symbol(choose(apply("eq", a, b), _mean(a, b), smaller))
+    return Symbol(choose(_is_tie(a, b), _middle(a, b), smaller))
 
 
-def _mean(a: Expression, b: Expression) -> Expression:
-    half = constant(0.5)
-    return apply("add", apply("mul", half, a), apply("mul", half, b))
+def _is_tie(a: Expression, b: Expression) -> Expression:
+    """Return whether both are equal and finite."""
+    is_finite = apply("lt", apply("abs", a), constant(math.inf))
+    return apply("and", apply("eq", a, b), is_finite)
+
+
+def _middle(a: Expression, b: Expression) -> Expression:
+    """Return the value of a tie, exactly. Each side gets half of the gradient, as in torch."""
+    return apply("add", a, apply("mul", constant(0.5), apply("sub", b, a)))
 
 
 def _clamp(x: Any, min: Any = None, max: Any = None) -> Symbol:

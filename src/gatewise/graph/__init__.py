@@ -66,8 +66,8 @@ from gatewise.graph.shapes import order_of as order_of
 from gatewise.graph.signs import is_never_negative as is_never_negative
 from gatewise.graph.sites import COMPOSITE as COMPOSITE
 from gatewise.graph.sites import SQUARED_RELU as SQUARED_RELU
-from gatewise.graph.sites import Found as Found
 from gatewise.graph.sites import Site as Site
+from gatewise.graph.sites import SiteNodes as SiteNodes
 from gatewise.graph.sites import activation_sites as activation_sites
 from gatewise.graph.trace import Example as Example
 from gatewise.graph.trace import Graph as Graph

@@ -17,6 +17,7 @@ from gatewise.graph.ops import (
     ELEMENTWISE,
     GLUS,
     LEAVES,
+    OPERATORS,
     PRODUCTS,
     RESHAPES,
     SPLITS,
@@ -121,7 +122,7 @@ def _is_value(value: Node, entry: Node, makers: list[Node]) -> bool:
     It has the gate's shape, and is made from the tensor that the gate is made from: by other
     layers, or as another part of the same layer's output.
     """
-    if value.shape != entry.shape:
+    if value.shape != entry.shape or _is_filled(value):
         return False
     others = producers(value)
     if not others or any(other.op == "input" for other in others):
@@ -149,6 +150,13 @@ def _before_views(node: Node) -> Node:
     ):
         node = node.inputs[0]
     return node
+
+
+def _is_filled(node: Node) -> bool:
+    """Return whether a tensor is one number everywhere."""
+    while node.op in OPERATORS and get_operator(node.op).kind in (Kind.EXPAND, Kind.RESHAPE):
+        node = node.inputs[0]
+    return node.op in OPERATORS and get_operator(node.op).kind is Kind.FILL
 
 
 def _source(node: Node) -> Node:

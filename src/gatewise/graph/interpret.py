@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.ops import LEAVES
-from gatewise.graph.sites import Found
+from gatewise.graph.sites import SiteNodes
 from gatewise.graph.trace import Graph, Node, tensors_in
 
 Values = dict[Node, Any]
@@ -160,7 +160,7 @@ def run_graph(
     return tuple(values[node] for node in tensors_in(output.arguments["values"])), kept
 
 
-def replacing(sites: Iterable[tuple[Found, Callable[[Tensor], Tensor]]]) -> Replace:
+def replacing(sites: Iterable[tuple[SiteNodes, Callable[[Tensor], Tensor]]]) -> Replace:
     """Return the ``replace`` of :func:`run_graph` that computes another function at each site."""
     return {site.output: ((site.input,), function) for site, function in sites}
 

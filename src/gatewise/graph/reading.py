@@ -13,7 +13,7 @@ from gatewise.graph.eager import cache_settings
 from gatewise.graph.glu import glu_of
 from gatewise.graph.relations import consumers, producers
 from gatewise.graph.roles import role_of
-from gatewise.graph.sites import Found, Site, activation_sites
+from gatewise.graph.sites import Site, SiteNodes, activation_sites
 from gatewise.graph.trace import (
     Example,
     Graph,
@@ -34,7 +34,7 @@ class Reading:
     """A graph, its sites by name, and the channel dimension of its nodes."""
 
     graph: Graph
-    found: Mapping[str, Found]
+    site_nodes: Mapping[str, SiteNodes]
     dims: Dims
 
 
@@ -121,9 +121,9 @@ def find_sites(
     # Both modes have mostly the same notes.
     for reading in readings.values():
         modules = {
-            site.output.scope for site in reading.found.values() if site.kind != "functional"
+            site.output.scope for site in reading.site_nodes.values() if site.kind != "functional"
         }
-        outputs = {site.output for site in reading.found.values()}
+        outputs = {site.output for site in reading.site_nodes.values()}
         for note in written_activations(reading.graph, modules, outputs):
             if note not in notes:
                 notes.append(note)
@@ -156,7 +156,7 @@ def _read(
     return None
 
 
-def _by_name(sites: list[Found]) -> dict[str, Found]:
+def _by_name(sites: list[SiteNodes]) -> dict[str, SiteNodes]:
     """Return the sites by unique names; functional ones are numbered within a call of the owner."""
     functional: Counter[tuple[str, int]] = Counter()
     by_name = {}
@@ -176,7 +176,7 @@ def _merge(readings: Mapping[str, Reading]) -> tuple[Site, ...]:
     """Return the sites of the eval graph in order, then those that exist in training only."""
     names: dict[str, list[str]] = {}  # the modes of each site
     for mode in MODES:
-        for name in readings[mode].found if mode in readings else ():
+        for name in readings[mode].site_nodes if mode in readings else ():
             names.setdefault(name, []).append(mode)
     sites = []
     for number, (name, modes) in enumerate(names.items()):
@@ -186,12 +186,12 @@ def _merge(readings: Mapping[str, Reading]) -> tuple[Site, ...]:
 
 
 def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> Site:
-    site = reading.found[name]
+    site = reading.site_nodes[name]
     functional = site.kind == "functional"
     owner = site.path if functional else site.path.rpartition(".")[0]
     earlier: set[Node] = set()  # outputs of the sites before this one
     place = 0
-    for other in reading.found.values():
+    for other in reading.site_nodes.values():
         if other.output.index < site.output.index:
             earlier.add(other.output)
         same_call = other.path == site.path and other.call == site.call

@@ -5,7 +5,7 @@ from collections import deque
 from gatewise.graph.glu import Glu
 from gatewise.graph.ops import CONVOLUTIONS, ELEMENTWISE, GATES, LEAVES, MOVES, SPATIAL
 from gatewise.graph.relations import ancestors, consumers, multiplies_own_ancestor, producers
-from gatewise.graph.sites import Found
+from gatewise.graph.sites import SiteNodes
 from gatewise.graph.trace import Node
 
 ROLES = ("stem", "block-inner", "block-out", "mlp", "squeeze-excite", "gate", "glu", "other")
@@ -13,7 +13,7 @@ NEARBY = 40  # nodes: a residual block closes within a few dozen calls
 NORMS_BEFORE_A_SUM = ("batch_norm", "layer_norm", "group_norm")
 
 
-def role_of(site: Found, earlier: set[Node], glu: Glu | None = None) -> str:
+def role_of(site: SiteNodes, earlier: set[Node], glu: Glu | None = None) -> str:
     """Return one of :data:`ROLES`.
 
     Args:
@@ -39,7 +39,7 @@ def role_of(site: Found, earlier: set[Node], glu: Glu | None = None) -> str:
     return "block-inner" if _inside_a_residual(site.output) else "other"
 
 
-def _feeds_a_gate(site: Found) -> bool:
+def _feeds_a_gate(site: SiteNodes) -> bool:
     """Return whether the next layer, after a sigmoid, scales what the site was made from."""
     for layer in consumers(site.output):
         for user in layer.users:

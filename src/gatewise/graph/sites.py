@@ -69,7 +69,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Found:
+class SiteNodes:
     """One activation site in one graph. ``path``, ``call``, ``kind`` and ``op`` as in a Site.
 
     Attributes:
@@ -99,7 +99,7 @@ def activation_sites(
     model: nn.Module,
     *,
     units: bool = False,
-) -> list[Found]:
+) -> list[SiteNodes]:
     """Return every activation call, in the order of the calls.
 
     Calls of this library's gated linear units are sites. With ``units``, calls of its units with as
@@ -111,7 +111,7 @@ def activation_sites(
         if node.op not in LEAVES and node.op != "output":
             by_scope[node.scope].append(node)
     calls = _calls_per_parent_call(graph)
-    sites: list[Found] = []
+    sites: list[SiteNodes] = []
     module_calls: set[Scope] = set()  # calls of activation modules; each is one site
     unit_calls = _unit_calls(by_scope, modules, every=units)
     activations = []
@@ -128,17 +128,17 @@ def activation_sites(
             kind = _module_kind(path, modules, calls)
             module = modules[path]
             layout = module.layout if isinstance(module, TwoBranchUnit) else None
-            sites.append(Found(path, call, kind, unit, source, result, order, layout))
+            sites.append(SiteNodes(path, call, kind, unit, source, result, order, layout))
             continue
         ends = _module_call(node, by_scope[node.scope], modules)
         if ends is None:
             square = _square_of(node)
             op, result = (node.op, node) if square is None else (SQUARED_RELU, square)
-            sites.append(Found(path, call, "functional", op, node.inputs[0], result, order))
+            sites.append(SiteNodes(path, call, "functional", op, node.inputs[0], result, order))
             continue
         module_calls.add(node.scope)
         op = node.op if ends == (node.inputs[0], node) else COMPOSITE
-        sites.append(Found(path, call, _module_kind(path, modules, calls), op, *ends, order))
+        sites.append(SiteNodes(path, call, _module_kind(path, modules, calls), op, *ends, order))
     return sites
 
 

@@ -308,9 +308,15 @@ class ConvolutionResponse(Response):
         groups: int | None = None,
     ) -> Tensor:
         """Return the convolution of ``x`` with ``weight``, plus the bias."""
-        padding = [axis.before for axis in axes_of(self)] if self._convolution_pads() else 0
         convolve = _CONVOLUTIONS[self.spatial]
-        return convolve(x, weight, bias, self.stride, padding, self.dilation, groups or self.groups)
+        return convolve(x, weight, bias, *self.geometry(), groups or self.groups)
+
+    def geometry(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Return stride, padding on both sides and dilation of torch's convolution."""
+        padding = [0] * self.spatial
+        if self._convolution_pads():
+            padding = [axis.before for axis in axes_of(self)]
+        return self.stride, tuple(padding), self.dilation
 
     def extra_repr(self) -> str:
         shown = [

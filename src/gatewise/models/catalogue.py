@@ -27,6 +27,8 @@ class Model:
         passes_to: the class or function that takes the options that ``build`` does not name.
         sets: options of ``passes_to`` that ``build`` sets itself.
         tokens: an example is a row of integers below this number; 0 for images.
+        predicts: ``"examples"``, ``"segmentation"`` or ``"detection"``: outputs for each example,
+            for every pixel, or boxes.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Model:
     passes_to: Callable[..., nn.Module] | None = None
     sets: tuple[str, ...] = ()
     tokens: int = 0
+    predicts: str = "examples"
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -112,6 +115,7 @@ def network(
     passes_to: Callable[..., nn.Module] | None = None,
     sets: tuple[str, ...] = (),
     tokens: int = 0,
+    predicts: str = "examples",
 ) -> Callable[[Factory], Factory]:
     """Register the decorated function in the catalogue under its name.
 
@@ -122,6 +126,7 @@ def network(
         passes_to: for a function with ``**options``: the class or function that takes them.
         sets: options of ``passes_to`` that the function sets itself.
         tokens: an example is a row of integers below this number; 0 for images.
+        predicts: ``"examples"``, ``"segmentation"`` or ``"detection"``.
     """
 
     def enter(build: Factory) -> Factory:
@@ -135,6 +140,7 @@ def network(
             passes_to=passes_to,
             sets=sets,
             tokens=tokens,
+            predicts=predicts,
         )
         return build
 

@@ -225,6 +225,8 @@ typedef struct {
     const void *x, *above;
     void *out;
     const float *numbers[MOST_NUMBERS];
+    const void *elements[MOST_NUMBERS]; /* numbers that lie as x does, in its type; NULL for others */
+    void *element_out[MOST_NUMBERS];    /* gradients to these; NULL if not wanted */
     double *sums[MOST_NUMBERS]; /* gradients to the numbers; NULL if not wanted */
     int64_t lengths[MOST_NUMBERS];
     int64_t steps[MOST_NUMBERS][MOST_DIMS];
@@ -274,6 +276,10 @@ static void add_products(double *restrict sums, const float *restrict above, con
     for (int64_t i = 0; i < count; i++) sums[i] += (double)above[i] * (double)terms[i];
 }
 
+static void multiply(float *restrict to, const float *restrict above, const float *restrict terms, int64_t count) {
+    for (int64_t i = 0; i < count; i++) to[i] = above[i] * terms[i];
+}
+
 /* Where the row begins in number `k`, without the last `skipped` dimensions. */
 static int64_t place_of(const Call *c, int k, int64_t row, int64_t dims) {
     int64_t place = 0;
@@ -317,6 +323,11 @@ static void run_block(const Call *c, Space *s, double *const *sums, int64_t firs
     } else {
         for (int k = 0; k < COUNT; k++) {
             const int64_t down = last > 0 ? c->steps[k][last - 1] : 0, along = c->steps[k][last];
+            if (c->elements[k]) {
+                const float *from = block_in(c->elements[k], first, s->numbers[k], count, c->dtype);
+                if (from != s->numbers[k]) memcpy(s->numbers[k], from, (size_t)count * sizeof *from);
+                continue;
+            }
             if (s->filled[k] == places[k] && s->filled_length >= count && (rows == 1 || down == 0)) continue;
             for (int64_t r = 0; r < rows; r++) {
                 const float *from = c->numbers[k] + places[k] + r * down;
@@ -334,6 +345,12 @@ static void run_block(const Call *c, Space *s, double *const *sums, int64_t firs
     if (c->dtype != FLOAT32) narrow(out, (uint16_t *)c->out + first, count, c->dtype);
     if (!above || !c->wants_sums) return;
     for (int k = 0; k < COUNT; k++) {
+        if (c->element_out[k]) {
+            float *to = c->dtype == FLOAT32 ? (float *)c->element_out[k] + first : s->out;
+            multiply(to, above, s->terms[k], count);
+            if (c->dtype != FLOAT32) narrow(s->out, (uint16_t *)c->element_out[k] + first, count, c->dtype);
+            continue;
+        }
         if (!sums[k]) continue;
         const int64_t down = last > 0 ? c->steps[k][last - 1] : 0, along = c->steps[k][last];
         if (!along && !down) {
@@ -358,7 +375,7 @@ static void run_range(const Call *c, double *const *sums, int64_t first, int64_t
     int are_constant = inner >= SHORT_ROW || c->dims == 1;
     for (int k = 0; k < COUNT; k++) {
         space.filled[k] = -1;
-        are_constant = are_constant && !c->steps[k][c->dims - 1];
+        are_constant = are_constant && !c->steps[k][c->dims - 1] && !c->elements[k];
     }
     space.filled_length = 0;
     const int64_t together = are_constant || inner >= BLOCK ? 1 : BLOCK / inner;

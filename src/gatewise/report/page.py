@@ -6,6 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from gatewise.report.charts import category_style
+
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -27,7 +29,8 @@ def render(
             without it, and may hold images.
         **records: What the template shows. Every string in them is text, never markup.
     """
-    css = _read("page.css") + _read("charts.css") + (_read(style) if style else "")
+    css = _read("page.css") + _read("charts.css") + category_style()
+    css += _read(style) if style else ""
     name = script or ("page.js" if interactive else "")
     code = _read(name) if name else ""
     allowed = policy(css, code, images=interactive)

@@ -44,10 +44,12 @@ def sparsity_page(record: Facts) -> str:
 
 
 def _sheet(record: Facts) -> Sheet:
-    places = "inputs of linear layers" if record["method"] == "input" else "gates"
+    places = "gates" if record["method"] == "gate" else "inputs of linear layers"
     title = f"{record['sparsity']:.1%} of the numbers at {len(record['layers'])} {places} are zero"
     measure = _measure(record)
     sections = [Section("Quality against sparsity", [_curve(record, measure)])]
+    if record.get("training") is not None:
+        sections.append(Section("Training", [_stages(record["training"])]))
     if record["layer_curves"]:
         sections.append(Section("Each layer by itself", _layer_charts(record, measure)))
     sections.append(Section("Layers", [_layers(record["layers"])]))
@@ -68,9 +70,11 @@ def _measure(record: Facts) -> str:
 
 
 def _about(record: Facts) -> str:
+    training = record.get("training")
+    trained = "" if training is None else f"Activations were replaced by {training['unit']}. "
     return (
-        f"Target {record['target']:.1%}. Thresholds come from one half of the data; everything "
-        f"here was measured on {record['tokens']:,} tokens of the other half."
+        f"{trained}Target {record['target']:.1%}. Thresholds come from one half of the data; "
+        f"everything here was measured on {record['tokens']:,} tokens of the other half."
     )
 
 
@@ -78,6 +82,10 @@ def _answer(record: Facts) -> list[str]:
     before = record["before"]
     after = record["after"]
     lines = []
+    training = record.get("training")
+    if training is not None and training["untrained"]["loss"] is not None:
+        words = number(training["untrained"]["loss"], 4)
+        lines.append(f"loss after the replacement, before training: {words}")
     for name in ("score", "loss", "perplexity", "accuracy"):
         if before[name] is not None and after[name] is not None:
             lines.append(f"{name}: {number(before[name], 4)} to {number(after[name], 4)}")
@@ -177,6 +185,22 @@ def _layers(rows: Sequence[Facts]) -> Table:
     columns = ["layer", "where", "numbers", "weights", "threshold", "zeros before", "zeros"]
     quantiles = "zeros of a token: 10 %, 50 %, 90 %"
     return Table([*columns, quantiles], cells, align="llrrrrrr")
+
+
+def _stages(training: Facts) -> Table:
+    cells = []
+    for number_of_stage, stage in enumerate(training["stages"], 1):
+        cells.append(
+            [
+                str(number_of_stage),
+                Cell(f"{stage['steps']:,}", value=stage["steps"]),
+                Cell(number(stage["penalty"], 4), value=stage["penalty"]),
+                Cell(number(stage["loss"], 4), value=stage["loss"]),
+                _share(stage["zeros"]),
+            ]
+        )
+    columns = ["stage", "steps", "penalty at its end", "training loss", "zeros in training"]
+    return Table(columns, cells, align="lrrrr")
 
 
 def _times(rows: Sequence[Facts]) -> Table:

@@ -1,4 +1,4 @@
-"""Sparse activations: measure them, make them sparse without training, skip the work.
+"""Sparse activations: measure them, make them sparse with or without training, skip the work.
 
 Note [What is counted]. Zeros are counted at the input of linear layers, where they save work, or at
 gates, in the dtype of the model, over all tokens of the data. Means over layers are weighted by
@@ -9,11 +9,15 @@ shares from another.
 from gatewise.sparsity.measuring import SparsityMeasure as SparsityMeasure
 from gatewise.sparsity.measuring import measure_sparsity as measure_sparsity
 from gatewise.sparsity.quality import Quality as Quality
+from gatewise.sparsity.relufying import ShiftedReLU as ShiftedReLU
+from gatewise.sparsity.relufying import relufy as relufy
 from gatewise.sparsity.results import FORMAT as FORMAT
 from gatewise.sparsity.results import CurvePoint as CurvePoint
+from gatewise.sparsity.results import FineTuning as FineTuning
 from gatewise.sparsity.results import LayerSparsity as LayerSparsity
 from gatewise.sparsity.results import LayerTime as LayerTime
 from gatewise.sparsity.results import Sparsified as Sparsified
+from gatewise.sparsity.results import Stage as Stage
 from gatewise.sparsity.sparse_linear import SparseLinear as SparseLinear
 from gatewise.sparsity.sparsifying import LEVELS as LEVELS
 from gatewise.sparsity.sparsifying import sparsify as sparsify

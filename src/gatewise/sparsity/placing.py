@@ -58,9 +58,22 @@ def place(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
         method: ``"input"`` or ``"gate"``.
         where: patterns of the layers' paths, or a function of a path.
     """
+    _check_where(where)
     if method == "gate":
         return _place_gates(model, batch, where)
     return _place_inputs(model, batch, where)
+
+
+def _check_where(where: object) -> None:
+    if where is None or callable(where) or isinstance(where, str):
+        return
+    if isinstance(where, Sequence) and all(isinstance(pattern, str) for pattern in where):
+        return
+    raise ArgumentError(
+        "sparsify: where must say which layers",
+        got=where,
+        allowed="a pattern of paths, a list of patterns, or a function of a path",
+    )
 
 
 def is_chosen(path: str, where: Where) -> bool:

@@ -69,32 +69,15 @@ class Judge:
             self._add_labels(batch.labels, scores, output)
 
     def _add_labels(self, labels: Tensor, scores: Tensor, output: Any) -> None:
-        own = getattr(output, "loss", None)
-        if isinstance(own, Tensor) and own.dim() == 0:
-            # The model computed it. Its mean is over the labels that count.
-            count = int((labels != IGNORED).sum())
-            self.loss += float(own) * count
-            self.labels += count
-            self.tokens = self.tokens or labels.dim() > 1
-        elif not labels.is_floating_point() and labels.shape == scores.shape[:-1]:
-            flat = labels.reshape(-1).long()
-            rows = scores.reshape(-1, scores.shape[-1]).float()
-            self.loss += float(F.cross_entropy(rows, flat, reduction="sum", ignore_index=IGNORED))
-            counted = flat != IGNORED
-            self.labels += int(counted.sum())
-            self.correct += int((rows.argmax(-1) == flat)[counted].sum())
+        total, count = summed_loss(labels, scores, output)
+        self.loss += float(total)
+        self.labels += count
+        self.tokens = self.tokens or (labels.dim() > 1 and not labels.is_floating_point())
+        own = getattr(output, "loss", None)  # such a model may compare labels with earlier scores
+        if own is None and not labels.is_floating_point():
+            counted = labels != IGNORED
+            self.correct += int((scores.argmax(-1) == labels)[counted].sum())
             self.scored += int(counted.sum())
-            self.tokens = self.tokens or labels.dim() > 1
-        elif labels.is_floating_point() and labels.shape == scores.shape:
-            self.loss += float((scores.double() - labels.double()).square().sum())
-            self.labels += labels.numel()
-        else:
-            raise ArgumentError(
-                "sparsify: the labels do not fit the outputs of the model",
-                got=f"labels {tuple(labels.shape)}, outputs {tuple(scores.shape)}",
-                allowed="a class for each row of scores, or numbers of the outputs' shape",
-                fix="pass evaluate=, a function of the model that returns a number",
-            )
 
     def quality(self, score: float | None = None) -> Quality:
         """Return what was added up."""
@@ -107,6 +90,36 @@ class Judge:
             difference=math.sqrt(self.changed / self.size) if self.size else 0.0,
             agreement=self.same / self.compared if self.compared else None,
         )
+
+
+def summed_loss(labels: Tensor, scores: Tensor, output: Any) -> tuple[Tensor, int]:
+    """Return the sum of the losses of all labels, and how many labels count.
+
+    The loss is that which the model returned, cross-entropy in nats, or squared error.
+
+    Args:
+        labels: classes, or numbers of the shape of the scores.
+        scores: of the model.
+        output: all that it returned.
+    """
+    own = getattr(output, "loss", None)
+    if isinstance(own, Tensor) and own.dim() == 0:
+        # The model computed it. Its mean is over the labels that count.
+        count = int((labels != IGNORED).sum())
+        return own * count, count
+    if not labels.is_floating_point() and labels.shape == scores.shape[:-1]:
+        flat = labels.reshape(-1).long()
+        rows = scores.reshape(-1, scores.shape[-1]).float()
+        total = F.cross_entropy(rows, flat, reduction="sum", ignore_index=IGNORED)
+        return total, int((flat != IGNORED).sum())
+    if labels.is_floating_point() and labels.shape == scores.shape:
+        return (scores.double() - labels.double()).square().sum(), labels.numel()
+    raise ArgumentError(
+        "sparsify: the labels do not fit the outputs of the model",
+        got=f"labels {tuple(labels.shape)}, outputs {tuple(scores.shape)}",
+        allowed="a class for each row of scores, or numbers of the outputs' shape",
+        fix="pass evaluate=, a function of the model that returns a number",
+    )
 
 
 def scores_of(output: Any) -> Tensor:

@@ -78,13 +78,58 @@ class CurvePoint(AnalysisResult):
 
 
 @dataclass(frozen=True)
+class Stage(AnalysisResult):
+    """A stage of a fine-tuning.
+
+    Attributes:
+        penalty: weight of the penalty on activations at its end.
+        steps: of training.
+        loss: mean training loss, without the penalty.
+        zeros: mean share of zeros in training.
+    """
+
+    penalty: float
+    steps: int
+    loss: float
+    zeros: float
+
+
+@dataclass(frozen=True)
+class FineTuning(AnalysisResult):
+    """How a model was trained after its activations were replaced.
+
+    Attributes:
+        unit: in place of the activations.
+        shift: of a shifted ReLU; 0 for others.
+        epochs: over the training data.
+        lr: learning rate at the start.
+        stages: one for each weight of the penalty.
+        untrained: quality after the replacement, before training.
+        seconds: of training.
+    """
+
+    unit: str
+    shift: float
+    epochs: int
+    lr: float
+    stages: tuple[Stage, ...]
+    untrained: Quality
+    seconds: float
+
+    @property
+    def steps(self) -> int:
+        """Steps of all stages."""
+        return sum(stage.steps for stage in self.stages)
+
+
+@dataclass(frozen=True)
 class Sparsified(AnalysisResult):
-    """What :func:`gatewise.sparsify` did: ``print`` it for the receipt.
+    """What :func:`gatewise.sparsify` or :func:`gatewise.relufy` did: ``print`` it for the receipt.
 
     Attributes:
         model: the model with thresholds.
         target: the share of small numbers that was asked for.
-        method: ``"input"`` or ``"gate"``.
+        method: ``"input"``, ``"gate"`` or ``"relu"``.
         layers: one row for each place with a threshold.
         sparsity: the mean share of small numbers, weighted by weights.
         unweighted: the same without weights.
@@ -98,6 +143,7 @@ class Sparsified(AnalysisResult):
         left: layers that stay as they are, with the reason.
         tokens: measured at each place.
         notes: sentences on what does not hold or does not pay.
+        training: how it was trained; ``None`` if it was not.
     """
 
     model: nn.Module = field(repr=False)
@@ -116,6 +162,7 @@ class Sparsified(AnalysisResult):
     left: Mapping[str, str]
     tokens: int
     notes: tuple[str, ...]
+    training: FineTuning | None = None
 
     @property
     def reached(self) -> bool:
@@ -137,7 +184,7 @@ class Sparsified(AnalysisResult):
         return {"format": FORMAT, **values, "reached": self.reached}
 
     def __str__(self) -> str:
-        what = "inputs of linear layers" if self.method == "input" else "gates"
+        what = "gates" if self.method == "gate" else "inputs of linear layers"
         zeros = sum(row.zeros * row.weights for row in self.layers)
         weights = sum(row.weights for row in self.layers)
         lines = [
@@ -146,6 +193,13 @@ class Sparsified(AnalysisResult):
             f"one row reads {1 - self.skipped:.1%} of the weights of all linear layers",
             *quality_lines(self.before, self.after),
         ]
+        if self.training is not None:
+            lines[:1] = [
+                f"{len(self.layers)} activations are {self.training.unit}: {self.sparsity:.1%} of "
+                f"the numbers behind them are zero (exact zeros before "
+                f"{zeros / max(1, weights):.1%})",
+                _training_line(self.training),
+            ]
         if self.timing is not None:
             lines.append(_time_line(self.timing))
         if self.left:
@@ -167,6 +221,12 @@ def quality_lines(before: Quality, after: Quality) -> list[str]:
         words.append(f"same prediction at {after.agreement:.1%} of the places")
     words.append(f"outputs moved by {after.difference:.3g} of their size")
     return [", ".join(words)]
+
+
+def _training_line(training: FineTuning) -> str:
+    untrained = training.untrained.loss
+    words = "" if untrained is None else f"; loss {untrained:.4g} before training"
+    return f"trained for {training.steps} steps in {training.seconds:.3g} s{words}"
 
 
 def _time_line(timing: Timing) -> str:

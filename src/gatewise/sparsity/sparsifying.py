@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import check_runs, copied, split_example, untouched
+from gatewise.graph import check_readable, check_runs, copied, split_example, untouched
 from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.placing import METHODS, Placed, Where, place
 from gatewise.sparsity.quality import Judge, Quality, checked_score, scores_of
-from gatewise.sparsity.results import CurvePoint, LayerSparsity, LayerTime, Sparsified
+from gatewise.sparsity.results import CurvePoint, FineTuning, LayerSparsity, LayerTime, Sparsified
 from gatewise.sparsity.thresholds import (
     Counts,
     Magnitudes,
@@ -97,57 +97,83 @@ def sparsify(
     Raises:
         ArgumentError: an argument is not allowed, or the model has no place for a threshold.
     """
-    targets = _checked(model, target, method, levels, evaluate, repeats)
-    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
-    parts = divided(read_batches("sparsify", data, batches, device))
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    targets = checked_targets("sparsify", model, target, levels, evaluate, repeats)
+    parts = divided(read_batches("sparsify", data, batches, device_of(model)))
     check_runs(model, *split_example(parts[0][0].inputs))
     changed = model if inplace else copied(model)
     with torch.no_grad():
-        placed = _placed(changed, parts[0][0], method, where)
+        placed = place_in_eval(changed, parts[0][0], method, where)
         try:
-            work = _Work(placed, parts[0], parts[1], evaluate)
+            work = Work(placed, parts[0], parts[1], evaluate)
             measured = work.measure(target, targets, per_layer)
         except BaseException:
             placed.put_back()
             raise
         set_thresholds(placed.places, measured.thresholds)
         times, timing = work.time(None if inplace else model, measured.thresholds, repeats)
-    return _result(placed, measured, times, timing, method, target, parts[2])
+    return result_of(placed, measured, times, timing, method, target, parts[2])
 
 
-def _checked(
-    model: object,
+def checked_targets(
+    what: str,
+    model: nn.Module,
     target: Any,
-    method: str,
     levels: Sequence[Any],
     evaluate: object,
     repeats: object,
 ) -> list[float]:
-    """Check the arguments and return all targets in order."""
-    if not isinstance(model, nn.Module):
+    """Check arguments and return all targets in order.
+
+    Args:
+        what: the name of the function, for messages.
+        model: a module.
+        target: a share.
+        levels: further shares.
+        evaluate: a function, or ``None``.
+        repeats: a number.
+    """
+    check_readable(model)
+    check_has_values(what, model)
+    if isinstance(levels, str) or not isinstance(levels, Sequence):
         raise ArgumentError(
-            "sparsify: model must be a module", got=type(model).__name__, allowed="nn.Module"
+            f"{what}: levels must be a list of shares", got=levels, allowed="such as (0.25, 0.5)"
         )
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
     if evaluate is not None and not callable(evaluate):
         raise ArgumentError(
-            "sparsify: evaluate must be a function of the model", got=type(evaluate).__name__
+            f"{what}: evaluate must be a function of the model", got=type(evaluate).__name__
         )
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise ArgumentError("sparsify: repeats must be at least 1", got=repeats)
+        raise ArgumentError(f"{what}: repeats must be at least 1", got=repeats)
     for each in (target, *levels):
         is_number = isinstance(each, int | float) and not isinstance(each, bool)
         if not is_number or not 0 <= each < 1:
             raise ArgumentError(
-                "sparsify: a target must be a share of zeros",
+                f"{what}: a target must be a share of zeros",
                 got=each,
                 allowed="from 0 to below 1, for example 0.5",
             )
     return sorted({0.0, *map(float, levels), float(target)})
 
 
-def _placed(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
+def check_has_values(what: str, model: nn.Module) -> None:
+    """Refuse a model on the meta device, whose weights have no values."""
+    for name, weight in model.named_parameters():
+        if weight.is_meta:
+            raise ArgumentError(
+                f"{what}: the weights of the model have no values",
+                got=f"{name} on the meta device",
+                fix="load the weights first",
+            )
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return where the weights of a model are."""
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
+
+
+def place_in_eval(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
     """Put places for thresholds into the model, whose modes stay as they are."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
@@ -159,7 +185,7 @@ def _placed(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed
 
 
 @dataclass(frozen=True)
-class _Measured:
+class Measurement:
     """What was measured of a model with places for thresholds."""
 
     thresholds: Thresholds
@@ -171,7 +197,7 @@ class _Measured:
     layer_curves: dict[str, tuple[CurvePoint, ...]]
 
 
-class _Work:
+class Work:
     """The runs of the model.
 
     Args:
@@ -179,6 +205,8 @@ class _Work:
         calibration: batches that thresholds come from.
         held_out: batches that they are measured on.
         evaluate: the user's function.
+        original: what the model is compared with; itself without thresholds if ``None``. Zeros
+            are skipped without a target, too, if there is one.
     """
 
     def __init__(
@@ -187,8 +215,10 @@ class _Work:
         calibration: Sequence[Batch],
         held_out: Sequence[Batch],
         evaluate: Evaluate | None,
+        original: nn.Module | None = None,
     ) -> None:
         self.placed = placed
+        self.original = original
         self.model = placed.model
         self.calibration = calibration
         self.held_out = held_out
@@ -199,7 +229,7 @@ class _Work:
         target: float,
         targets: Sequence[float],
         per_layer: bool,
-    ) -> _Measured:
+    ) -> Measurement:
         """Calibrate thresholds and measure all settings. The model is left without thresholds."""
         with untouched(self.model):
             self.model.eval()
@@ -208,24 +238,25 @@ class _Work:
             settings = [_Setting(0.0, {}, places)]
             for level in targets:
                 found = {name: threshold_for(each, level) for name, each in samples.items()}
-                settings.append(_Setting(level, found if level else {}, places))
+                is_used = level or self.original is not None
+                settings.append(_Setting(level, found if is_used else {}, places))
             whole = len(settings)
             for each in places if per_layer else ():
                 for level in targets[1:]:
                     threshold = threshold_for(samples[each.name], level)
                     settings.append(_Setting(level, {each.name: threshold}, [each]))
-            found = self._run(settings)
+            before, zeros, found = self._run(settings)
         curve = [_point(*each) for each in zip(settings[1:whole], found[1:whole], strict=True)]
         chosen = 1 + targets.index(float(target))
         layer_curves: dict[str, tuple[CurvePoint, ...]] = {}
         for setting, result in zip(settings[whole:], found[whole:], strict=True):
             name = setting.places[0].name
             layer_curves[name] = (*layer_curves.get(name, ()), _point(setting, result))
-        return _Measured(
+        return Measurement(
             settings[chosen].thresholds,
-            found[0][0],
+            before,
             found[chosen][0],
-            found[0][1],
+            zeros,
             found[chosen][1],
             tuple(curve),
             layer_curves,
@@ -240,17 +271,26 @@ class _Work:
                 batch.run(self.model)
         return magnitudes.sorted()
 
-    def _run(self, settings: Sequence[_Setting]) -> list[tuple[Quality, Counts]]:
-        """Return quality and counts of each setting. Every batch runs with all settings."""
+    def _run(
+        self, settings: Sequence[_Setting]
+    ) -> tuple[Quality, Counts, list[tuple[Quality, Counts]]]:
+        """Return quality and counts of the original, and of each setting.
+
+        Every batch runs with all settings. The first setting has no thresholds.
+        """
         judges = [Judge() for _ in settings]
         counts = [Counts() for _ in settings]
+        first = Judge()
+        zeros = Counts(0.0)
         for batch in self.held_out:
             dense: Tensor | None = None
+            if self.original is not None:
+                dense = self._run_original(batch, first, zeros)
             for setting, judge, count in zip(settings, judges, counts, strict=True):
                 set_thresholds(self.placed.places, setting.thresholds)
                 with watched(setting.places, count.add):
                     output = batch.run(self.model)
-                if dense is None:  # the first setting has no threshold
+                if dense is None:
                     dense = scores_of(output).clone()
                 judge.add(batch, output, dense)
         results = []
@@ -260,7 +300,25 @@ class _Work:
                 set_thresholds(self.placed.places, setting.thresholds)
                 score = checked_score(self.evaluate(self.model))
             results.append((judge.quality(score), count))
-        return results
+        if self.original is None:
+            return *results[0], results
+        score = None if self.evaluate is None else checked_score(self.evaluate(self.original))
+        return first.quality(score), zeros, results
+
+    def _run_original(self, batch: Batch, judge: Judge, zeros: Counts) -> Tensor:
+        """Run the original, count zeros at its layers, and return its scores."""
+        assert self.original is not None  # noqa: S101  the caller has looked
+        layers = linear_layers(self.original)
+        places = []
+        for each in self.placed.places:
+            places.append(Place(each.name, layers[each.name], each.weights, each.width))
+        with untouched(self.original):
+            self.original.eval()
+            with watched(places, zeros.add):
+                output = batch.run(self.original)
+        dense = scores_of(output).clone()
+        judge.add(batch, output, dense)
+        return dense
 
     def time(
         self, original: nn.Module | None, thresholds: Thresholds, repeats: int
@@ -363,16 +421,28 @@ def _point(setting: _Setting, found: tuple[Quality, Counts]) -> CurvePoint:
     return CurvePoint(setting.target, mean_share(setting.places, counts), quality)
 
 
-def _result(
+def result_of(
     placed: Placed,
-    measured: _Measured,
+    measured: Measurement,
     times: tuple[LayerTime, ...],
     timing: Timing | None,
     method: str,
     target: float,
     note: str,
+    training: FineTuning | None = None,
 ) -> Sparsified:
-    """Return the result with its notes."""
+    """Return the result with its notes.
+
+    Args:
+        placed: the model with places for thresholds.
+        measured: what was measured of it.
+        times: of its layers.
+        timing: of the whole model.
+        method: how it became sparse.
+        target: the share that was asked for.
+        note: on the data.
+        training: how it was trained.
+    """
     counts = measured.counts
     places = [each for each in placed.places if each.name in counts.numbers]
     rows = []
@@ -409,6 +479,7 @@ def _result(
         left=placed.left,
         tokens=max(counts.numbers[each.name] // max(1, each.width) for each in places),
         notes=tuple(filter(None, notes)),
+        training=training,
     )
 
 

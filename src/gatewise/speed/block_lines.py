@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.fused import start_recording, stop_recording
+from gatewise.layers import PSConv2d
 from gatewise.models import create_model
 from gatewise.speed.line import Line, Measured
 from gatewise.speed.measuring import Timing, compare_times, forward_and_backward, kept_bytes
@@ -13,6 +14,13 @@ from gatewise.speed.placing import place
 from gatewise.units import create_unit, iieu_b, patch_norm
 
 BATCH, PIXELS = 8, 112
+# Input and output channels, kernel and pixels of a convolution; its memory format; the target.
+READERS = {
+    "3x3_64_64": ((64, 64, 3, 56), torch.contiguous_format, 0.93),
+    "1x1_64_256_channels_last": ((64, 256, 1, 56), torch.channels_last, 0.85),
+    "1x1_64_256": ((64, 256, 1, 56), torch.contiguous_format, 1.0),
+    "3x3_256_256": ((256, 256, 3, 14), torch.contiguous_format, 1.0),
+}
 
 
 def block_lines() -> list[Line]:
@@ -61,17 +69,33 @@ def block_lines() -> list[Line]:
             _patch_norm,
         ),
     ]
-    for name, size, layout, target in (
-        ("3x3_64_64", (64, 64, 3), torch.contiguous_format, 0.93),
-        ("1x1_64_256_channels_last", (64, 256, 1), torch.channels_last, 0.85),
-    ):
+    for name, (maps, layout, target) in READERS.items():
+        if target < 1.0:
+            lines.append(
+                Line(
+                    f"crelu_reader/{name}",
+                    f"CReLU and its reader over the eager concatenation and its reader, {name}",
+                    target,
+                    "at most",
+                    _crelu_reader(maps, layout),
+                )
+            )
         lines.append(
             Line(
-                f"crelu_reader/{name}",
-                f"CReLU and its reader over the eager concatenation and its reader, {name}",
+                f"psc_reader/{name}",
+                f"PSConv2d over the eager concatenation and its reader, {name}",
                 target,
                 "at most",
-                _crelu_reader(size, layout),
+                _psc_reader(maps, layout, training=True),
+            )
+        )
+        lines.append(
+            Line(
+                f"psc_inference/{name}",
+                f"PSConv2d over the eager concatenation and its reader, {name}, forward",
+                target,
+                "at most",
+                _psc_reader(maps, layout, training=False),
             )
         )
     return lines
@@ -165,22 +189,57 @@ def _patch_norm(seconds: float) -> Measured:
 
 
 def _crelu_reader(
-    size: tuple[int, int, int],
+    maps: tuple[int, int, int, int],
     layout: torch.memory_format,
 ) -> Callable[[float], Measured]:
-    channels, outputs, kernel = size
+    channels, outputs, kernel, pixels = maps
 
     def measure(seconds: float) -> Measured:
         conv = nn.Conv2d(2 * channels, outputs, kernel, padding=kernel // 2, bias=False)
         conv = place(conv).to(memory_format=layout)  # pyright: ignore[reportCallIssue]
-        x = _maps(16, channels, 56, 56).contiguous(memory_format=layout)
+        x = _maps(16, channels, pixels, pixels).contiguous(memory_format=layout)
         unit = create_unit("crelu")
         ours = forward_and_backward(lambda leaf: conv(unit(leaf)), x, list(conv.parameters()))
         theirs = forward_and_backward(
-            lambda leaf: conv(torch.cat((torch.relu(leaf), torch.relu(-leaf)), 1)),
-            x,
-            list(conv.parameters()),
+            lambda leaf: conv(_concatenation(leaf)), x, list(conv.parameters())
         )
         return compare_times(ours, theirs, seconds=seconds), _named(ours)
+
+    return measure
+
+
+def _concatenation(x: Tensor) -> Tensor:
+    return torch.cat((torch.relu(x), torch.relu(-x)), 1)
+
+
+def _psc_reader(
+    maps: tuple[int, int, int, int],
+    layout: torch.memory_format,
+    *,
+    training: bool,
+) -> Callable[[float], Measured]:
+    channels, outputs, kernel, pixels = maps
+
+    def measure(seconds: float) -> Measured:
+        half = kernel // 2
+        pair: list[nn.Module] = []
+        for layer in (
+            PSConv2d(channels, outputs, kernel, padding=half, bias=False),
+            nn.Conv2d(2 * channels, outputs, kernel, padding=half, bias=False),
+        ):
+            pair.append(place(layer).to(memory_format=layout))  # pyright: ignore[reportCallIssue]
+        psc, conv = pair
+        x = _maps(16, channels, pixels, pixels).contiguous(memory_format=layout)
+
+        def eager(x: Tensor) -> Tensor:
+            return conv(_concatenation(x))
+
+        if training:
+            ours = forward_and_backward(psc, x, list(psc.parameters()))
+            theirs = forward_and_backward(eager, x, list(conv.parameters()))
+            return compare_times(ours, theirs, seconds=seconds), _named(ours)
+        with torch.no_grad():
+            timing = compare_times(lambda: psc(x), lambda: eager(x), seconds=seconds)
+            return timing, _named(lambda: psc(x))
 
     return measure

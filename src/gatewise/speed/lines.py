@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gatewise.fused import start_recording, stop_recording, without_compiler
 from gatewise.speed.block_lines import block_lines
+from gatewise.speed.composed_lines import composed_lines
 from gatewise.speed.line import Line, Measured
 from gatewise.speed.measuring import Timing, compare_times, forward_and_backward, kept_bytes
 from gatewise.speed.placing import place
@@ -151,6 +152,7 @@ def _all_lines() -> tuple[Line, ...]:
     for dtype in (torch.bfloat16, torch.float16):
         lines += [_half(name, dtype) for name in HALF_UNITS]
     lines += [_without_compiler(name) for name in ("silu", "gelu", "mish")]
+    lines += composed_lines()
     lines += block_lines()
     return tuple(lines)
 

@@ -38,6 +38,20 @@ def _pau(x: Tensor, *c: Tensor) -> Tensor:
     return top / (1.0 + bottom)
 
 
+def _jump_relu(x: Tensor, log_threshold: Tensor) -> Tensor:
+    threshold = torch.exp(log_threshold)
+    fixed = threshold.detach()
+    near = ((x - fixed).abs() < 0.0005).float()
+    return torch.where(x > fixed, x, 0.0) - near * fixed / 0.001 * (threshold - fixed)
+
+
+def _xielu(x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    above = functional.softplus(positive)
+    below = 0.5 + functional.softplus(negative)
+    low = torch.expm1(torch.clamp(x, max=0.0)) - x
+    return torch.where(x > 0, above * x * x + 0.5 * x, below * low + 0.5 * x)
+
+
 # Unit: its options, the numbers of the expression (all trained, per channel), the expression.
 TRAINED: dict[str, tuple[dict[str, Any], tuple[float, ...], Expression]] = {
     "acon_c": ({}, (1.2, -0.3, 1.0), _acon),
@@ -47,6 +61,10 @@ TRAINED: dict[str, tuple[dict[str, Any], tuple[float, ...], Expression]] = {
     "smu1": ({"mu": 0.5}, (0.5,), _smu1),
     "swish": ({}, (1.0,), lambda x, b: x * torch.sigmoid(b * x)),
     "beta_vq": ({"learn_beta": True}, (1.0,), lambda x, b: x * torch.sigmoid(b * x)),
+    "dyt": ({"dim": 1}, (0.5, 1.0, 0.0), lambda x, a, w, b: w * torch.tanh(a[:, :1] * x) + b),
+    "star_relu": ({}, (1.0, 0.0), lambda x, s, b: s * torch.relu(x) ** 2 + b),
+    "jump_relu": ({"threshold": 0.1}, (-2.3,), _jump_relu),
+    "xielu": ({}, (0.2, -1.05), _xielu),
 }
 FIXED: dict[str, Expression] = {
     "silu": functional.silu,
@@ -55,6 +73,22 @@ FIXED: dict[str, Expression] = {
     "mish": functional.mish,
     "softplus": functional.softplus,
     "soft_relu": lambda x: 1.1 * x * torch.sigmoid(4.0 * x),
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "tanhshrink": functional.tanhshrink,
+    "logsigmoid": functional.logsigmoid,
+    "softsign": functional.softsign,
+    "selu": functional.selu,
+    "celu": functional.celu,
+    "hardsigmoid": functional.hardsigmoid,
+    "hardswish": functional.hardswish,
+    "hardtanh": functional.hardtanh,
+    "relu6": functional.relu6,
+    "threshold": lambda x: functional.threshold(x, 0.01, 0.0),
+    "relu2": lambda x: torch.relu(x) ** 2,
+    "leaky_relu2": lambda x: functional.leaky_relu(x, 0.5) ** 2,
+    "telu": lambda x: x * torch.tanh(torch.exp(x)),
+    "relu": torch.relu,
     "leaky_relu": functional.leaky_relu,
     "abs": torch.abs,
     "crelu": lambda x: torch.cat((torch.relu(x), torch.relu(-x)), 1),

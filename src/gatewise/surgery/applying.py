@@ -8,7 +8,14 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, copied, parameter_count, split_example
-from gatewise.layers import PSConv1d, PSConv2d, PSLinear
+from gatewise.layers import (
+    PSConv1d,
+    PSConv2d,
+    PSLinear,
+    StaticPSConv1d,
+    StaticPSConv2d,
+    StaticPSLinear,
+)
 from gatewise.surgery.planning import (
     Entry,
     Plan,
@@ -49,6 +56,11 @@ PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
     nn.Conv2d: PSConv2d,
     nn.Linear: PSLinear,
 }
+STATIC: dict[type[nn.Module], Any] = {
+    nn.Conv1d: StaticPSConv1d,
+    nn.Conv2d: StaticPSConv2d,
+    nn.Linear: StaticPSLinear,
+}
 NO_MODULE = ("functional", "addition")  # kinds of sites without a module that is replaced
 
 
@@ -72,12 +84,16 @@ def plan(
     The names of ``unit`` besides the catalogue's: ``"crelu"``; ``"concat_act"``, which is
     ``[act(x), act(-x)]`` for any activation; ``"psc"``, phase selective layers in place of an
     activation and the next layers (with ``put_back=True`` other readers get the activation again,
-    instead of a refusal); ``"iieu_b"``, bound to the layer before it, where ``placement="before"``
+    instead of a refusal); ``"static_psc"``, in which every output of the next layers reads the
+    positive or the negative part of the inputs (option ``split``, ``"learned"`` or a share);
+    ``"iieu_b"``, bound to the layer before it, where ``placement="before"``
     puts units into the branches of a residual addition; ``"iieu_dc"``, which does so and puts a
     :class:`~gatewise.nn.Coupler` in place of each addition; ``"beta"``, beta forms of rectifiers,
     maxout and max pooling (options ``within``, ``learn_beta``, ``per_channel``); ``"galu"``, gates
     from a second network (options ``gate``, ``twin``); ``"gated_attention"``, sigmoid gates that
-    start at 1 on the output of attention layers (option ``gate``, ``"head"`` or ``"element"``).
+    start at 1 on the output of attention layers (option ``gate``, ``"head"`` or ``"element"``);
+    ``"plain_mlp"``, plain feed-forward parts in place of gated linear units (options
+    ``activation``, ``hidden``).
 
     Args:
         model: the model, which may have been swapped before.
@@ -218,9 +234,14 @@ def execute_plan(plan: Plan, work: Transaction) -> None:
     groups = plan.by_swap()
     prepared = [swap.prepare(model, entries, like) for swap, entries in groups]
     apply_edits(work, plan.edits, plan.settings)
-    for path, slopes in plan.layers.items():
+    for path in {**plan.layers, **plan.splits}:
         home, _, name = path.rpartition(".")
-        work.replace(home, name, _phase_selective(model.get_submodule(path), slopes), "module")
+        layer = model.get_submodule(path)
+        if path in plan.splits:
+            new = STATIC[type(layer)].sharing(layer, split=plan.splits[path])
+        else:
+            new = _phase_selective(layer, plan.layers[path])
+        work.replace(home, name, new, "module")
     _install_units(plan, work, like)
     for (swap, entries), needed in zip(groups, prepared, strict=True):
         swap.install(work, entries, like, needed)

@@ -47,11 +47,17 @@ class Reason(str, Enum):
         "it is not the gate of a gated linear unit (hidden='matched' makes one of a feed-forward "
         "part)"
     )
+    NO_GLU = "it is a plain activation, not the gate of a gated linear unit"
+    VALUE = "it is the value of a gated linear unit, which changes together with the gate"
     NOT_MLP = "it does not stand between two linear layers of torch that nothing else uses"
     SEVERAL = "its gate is written as several operations, not as one activation"
     NOT_ATTENTION = (
         "it is not an attention layer that takes a gate (torch.nn.MultiheadAttention, or one with "
         "an OpenGate)"
+    )
+    CLOSED_ATTENTION = (
+        "no place for a gate was found between its heads and its output projection (call a "
+        "gatewise.nn.OpenGate there)"
     )
     NARROW = "it has fewer channels than the coupler's reduction"
 

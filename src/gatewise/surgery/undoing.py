@@ -124,8 +124,8 @@ def opposite_signs(plan: Plan) -> dict[str, int]:
     signs: dict[str, int] = {}
     for reading in plan.graph.readings.values():
         for entry in plan.swapped:
-            if entry.unit == "crelu" and entry.site in reading.found:
-                signs |= _signs_before(reading.found[entry.site].input)
+            if entry.unit == "crelu" and entry.site in reading.site_nodes:
+                signs |= _signs_before(reading.site_nodes[entry.site].input)
     narrowed = {edit.name for edit in plan.edits if not bool(edit.new.any())}
     only_narrowed = narrowed == {edit.name for edit in plan.edits}
     return signs if only_narrowed and narrowed <= signs.keys() else {}

@@ -59,6 +59,7 @@ from gatewise.train.loop import initialise as initialise
 from gatewise.train.loop import is_text as is_text
 from gatewise.train.loop import load_data as load_data
 from gatewise.train.loop import make_optimiser as make_optimiser
+from gatewise.train.loop import mean_iou as mean_iou
 from gatewise.train.loop import outline as outline
 from gatewise.train.loop import outputs as outputs
 from gatewise.train.loop import own_randomness as own_randomness
@@ -67,6 +68,7 @@ from gatewise.train.loop import read_result as read_result
 from gatewise.train.loop import seed_all as seed_all
 from gatewise.train.loop import size_read as size_read
 from gatewise.train.loop import stream_seed as stream_seed
+from gatewise.train.loop import task_of as task_of
 from gatewise.train.loop import tensors_digest as tensors_digest
 from gatewise.train.metrics import MODES as MODES
 from gatewise.train.metrics import bare_metric as bare_metric

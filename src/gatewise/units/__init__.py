@@ -51,6 +51,8 @@ from gatewise.units.contract import check_producer as check_producer
 from gatewise.units.contract import check_source as check_source
 from gatewise.units.contract import create_unit as create_unit
 from gatewise.units.contract import describe_shape as describe_shape
+from gatewise.units.contract import detach_saturated as detach_saturated
+from gatewise.units.contract import elementwise as elementwise
 from gatewise.units.contract import error_bounds as error_bounds
 from gatewise.units.contract import filter_norm as filter_norm
 from gatewise.units.contract import get_unit as get_unit

@@ -38,7 +38,7 @@ def site_calls(reading: Reading, model: nn.Module) -> list[SiteCall]:
         inside |= call.members
         nodes = tuple(sorted(call.members, key=lambda node: node.index))
         calls.append(SiteCall(scope_name(call.scope), call.unit, call.scope, nodes))
-    for name, site in reading.found.items():
+    for name, site in reading.site_nodes.items():
         if site.output in inside:
             continue
         scope = (site.path, site.call) if site.kind != "functional" else None

@@ -254,7 +254,7 @@ def _mutual_opposites(row: Mapping[str, Any]) -> int:
 
 def _relu_directly_after(case: Case, layer: str) -> str | None:
     """Return the ReLU that reads a layer with no norm between: merging needs that."""
-    for name, site in case.context.reading.found.items():
+    for name, site in case.context.reading.site_nodes.items():
         node = site.input
         if site.op == "relu" and node.scope[0] == layer and node.tensor("weight") is not None:
             return name

@@ -1,4 +1,4 @@
-"""Theorem 2.2 of paper 002 on real images: what CReLU and max-pooling lose, and the bound on it.
+"""Theorem 2.2 of the CReLU paper on images: what CReLU and max-pooling lose, and its bound.
 
 The theorem is about inputs that are sums of shifted filters, with at most one shift of a filter in
 a pooling region. An image is brought into this form by its largest responses: in each region, the

@@ -13,9 +13,9 @@ from gatewise.graph import (
     CHANNEL_NORMS,
     CONVOLUTIONS,
     ELEMENTWISE,
-    Found,
     Node,
     Reading,
+    SiteNodes,
     node_operations,
 )
 
@@ -45,7 +45,7 @@ def crelu_savings(reading: Reading, layers: Collection[str]) -> list[Saving]:
         layers: The names of the layers.
     """
     savings = []
-    for name, site in reading.found.items():
+    for name, site in reading.site_nodes.items():
         chain = _chain(site) if site.op == "relu" else []
         if not chain or chain[0].scope[0] not in layers or not _can_be_halved(chain[0]):
             continue
@@ -55,7 +55,7 @@ def crelu_savings(reading: Reading, layers: Collection[str]) -> list[Saving]:
     return savings
 
 
-def _chain(site: Found) -> list[Node]:
+def _chain(site: SiteNodes) -> list[Node]:
     """Return the convolution before a site and the norms between them.
 
     The list is empty if anything else reads one of their outputs.

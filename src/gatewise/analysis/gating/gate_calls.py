@@ -19,12 +19,12 @@ from gatewise.graph import (
     COMPOSITE,
     GLUS,
     LEAVES,
-    Found,
     Graph,
     Kind,
     Node,
     Reading,
     Scope,
+    SiteNodes,
     get_operator,
     operator_of_module,
 )
@@ -132,7 +132,7 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
             sites.append(site)
         else:
             left_out.append(f"{scope_name(call.scope)}: {call.unit} has regions, not one gate")
-    for name, found in reading.found.items():
+    for name, found in reading.site_nodes.items():
         if found.output not in inside:
             sites.append(_site_of_operator(name, found, reading, model))
     return sorted(sites, key=lambda site: site.output.index), left_out
@@ -209,7 +209,7 @@ def _site_of_call(call: UnitCall, reading: Reading) -> GateSite | None:
 
 def _site_of_operator(
     name: str,
-    found: Found,
+    found: SiteNodes,
     reading: Reading,
     model: nn.Module,
 ) -> GateSite:

@@ -1,6 +1,6 @@
 """Whether filters that fire on an image also fire when it is flipped, rotated or shifted.
 
-Appendix C of paper 002.
+Appendix C of the CReLU paper.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -14,7 +14,7 @@ from gatewise.analysis.identification.copies import compare_copy
 from gatewise.analysis.identification.functions import Recognised, points, recognise
 from gatewise.analysis.identification.regions_of_one_number import function_from, root_of
 from gatewise.analysis.record import AnalysisResult
-from gatewise.graph import GLUS, Example, Found, Graph, Node, find_sites, glu_of
+from gatewise.graph import GLUS, Example, Graph, Node, SiteNodes, find_sites, glu_of
 from gatewise.units import TwoBranchUnit, UnitModule, registered_units
 
 FAR = 100.0
@@ -113,11 +113,11 @@ def identify(
     reading = graph.readings["eval"]
     field, value, limit = configured_activation(model)
     configured = CONFIG_NAMES.get(value, "")
-    outputs = {found.output for found in reading.found.values()}
+    outputs = {found.output for found in reading.site_nodes.values()}
     rows = []
     seen: set[Node] = set()
     for site in graph:
-        found = reading.found[site.name]
+        found = reading.site_nodes[site.name]
         row, end = _row(site.name, site.role, found, reading.graph, model, outputs)
         if end is not None and end in seen:
             continue  # another operator of the same function
@@ -136,7 +136,7 @@ def identify(
 def _row(
     name: str,
     role: str,
-    found: Found,
+    found: SiteNodes,
     graph: Graph,
     model: nn.Module,
     outputs: set[Node],
@@ -164,7 +164,7 @@ def _row(
     return row, region.end
 
 
-def _branches(found: Found, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def _branches(found: SiteNodes, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the functions of gate and value of a gated linear unit of this library.
 
     The unit is a function of its gate times one of its value, whose slope is 1 near 0.
@@ -183,7 +183,7 @@ def _branches(found: Found, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor
     return slope(x), product(one, x) / slope(one)
 
 
-def _module_values(found: Found, model: nn.Module, x: Tensor) -> Tensor | None:
+def _module_values(found: SiteNodes, model: nn.Module, x: Tensor) -> Tensor | None:
     """Return the values of a unit of this library that the graph holds as one operator."""
     module = model.get_submodule(found.path) if found.kind != "functional" else None
     if not isinstance(module, UnitModule) or isinstance(module, TwoBranchUnit):
@@ -219,7 +219,7 @@ def _site_function(
 
 
 def _value_of(
-    found: Found,
+    found: SiteNodes,
     graph: Graph,
     model: nn.Module,
     outputs: set[Node],

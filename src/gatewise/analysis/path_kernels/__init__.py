@@ -10,3 +10,6 @@ from gatewise.analysis.path_kernels.path_bundles import bundle_kernel as bundle_
 from gatewise.analysis.path_kernels.path_bundles import bundles as bundles
 from gatewise.analysis.path_kernels.path_bundles import expected_products as expected_products
 from gatewise.analysis.path_kernels.shared_paths import path_kernel as path_kernel
+from gatewise.analysis.path_kernels.tangent_parts import KernelParts as KernelParts
+from gatewise.analysis.path_kernels.tangent_parts import kernel_parts as kernel_parts
+from gatewise.analysis.path_kernels.tangent_parts import wire_kernel as wire_kernel

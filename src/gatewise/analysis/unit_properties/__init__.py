@@ -1,4 +1,4 @@
-"""Properties of nonlinearities from paper 003."""
+"""Properties of nonlinearities from the IIEU paper."""
 
 from gatewise.analysis.unit_properties.facts import Properties as Properties
 from gatewise.analysis.unit_properties.facts import properties as properties

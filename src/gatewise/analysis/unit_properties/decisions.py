@@ -1,4 +1,4 @@
-"""Decides each property of paper 003 on a curve, with its constants or with a counterexample."""
+"""Decides each property of the IIEU paper on a curve, with constants or a counterexample."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which properties a nonlinearity has, of those that paper 003 derives for feature activation."""
+"""Which of the properties that the IIEU paper derives a nonlinearity has."""
 
 import math
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ class Properties(PlottedResult):
 
 
 def properties(unit_or_function: Any, **options: Any) -> Properties:
-    r"""Decide which properties of paper 003 a scalar unit has.
+    r"""Decide which properties of the IIEU paper a scalar unit has.
 
     The unit is :math:`\phi(x) = \rho(x)\,x`. The weight :math:`\rho` depends on the response,
     which is the importance of the feature:

@@ -1,6 +1,6 @@
 """Whether an unimportant feature can undo what an important one teaches a filter.
 
-Appendix A of paper 003.
+Appendix A of the IIEU paper.
 """
 
 from dataclasses import dataclass

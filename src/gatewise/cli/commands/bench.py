@@ -64,8 +64,8 @@ def bench(
     """Measure how fast units and layers run, each line against its target.
 
     Both sides of a line run in turns, in processor time of one thread or in time of the GPU. The
-    measured value is the
-    median of the rounds' ratios, with quartiles. The exit code is 1 if a target is missed.
+    measured value is the median of the rounds' ratios, with quartiles. The exit code is 1 if a
+    target is missed.
 
     Example: `gatewise bench relu/ --out bench.csv`
     """
@@ -77,6 +77,8 @@ def bench(
         return
     targets = [check_target(path) for path in (out, page) if path is not None]
     del targets  # only checked, before anything is measured
+    if compare is not None and not compare.is_file():
+        raise ArgumentError("bench: there is no such file to compare with", got=str(compare))
     rows, facts = _measure(lines, seconds, json, place)
     _write(rows, facts, out, page)
     if compare is not None:
@@ -179,8 +181,6 @@ def _compare(rows: list["Row"], old: Path) -> None:
     """Print the lines that changed."""
     from gatewise.speed import changes, read_rows
 
-    if not old.exists():
-        raise ArgumentError("bench: there is no such file to compare with", got=str(old))
     sentences = changes(read_rows(old), rows)
     for sentence in sentences or ["no line clearly changed"]:
         print_note(sentence)

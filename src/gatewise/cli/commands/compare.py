@@ -14,7 +14,7 @@ from gatewise.cli.options import (
     Epochs,
     Json,
     RecipeChanges,
-    check_positive,
+    check_least,
     recipe_lines,
     toml_table,
 )
@@ -93,7 +93,7 @@ Match = Annotated[
     typer.Option(
         metavar="COST",
         help="`parameters`, `flops` or `none`. Scale the width of every network so that it has as "
-        "many parameters or operations as the baseline.",
+        "many parameters or FLOPs as the baseline.",
     ),
 ]
 Out = Annotated[
@@ -112,7 +112,7 @@ GpusPerCell = Annotated[
     float,
     typer.Option(
         "--gpus-per-cell",
-        help="Graphics processors that each run has for itself; 0.5 if two runs share one.",
+        help="GPUs for each run; 0.5 if two runs share one.",
     ),
 ]
 Shard = Annotated[
@@ -171,7 +171,7 @@ def compare(
 
     The study is a TOML file or is given by options. If interrupted, rerun the same command to
     resume. After a change of the study, only new runs are computed. The exit code is 1 if runs
-    failed or the disk did.
+    failed or the disk failed.
 
     Example: `gatewise compare --units relu,crelu --data digits --seeds 6 --epochs 5 --out first`
     """
@@ -190,8 +190,13 @@ def compare(
     if data or data_options:
         data_table = toml_table("--data-option", data_options)
         table["data"] = {"name": data or "digits", "options": data_table}
-    if seeds is not None:
-        check_positive("--seeds", seeds)
+    check_least("--seeds", seeds)
+    check_least("--workers", workers, 0)
+    check_least("--threads", threads, 0)
+    check_least("--gpus-per-cell", gpus_per_cell, 0)
+    check_least("--tries", tries)
+    if margin is not None and not margin > 0:
+        raise ArgumentError("--margin is not allowed", got=margin, allowed="a number above 0")
     chosen = _study(study, table, recipe, recipe_lines(changes, epochs))
     from gatewise.studies import RunOptions
 
@@ -233,6 +238,13 @@ def _study(
         raise ArgumentError(
             "compare: name a study or units",
             fix="gatewise compare demo --out DIR, or --units relu,crelu",
+        )
+    if name is None and len(table["units"]) < 2:
+        raise ArgumentError(
+            "--units: there is nothing to compare",
+            got="one unit",
+            allowed="two units or more",
+            fix="--units relu,crelu",
         )
     if recipe or (changes and name is None):
         values = find_recipe(recipe or "adam", changes=changes).model_dump(exclude_unset=True)

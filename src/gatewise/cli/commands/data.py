@@ -7,6 +7,7 @@ import typer
 
 from gatewise.cli.options import Json
 from gatewise.cli.output import print_json, print_rich, table
+from gatewise.errors import ArgumentError
 
 if TYPE_CHECKING:
     from gatewise.data import Source, State
@@ -30,6 +31,10 @@ def data(folder: Folder = None, json: Json = False) -> None:
     """
     from gatewise.data import datasets, state
 
+    if folder is not None and not folder.is_dir():
+        raise ArgumentError(
+            "--folder: is not a folder", got=folder, fix="name a folder that exists"
+        )
     sets = [(source, state(source.name, folder=folder)) for source in datasets().values()]
     if json:
         return print_json([_record(source, state) for source, state in sets])

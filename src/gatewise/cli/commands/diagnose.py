@@ -14,8 +14,10 @@ from gatewise.cli.options import (
     Input,
     Json,
     KeptAnswers,
+    Length,
     Model,
     ModelOptions,
+    Tokenizer,
     Trust,
     Weights,
     key_values,
@@ -91,17 +93,6 @@ Transform = Annotated[
         help="Prepare images with this function instead: from a PIL image to a tensor (channels, "
         "height, width).",
     ),
-]
-Tokenizer = Annotated[
-    Path | None,
-    typer.Option(
-        "--tokenizer",
-        metavar="FILE",
-        help="The tokenizer.json for text. Default: that next to an hf: configuration.",
-    ),
-]
-Length = Annotated[
-    int, typer.Option("--length", min=1, metavar="TOKENS", help="Tokens in a row of text.")
 ]
 Examples = Annotated[int, typer.Option(min=1, help="Number of inputs to use.")]
 Questions = Annotated[

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 UNIT_HELP = (
     "The activation function to put in: a unit of `gatewise units`, or one of the swaps "
-    "concat_act, psc, iieu_dc, beta and galu."
+    "concat_act, psc, static_psc, iieu_dc, beta and galu."
 )
 Unit = Annotated[str, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
 Where = Annotated[
@@ -41,8 +41,7 @@ Preserve = Annotated[
     bool,
     typer.Option(
         "--preserve",
-        help="The changed model computes the same outputs. Sites where that is impossible are "
-        "not changed.",
+        help="Keep the outputs of the model. Activations where that is impossible are not changed.",
     ),
 ]
 Policy = Annotated[
@@ -60,7 +59,7 @@ Match = Annotated[
     typer.Option(
         "--match",
         metavar="parameters|flops",
-        help="Scale the widths so that the changed model has as many parameters or operations "
+        help="Scale the widths so that the changed model has as many parameters or FLOPs "
         "as the original, within 1 %.",
     ),
 ]

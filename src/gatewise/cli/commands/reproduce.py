@@ -138,8 +138,9 @@ def _print_cost(
     if seeds is not None:
         command += ["--seeds", str(seeds)]
     resume = shlex.join(command)
+    reduced = experiment.settings_of(scale).reduced or "as in the paper"
     if json:
-        return print_json({**cost.to_dict(), "command": resume})
+        return print_json({**cost.to_dict(), "reduced": reduced, "command": resume})
     numbers = ("tuning runs", "final runs", "seconds a run", "core-hours")
     rows = table("network", *numbers, right=numbers)
     for arm in cost.arms:
@@ -147,7 +148,8 @@ def _print_cost(
         rows.add_row(
             arm.name, str(arm.tuning), str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}"
         )
-    print_rich(*([rows] if cost.arms else []), cost.words, f"To run or resume it: {resume}")
+    lines = (cost.words, f"Scale {scale}: {reduced}.", f"To run or resume it: {resume}")
+    print_rich(*([rows] if cost.arms else []), *lines)
 
 
 def _write_pages(records: Path) -> None:

@@ -1,7 +1,7 @@
-"""``gatewise sparsify``: sparse activations without training, and what they cost."""
+"""``gatewise sparsify``: sparse activations, with or without training, and what they cost."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,14 +10,20 @@ from gatewise.cli.options import (
     DataRequest,
     Input,
     Json,
+    Length,
     Model,
     ModelOptions,
+    Tokenizer,
     Trust,
     Weights,
     key_values,
     load_weights,
 )
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
+from gatewise.errors import ArgumentError
+
+ROWS = 16  # of a batch of training
+PENALTIES = (0.0, 0.1, 0.3)
 
 Data = Annotated[
     list[str] | None,
@@ -29,8 +35,13 @@ Data = Annotated[
     ),
 ]
 Target = Annotated[
-    float,
-    typer.Option("--target", metavar="SHARE", help="The share of numbers that become zero."),
+    float | None,
+    typer.Option(
+        "--target",
+        metavar="SHARE",
+        help="The share of numbers that become zero. Default: 0.5; with --relu the zeros of the "
+        "activation alone.",
+    ),
 ]
 Method = Annotated[
     str,
@@ -50,31 +61,83 @@ Where = Annotated[
 ]
 PerLayer = Annotated[
     bool,
-    typer.Option("--per-layer/--all-layers", help="Measure also every layer by itself."),
+    typer.Option("--per-layer/--all-layers", help="Also measure every layer separately."),
 ]
 Examples = Annotated[int, typer.Option(min=2, help="Number of inputs to use.")]
-Length = Annotated[
-    int, typer.Option("--length", min=1, metavar="TOKENS", help="Tokens in a row of text.")
+Relu = Annotated[
+    str | None,
+    typer.Option(
+        "--relu",
+        metavar="relu|shifted_relu|relu2",
+        help="Put this in place of smooth activations, and train the model, before zeros are "
+        "counted. Needs data with labels.",
+    ),
 ]
-Tokenizer = Annotated[
-    Path | None,
-    typer.Option("--tokenizer", metavar="FILE", help="The tokenizer.json for text."),
+TrainExamples = Annotated[
+    int,
+    typer.Option("--train-examples", min=1, help="With --relu: further inputs to train on."),
+]
+TrainEpochs = Annotated[int, typer.Option("--epochs", min=1, help="With --relu: epochs.")]
+Rate = Annotated[
+    float, typer.Option("--lr", metavar="RATE", help="With --relu: learning rate of AdamW.")
+]
+Penalty = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--penalty",
+        metavar="WEIGHT",
+        help="With --relu: weight of the penalty on activations at the end of a stage. Repeatable: "
+        "one stage each. Default: 0, 0.1 and 0.3.",
+    ),
+]
+Shift = Annotated[
+    float, typer.Option("--shift", help="With --relu shifted_relu: max(x - SHIFT, 0).")
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write the page to this HTML file.")
 ]
 
 
+def _divided(batches: Any, held_out: int) -> tuple[list[Any], list[Any]]:
+    """Return batches to train on, and others with the last ``held_out`` rows."""
+    import torch
+
+    rows = []
+    for batch in batches:
+        if not isinstance(batch, tuple):
+            raise ArgumentError(
+                "--relu: training needs labels",
+                got="data without labels",
+                fix="--data with a data set, text, or arrays with labels",
+            )
+        rows.append(batch)
+    inputs = torch.cat([each[0] for each in rows])
+    labels = torch.cat([each[1] for each in rows])
+    count = len(inputs) - held_out
+    if count < 1:
+        raise ArgumentError(
+            "--relu: no input is left to train on", got=f"{len(inputs)} inputs", fix="--examples 64"
+        )
+    train = list(zip(inputs[:count].split(ROWS), labels[:count].split(ROWS), strict=True))
+    return train, list(zip(inputs[count:].split(ROWS), labels[count:].split(ROWS), strict=True))
+
+
 def sparsify(
     model: Model,
     data: Data = None,
-    target: Target = 0.5,
+    target: Target = None,
     method: Method = "input",
     where: Where = None,
     per_layer: PerLayer = True,
     examples: Examples = 64,
     length: Length = 128,
     tokenizer: Tokenizer = None,
+    relu: Relu = None,
+    train_examples: TrainExamples = 256,
+    epochs: TrainEpochs = 1,
+    lr: Rate = 1e-4,
+    penalty: Penalty = None,
+    shift: Shift = 1.0,
     data_folder: DataFolder = None,
     weights: Weights = None,
     trust: Trust = False,
@@ -83,15 +146,18 @@ def sparsify(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Set small numbers inside a model to zero, without training, and measure what it costs.
+    """Set small numbers inside a model to zero, and measure what it costs.
 
-    Prints a receipt: the share of zeros that was reached, the change of loss and predictions, and
+    Prints the share of zeros that was reached, the change of loss and predictions, and
     the time for one input with zeros skipped. `--out` writes a page with quality against sparsity.
+    Nothing is trained, except with `--relu`.
 
     Example: `gatewise sparsify gatewise:small_llama --data text --target 0.5 --out sparse.html`
+    Example: `gatewise sparsify gatewise:small_llama --data text --relu relu --epochs 3`
     """
     from gatewise.cli.options import find_data, load_model, random_data
     from gatewise.report import write_page
+    from gatewise.sparsity import relufy
     from gatewise.sparsity import sparsify as make_sparse
 
     if out is not None:
@@ -103,7 +169,7 @@ def sparsify(
     if data:
         request = DataRequest(
             names=data,
-            examples=examples,
+            examples=examples if relu is None else examples + train_examples,
             reference=model,
             network=network,
             model_options=settings,
@@ -115,21 +181,38 @@ def sparsify(
         inputs = find_data(request)
     else:
         inputs = random_data(model, network, input, examples)
-    result = make_sparse(
-        network,
-        inputs.batches,
-        target=target,
-        method=method,
-        where=where or None,
-        per_layer=per_layer,
-    )
+    if relu is None:
+        result = make_sparse(
+            network,
+            inputs.batches,
+            target=0.5 if target is None else target,
+            method=method,
+            where=where or None,
+            per_layer=per_layer,
+        )
+    else:
+        train, held_out = _divided(inputs.batches, examples)
+        result = relufy(
+            network,
+            train,
+            held_out,
+            unit=relu,
+            shift=shift,
+            where=where or None,
+            epochs=epochs,
+            lr=lr,
+            penalties=tuple(penalty or PENALTIES),
+            target=target or 0.0,
+            per_layer=per_layer,
+        )
     if out is not None:
         write_page(result, out)
     if json:
         return print_json(result.to_dict())
     rows = table("layer", "zeros before", "zeros", "threshold", right=["zeros before", "zeros"])
     for row in result.layers:
-        rows.add_row(row.layer, f"{row.zeros:.1%}", f"{row.sparsity:.1%}", f"{row.threshold:.4g}")
+        threshold = "none" if row.threshold is None else f"{row.threshold:.4g}"
+        rows.add_row(row.layer, f"{row.zeros:.1%}", f"{row.sparsity:.1%}", threshold)
     print_rich(rows, f"Inputs: {inputs.about}", *str(result).splitlines())
     if out is not None:
         print_note(f"page  {out}")

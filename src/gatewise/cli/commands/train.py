@@ -17,6 +17,7 @@ from gatewise.cli.options import (
     Epochs,
     Json,
     RecipeChanges,
+    check_least,
     recipe_lines,
     toml_table,
 )
@@ -31,7 +32,7 @@ INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 Model = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="The network, for example small_cnn. `gw.list_models()` lists all."
+        metavar="NAME", help="The network, for example small_cnn. `gatewise models` lists all."
     ),
 ]
 Unit = Annotated[
@@ -139,6 +140,9 @@ def train(
         run_config,
     )
 
+    check_least("--seed", seed, 0)
+    check_least("--workers", workers, 0)
+    check_least("--checkpoint-seconds", checkpoint_seconds, 0)
     config = run_config(
         model=model,
         unit=unit,

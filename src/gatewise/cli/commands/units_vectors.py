@@ -13,7 +13,7 @@ Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The safetensor
 
 
 def vectors(name: Name, out: Out, dtype: Half = "bfloat16") -> None:
-    """Write every 16-bit input of a unit with its right value and derivative.
+    """Write every 16-bit input of a unit with its correct value and derivative.
 
     The file is safetensors with the tensors `x`, `value` and `derivative`, each of 65,536 numbers
     in the order of the inputs' bits. The metadata names the unit and its options.

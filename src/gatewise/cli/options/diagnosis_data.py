@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gatewise.cli.options.model_reference import load_function
-from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.cli.options.model_reference import load_function, reads_bytes
+from gatewise.errors import ArgumentError, DamagedFileError, unknown_name
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -289,12 +289,14 @@ def _from_text(texts: Any, request: DataRequest, about: str = "") -> DiagnosisDa
     if tokenizer is None and kind == "hf":
         tokenizer = Path(name).parent / "tokenizer.json"
     length = request.length + request.next_tokens  # the last token is a label only
-    rows = read_text_tokens(texts, tokenizer, length, request.examples)
+    as_bytes = tokenizer is None and reads_bytes(request.reference, request.network)
+    rows = read_text_tokens(texts, tokenizer, length, request.examples, as_bytes=as_bytes)
     where = about or f"of {texts.name}"
     labels = None
     if request.next_tokens:
         rows, labels = rows[:, :-1], rows[:, 1:]
-    text = f"{plural(len(rows), 'row')} of {plural(rows.shape[1], 'token')} {where}"
+    token = "byte" if as_bytes else "token"
+    text = f"{plural(len(rows), 'row')} of {plural(rows.shape[1], token)} {where}"
     return _data(rows, labels, text, "", True)
 
 
@@ -302,9 +304,11 @@ def _from_set(request: DataRequest) -> DiagnosisData:
     """Return a random sample of the test images of a data set, with labels."""
     import torch
 
-    from gatewise.data import load, normalize_images, sample_places
+    from gatewise.data import datasets, load, normalize_images, sample_places
 
     name = request.names[0]
+    if name not in datasets():
+        raise unknown_name("data set, file or folder", name, datasets())
     data = load(name, folder=None if request.folder is None else Path(request.folder))
     split = data.test.take(torch.tensor(sample_places(len(data.test), request.examples)))
     if len(data.shape) == 1:  # rows of text

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewise.cli.options.model_reference import FORMS, default_shape, load_model, reads_tokens
+from gatewise.cli.options.model_reference import (
+    FORMS,
+    default_shape,
+    load_model,
+    reads_tokens,
+    vocabulary,
+)
 from gatewise.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -163,9 +169,7 @@ def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tens
     generator = torch.Generator().manual_seed(SEED)
     if not whole:
         return torch.randn(shape, generator=generator)
-    # Token numbers are below the vocabulary size of a Hugging Face model.
-    tokens = getattr(getattr(model, "config", None), "vocab_size", 2)
-    return torch.randint(0, tokens, shape, generator=generator)
+    return torch.randint(0, vocabulary(model) or 2, shape, generator=generator)
 
 
 def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str) -> None:

@@ -23,6 +23,7 @@ FORMS = (
     "or file.py:FUNCTION"
 )
 LARGEST_CONFIG = 10_000_000  # bytes
+BYTES = 256  # token numbers of a model that reads text as bytes
 
 
 def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.Module":
@@ -71,6 +72,27 @@ def reads_tokens(reference: str) -> bool:
     from gatewise.models import get_model
 
     return get_model(name).tokens > 0
+
+
+def vocabulary(model: Any) -> int | None:
+    """Return how many tokens a language model of Hugging Face or gatewise knows, if it says so.
+
+    Args:
+        model: The model.
+    """
+    config = getattr(model, "config", None)
+    embedding = getattr(model, "tokens", None)
+    return getattr(config, "vocab_size", getattr(embedding, "num_embeddings", None))
+
+
+def reads_bytes(reference: str, model: Any) -> bool:
+    """Return whether the model is a language model of gatewise whose tokens are bytes.
+
+    Args:
+        reference: The argument ``MODEL``.
+        model: The model.
+    """
+    return reads_tokens(reference) and vocabulary(model) == BYTES
 
 
 def _from_gatewise(reference: str, options: Mapping[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """Options that several commands have, and ``KEY=VALUE`` pairs read as TOML."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,17 @@ Device = Annotated[
         help="Where to compute. `auto` takes the accelerator of this computer, if it has one. "
         "Tested on `cpu` only.",
     ),
+]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="FILE",
+        help="The tokenizer.json for text. Default: that next to an hf: configuration.",
+    ),
+]
+Length = Annotated[
+    int, typer.Option("--length", min=1, metavar="TOKENS", help="Tokens in a row of text.")
 ]
 Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: that of the recipe.")]
 RecipeChanges = Annotated[
@@ -84,21 +96,22 @@ def toml_lines(option: str, pairs: list[str] | None) -> list[str]:
     return lines
 
 
-def check_positive(option: str, number: int) -> None:
-    """Raise an error that names the option if its number is below 1.
+def check_least(option: str, number: float | None, least: int = 1) -> None:
+    """Raise an error that names the option if its number is too small.
 
     Args:
         option: The option, as the user writes it.
-        number: Its value.
+        number: Its value, if there is one.
+        least: The smallest number that is allowed.
     """
-    if number < 1:
-        raise ArgumentError(f"{option} is not allowed", got=number, allowed="1 or more")
+    if number is not None and not number >= least:
+        raise ArgumentError(f"{option} is not allowed", got=number, allowed=f"{least} or more")
 
 
 def recipe_lines(changes: list[str] | None, epochs: int | None) -> list[str]:
     """Return ``--set`` and ``--epochs`` as lines of TOML that change a recipe."""
     lines = toml_lines("--set", changes)
     if epochs is not None:
-        check_positive("--epochs", epochs)
+        check_least("--epochs", epochs)
         lines.append(f"epochs = {epochs}")
     return lines

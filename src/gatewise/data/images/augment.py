@@ -141,6 +141,19 @@ class Augment:
             images = warp.rotate(images, random[ANGLE], self.rotation)
         return self._normalised(images)
 
+    def mirrored(self, *, seed: int, epoch: int, index: Tensor) -> Tensor:
+        """Return which images :meth:`apply` mirrors, (n,), bool, so that labels can follow.
+
+        Args:
+            seed: of the run.
+            epoch: number of the epoch.
+            index: (n) the place of each image in its split.
+        """
+        if not self.flip:
+            return torch.zeros(len(index), dtype=torch.bool)
+        random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=FLIP + 1)
+        return self._flipped(random, seed, epoch, index)
+
     def plain(self, images: Tensor) -> Tensor:
         """Return the images as for a test: normalised, and cut to the size of training."""
         images = check_images(images)

@@ -104,12 +104,13 @@ def sample_places(count: int, wanted: int) -> list[int]:
     return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:wanted].tolist()
 
 
-def decode_image(source: Path | bytes, name: str = "") -> Any:
+def decode_image(source: Path | bytes, name: str = "", *, classes: bool = False) -> Any:
     """Return one image of pillow, in red, green and blue.
 
     Args:
         source: The path of a file, or its bytes.
         name: What to call the bytes in messages.
+        classes: Whether its pixels are numbers of classes, which are not converted to colours.
 
     Raises:
         DamagedFileError: The file cannot be read.
@@ -131,7 +132,9 @@ def decode_image(source: Path | bytes, name: str = "") -> Any:
                     raise ValueError(f"{image.width} by {image.height} pixels")
                 if image.mode not in EIGHT_BIT:  # a conversion would cut off values above 255
                     raise ValueError(f"mode {image.mode}, not one of 8 bits a channel")
-                return image.convert("RGB")
+                if classes and image.mode not in ("L", "P"):
+                    raise ValueError(f"mode {image.mode}, not one number of 8 bits for each pixel")
+                return image.copy() if classes else image.convert("RGB")
     except Exception as problem:  # the parsers of pillow may raise anything
         path = show(source) if isinstance(source, Path) else name
         raise DamagedFileError(

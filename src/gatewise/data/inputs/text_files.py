@@ -1,6 +1,6 @@
 """Text as rows of token numbers, for language models."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -18,6 +18,8 @@ def read_text_tokens(
     tokenizer: Path | None,
     length: int,
     examples: int,
+    *,
+    as_bytes: bool = False,
 ) -> Tensor:
     """Return rows of token numbers (n, length), of the whole text one after another.
 
@@ -26,15 +28,40 @@ def read_text_tokens(
         tokenizer: The file ``tokenizer.json`` of the model.
         length: Tokens in a row.
         examples: How many rows to return at most.
+        as_bytes: Whether the tokens are the bytes of the text. Then no tokenizer is needed.
 
     Raises:
         FileError: A file cannot be read.
         ArgumentError: There is no tokenizer, or the text is shorter than one row.
     """
-    if tokenizer is None or not tokenizer.is_file():
+    encode = _bytes_of if as_bytes else _tokenizer(tokenizer)
+    tokens: list[int] = []
+    for text in [_read(texts)] if isinstance(texts, Path) else texts:
+        tokens += encode(text)
+        if len(tokens) >= length * examples:
+            break
+    rows = min(examples, len(tokens) // length)
+    if not rows:
+        kind = "bytes" if as_bytes else "tokens"
+        raise ArgumentError(
+            "--data: the text is shorter than one row",
+            got=f"{len(tokens):,} {kind}",
+            allowed=f"{length:,} {kind} or more",
+            fix=f"--length {max(1, len(tokens))}, or a longer text",
+        )
+    return torch.tensor(tokens[: rows * length]).reshape(rows, length)
+
+
+def _bytes_of(text: str) -> Iterable[int]:
+    return text.encode()
+
+
+def _tokenizer(file: Path | None) -> Callable[[str], Iterable[int]]:
+    """Return the function from a text to the token numbers of a tokenizer."""
+    if file is None or not file.is_file():
         raise ArgumentError(
             "--data: text needs the tokenizer of the model",
-            got="no tokenizer" if tokenizer is None else show(tokenizer),
+            got="no tokenizer" if file is None else show(file),
             fix=f"--tokenizer FOLDER/{TOKENIZER}, or --data IDS.npy with token numbers (n, length)",
         )
     try:
@@ -45,25 +72,12 @@ def read_text_tokens(
             fix=install_extra("hf"),
         ) from problem
     try:
-        encode = Tokenizer.from_file(str(tokenizer)).encode
+        encode = Tokenizer.from_file(str(file)).encode
     except Exception as problem:  # the library raises its own errors as plain exceptions
         raise FileError(
-            "--tokenizer: the file cannot be read", got=f"{show(tokenizer)}: {problem}"
+            "--tokenizer: the file cannot be read", got=f"{show(file)}: {problem}"
         ) from problem
-    tokens: list[int] = []
-    for text in [_read(texts)] if isinstance(texts, Path) else texts:
-        tokens += encode(text).ids
-        if len(tokens) >= length * examples:
-            break
-    rows = min(examples, len(tokens) // length)
-    if not rows:
-        raise ArgumentError(
-            "--data: the text is shorter than one row",
-            got=f"{len(tokens):,} tokens",
-            allowed=f"{length:,} tokens or more",
-            fix=f"--length {max(1, len(tokens))}, or a longer text",
-        )
-    return torch.tensor(tokens[: rows * length]).reshape(rows, length)
+    return lambda text: encode(text).ids
 
 
 def _read(path: Path) -> str:

@@ -2,8 +2,15 @@
 
 from collections.abc import Sequence
 
-from gatewise.fused.expressions import Expression, in_order
-from gatewise.fused.source import INFIX, Loop, float32_constant, function_name, loops_of
+from gatewise.fused.expressions import Expression
+from gatewise.fused.source import (
+    INFIX,
+    Loop,
+    assignments,
+    float32_constant,
+    function_name,
+    loops_of,
+)
 
 SIZES = ("middle", "inner")
 TILE = ("ROWS", "COLS")
@@ -62,22 +69,11 @@ def _kernel(loop: Loop, numbers: int) -> str:
 
 
 def _statements(loop: Loop) -> list[str]:
-    names: dict[Expression, str] = {}
-    lines = []
-    for expression in in_order(*loop.results):
-        if expression.operation == "constant":
-            names[expression] = _literal(expression.value)
-        elif expression.operation == "input":
-            names[expression] = f"n{int(expression.value)}"
-        else:
-            name = f"v{len(names)}"
-            lines.append(f"{name} = {_written(expression, names)}")
-            names[expression] = name
+    steps, names = assignments(loop, _literal, _written)
+    lines = [f"{name} = {text}" for _, name, text in steps]
     output, *terms = [
-        f"tl.full((ROWS, COLS), {names[result]}, tl.float32)"
-        if result.operation == "constant"
-        else names[result]
-        for result in loop.results
+        f"tl.full((ROWS, COLS), {name}, tl.float32)" if result.operation == "constant" else name
+        for result, name in zip(loop.results, names, strict=True)
     ]
     product = f"gradient * {output}" if loop.needs_gradient else output
     lines.append(f"write(out + place, {product}, is_inside)")

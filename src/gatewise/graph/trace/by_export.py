@@ -21,6 +21,7 @@ LOGGERS = (
     "torch.export",
     "torch._export",
     "torch.fx.experimental.proxy_tensor",
+    "torch._subclasses.fake_tensor",
 )
 
 

@@ -16,11 +16,11 @@ from gatewise.units import (
     check_choice,
     check_count,
     check_input,
+    detach_saturated,
+    elementwise,
     filter_norm,
     iieu_b,
-    max_magnitude,
     mean_without_overflow,
-    saturation_bound,
     sigmoid,
     standardise,
     to_compute_dtype,
@@ -142,8 +142,11 @@ class Coupler(LeafModule):
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         ours, theirs = self.weights(u, v)
-        mixture = _share(ours, to_compute_dtype(u)) + _share(theirs, to_compute_dtype(v))
-        return mixture.to(torch.promote_types(u.dtype, v.dtype))
+        dtype = torch.promote_types(u.dtype, v.dtype)
+        shape = (*ours.shape, *[1] * (u.dim() - 2))
+        return elementwise(
+            _mixture, u.to(dtype), v.to(dtype), ours.reshape(shape), theirs.reshape(shape)
+        )
 
     def extra_repr(self) -> str:
         return f"{self.channels}, reduction={self.reduction}, variant={self.variant!r}"
@@ -198,18 +201,12 @@ class Coupler(LeafModule):
         return self.channels // self.reduction
 
 
-def _share(weight: Tensor, branch: Tensor) -> Tensor:
-    """Return ``weight`` of a channel times ``branch``, the weight detached where it may overflow.
+def _mixture(u: Tensor, v: Tensor, ours: Tensor, theirs: Tensor) -> Tensor:
+    """Return both branches times their weights, which get no gradient from numbers far out.
 
     See Note [Far out] in the arithmetic of units.
     """
-    positions = list(range(2, branch.dim()))
-    weight = torch.where(
-        max_magnitude(branch, positions) > saturation_bound(branch),
-        weight.detach(),
-        weight,
-    )
-    return weight.reshape(*weight.shape, *[1] * len(positions)) * branch
+    return detach_saturated(u, ours) * u + detach_saturated(v, theirs) * v
 
 
 def _spread_out(response: Tensor) -> Tensor:

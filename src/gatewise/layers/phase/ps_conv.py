@@ -6,6 +6,7 @@ from typing import Any, ClassVar, TypeVar
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.fused import Geometry, convolve_halves
 from gatewise.layers.phase.phase_layer import PhaseLayer, Start, check_start, fill_phases, slope_of
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
 from gatewise.layers.windows import Sizes
@@ -258,3 +259,17 @@ class PSConv2d(_PSConv):
 
     spatial: ClassVar[int] = 2
     plain: ClassVar[type[nn.Module]] = nn.Conv2d
+
+    def respond_to_halves(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        weight_neg: Tensor,
+        bias: Tensor | None,
+    ) -> Tensor | None:
+        """Return one convolution of both phases, for a layer without groups in eager mode."""
+        if self.groups > 1:
+            return None
+        batch = x if x.dim() == 4 else x[None]
+        y = convolve_halves(batch, weight, weight_neg, bias, Geometry(*self.geometry()))
+        return y if y is None or x.dim() == 4 else y[0]

@@ -26,7 +26,7 @@ def sign_and_magnitude(x: Tensor) -> tuple[Tensor, Tensor]:
 def respond_to_signs(layer: PhaseSelective, sign: Tensor, magnitude: Tensor) -> Tensor:
     r"""Return the output of ``layer`` from the sign bits and magnitudes of its input.
 
-    It is bit for bit ``layer(x)``.
+    It is ``layer(x)``, up to the order in which products are added.
 
     .. math:: y_i = \sum_j |x_j|\,\tilde W^{\pm}_{ij} + b_i, \qquad
         \tilde W^+ = W^+, \quad \tilde W^- = -W^-

@@ -115,11 +115,43 @@ class StaticPhaseSelective(PhaseLayer):
         self.reset_uniform("bias")
         if self.split == "learned":
             nn.init.uniform_(self.weight_neg, -bound, bound)
-            self.temperature.fill_(self.first_temperature)
-            scores = self.splitter.bias if self.data_dependent else self.split_logits
-            scores.zero_()[(self.outputs + 1) // 2] = HEAD_START
-            if self.data_dependent:
-                self.splitter.weight.zero_()
+            self._reset_scores()
+
+    @torch.no_grad()
+    def _reset_scores(self) -> None:
+        """Set the first temperature, and the scores to an even split."""
+        self.temperature.fill_(self.first_temperature)
+        scores = self.splitter.bias if self.data_dependent else self.split_logits
+        scores.zero_()[(self.outputs + 1) // 2] = HEAD_START
+        if self.data_dependent:
+            self.splitter.weight.zero_()
+
+    def no_weight_decay(self) -> tuple[str, ...]:
+        """Return the scores: weight decay would pull a split that has settled back to a mixture."""
+        return ("split_logits",) if "split_logits" in self._parameters else ()
+
+    @classmethod
+    def sharing(cls: type[Self], layer: nn.Module, *, split: Split = "learned") -> Self:
+        """Return the static form of a plain ``layer`` that holds its own parameters, not copies.
+
+        Both phases start with its weight: ``W- = W+``. An output then reads the positive or the
+        negative part of the inputs with the weight that it had.
+
+        Args:
+            layer: a layer of torch of the same kind.
+            split: ``"learned"``, or the share of outputs that read positive inputs.
+        """
+        weight = layer.get_parameter("weight")
+        new = cls(**layer_options(layer), split=split, device="meta", dtype=weight.dtype)
+        new._parameters["weight"] = weight
+        new._parameters["bias"] = layer._parameters["bias"]
+        if new.split == "learned":
+            second = weight.detach().clone(memory_format=torch.preserve_format)
+            new._parameters["weight_neg"] = nn.Parameter(second, weight.requires_grad)
+            new._parameters["split_logits"] = nn.Parameter(weight.new_empty(new.outputs + 1))
+            new._buffers["temperature"] = weight.new_empty(())
+            new._reset_scores()
+        return new.train(layer.training)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.split == "learned":

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.fused import run_block
-from gatewise.layers import PSConv2d, PSLinear
-from gatewise.models.blocks.slot import PSC, Slot
+from gatewise.models.blocks.slot import PHASE_CHOICES, RELU, Slot
 from gatewise.units import registered_units
 
 
@@ -59,7 +58,7 @@ def conv_block(
     kernel: int,
     slot: Slot | None,
     *,
-    phases: bool = False,
+    before: Slot = RELU,
     norm: bool | nn.Module = True,
     bias: bool = False,
     **options: Any,
@@ -71,14 +70,13 @@ def conv_block(
         filters: number of filters.
         kernel: kernel size along both axes.
         slot: the activation slot; ``None`` for no unit.
-        phases: whether the input has not been rectified yet. Then the convolution is a phase
+        before: the slot that the convolution reads. If it is empty, the convolution is a phase
             selective one. See Note [Phases].
         norm: whether batch norm follows the convolution, or a module in its place.
         bias: whether the convolution has a bias.
         **options: further options of the convolution.
     """
-    kind = PSConv2d if phases else nn.Conv2d
-    layer = kind(channels, filters, kernel, bias=bias, **options)
+    layer = before.next_conv(channels, filters, kernel, bias=bias, **options)
     if isinstance(norm, bool):
         norm_layer = nn.BatchNorm2d(filters) if norm else None
     else:
@@ -91,7 +89,7 @@ def linear_block(
     filters: int,
     slot: Slot | None,
     *,
-    phases: bool = False,
+    before: Slot = RELU,
     norm: bool = False,
     bias: bool = True,
 ) -> Block:
@@ -101,7 +99,7 @@ def linear_block(
             f"{slot.unit} cannot follow a linear layer: it reads feature maps",
             fix="choose another unit",
         )
-    layer = (PSLinear if phases else nn.Linear)(channels, filters, bias=bias)
+    layer = before.next_linear(channels, filters, bias=bias)
     return Block(layer, nn.BatchNorm1d(filters) if norm else None, slot, filters)
 
 
@@ -110,7 +108,9 @@ def unit_places(model: nn.Module) -> Mapping[str, str]:
 
     Phase selective layers are included.
     """
-    names: dict[type[nn.Module], str] = {PSConv2d: PSC, PSLinear: PSC}
+    names: dict[type[nn.Module], str] = {}
+    for name, choice in PHASE_CHOICES.items():
+        names |= {choice.conv: name, choice.linear: name}
     for unit in registered_units().values():
         names[unit.module] = unit.name
     places = {}

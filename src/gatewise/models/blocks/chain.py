@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from gatewise.models.blocks.block import conv_block, linear_block
-from gatewise.models.blocks.slot import Slot
+from gatewise.models.blocks.slot import RELU, Slot
 from gatewise.units import CReLU
 
 
@@ -22,7 +22,7 @@ class Chain:
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
-        self.phases = False  # whether the next layer has to tell positive from negative inputs
+        self.before = RELU  # the slot that the next layer reads
         self.parts: OrderedDict[str, nn.Module] = OrderedDict()
 
     def conv(self, name: str, width: int, kernel: int, slot: Slot | None, **options: Any) -> None:
@@ -41,7 +41,7 @@ class Chain:
             filters,
             kernel,
             slot,
-            phases=self.phases,
+            before=self.before,
             **options,
         )
         self._after(filters, slot)
@@ -56,7 +56,7 @@ class Chain:
             **options: further options of :func:`linear_block`.
         """
         filters = width if slot is None else slot.count_filters(width)
-        self.parts[name] = linear_block(self.channels, filters, slot, phases=self.phases, **options)
+        self.parts[name] = linear_block(self.channels, filters, slot, before=self.before, **options)
         self._after(filters, slot)
 
     def add(self, name: str, module: nn.Module) -> None:
@@ -65,9 +65,9 @@ class Chain:
 
     def average(self, name: str) -> None:
         """Add the mean over positions, of each sign apart if responses are not rectified."""
-        if self.phases:
+        if self.before.defers:
             self.parts[f"{name}_phases"] = CReLU()
-            self.channels, self.phases = 2 * self.channels, False
+            self.channels, self.before = 2 * self.channels, RELU
         self.parts[name] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     def flatten(self, name: str, positions: int) -> None:
@@ -81,4 +81,4 @@ class Chain:
 
     def _after(self, filters: int, slot: Slot | None) -> None:
         self.channels = filters if slot is None else slot.count_channels(filters)
-        self.phases = slot is not None and slot.defers
+        self.before = RELU if slot is None else slot

@@ -140,14 +140,14 @@ def last_conv(
     kernel: int,
     style: Style,
     *,
-    phases: bool,
+    before: Slot,
     padding: int = 0,
 ) -> Block:
     """Return the last convolution of the main branch. It has ``width`` channels after its unit."""
     if not style.before:
-        return conv_block(channels, width, kernel, None, phases=phases, padding=padding)
+        return conv_block(channels, width, kernel, None, before=before, padding=padding)
     filters = style.out.count_filters(width)
-    return conv_block(channels, filters, kernel, style.out, phases=phases, padding=padding)
+    return conv_block(channels, filters, kernel, style.out, before=before, padding=padding)
 
 
 def bottleneck(channels: int, inner: int, stride: int, style: Style) -> Residual:
@@ -166,8 +166,8 @@ def bottleneck(channels: int, inner: int, stride: int, style: Style) -> Residual
     read = slot.count_channels(filters)
     main = [
         conv_block(channels, filters, 1, slot),
-        conv_block(read, filters, 3, slot, phases=slot.defers, stride=stride, padding=1),
-        last_conv(read, width, 1, style, phases=slot.defers),
+        conv_block(read, filters, 3, slot, before=slot, stride=stride, padding=1),
+        last_conv(read, width, 1, style, before=slot),
     ]
     return Residual(main, shortcut(channels, width, stride, style), *join_and_unit(width, style))
 
@@ -179,7 +179,7 @@ def basic_block(channels: int, width: int, stride: int, style: Style) -> Residua
     filters = slot.count_filters(width)
     main = [
         conv_block(channels, filters, 3, slot, stride=stride, padding=1),
-        last_conv(slot.count_channels(filters), width, 3, style, phases=slot.defers, padding=1),
+        last_conv(slot.count_channels(filters), width, 3, style, before=slot, padding=1),
     ]
     return Residual(main, shortcut(channels, width, stride, style), *join_and_unit(width, style))
 

@@ -1,26 +1,61 @@
 """What stands in an activation slot of a network, and what that means for the layers around it.
 
 Note [Phases]. With ``unit="psc"`` a slot is empty, and the layer after it has two weights for each
-input: one for positive and one for negative values. A max-pool between the two pools the responses
-themselves, so a negative response survives only where its whole window is negative. A mean over
-positions would mix both signs, so the last slot before a mean is a CReLU, and the layer after it
-reads both signs as channels.
+input: one for positive and one for negative values. With ``"static_psc"`` each output of that layer
+reads one of the phases, and with ``"low_rank_psc"`` both weights are factored. A max-pool between
+the two pools the responses themselves, so a negative response survives only where its whole window
+is negative. A mean over positions would mix both signs, so the last slot before a mean is a CReLU,
+and the layer after it reads both signs as channels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.layers import (
+    LowRankPSConv2d,
+    LowRankPSLinear,
+    PSConv2d,
+    PSLinear,
+    StaticPSConv2d,
+    StaticPSLinear,
+)
 from gatewise.units import check_choice, create_unit, get_unit, registered_units
 
 # A unit's name, or its name and options: {"name": "beta_vq", "pieces": "abs"}.
 UnitChoice = str | Mapping[str, Any]
 FILTERS = ("same", "half")
-PSC = "psc"  # not a unit: an empty slot, and a phase selective layer after it. See Note [Phases].
+
+
+@dataclass(frozen=True)
+class PhaseChoice:
+    """A name that is not a unit: an empty slot, and phase selective layers after it.
+
+    See Note [Phases].
+
+    Attributes:
+        conv: the convolution after the slot.
+        linear: the linear layer after the slot.
+        options: of these layers, that a choice of the unit may set.
+    """
+
+    conv: type[nn.Module]
+    linear: type[nn.Module]
+    options: tuple[str, ...] = ()
+
+
+PHASE_CHOICES: Mapping[str, PhaseChoice] = {
+    "psc": PhaseChoice(PSConv2d, PSLinear),
+    "static_psc": PhaseChoice(
+        StaticPSConv2d, StaticPSLinear, ("split", "relaxation", "noise", "data_dependent")
+    ),
+    "low_rank_psc": PhaseChoice(LowRankPSConv2d, LowRankPSLinear, ("rank",)),
+}
 
 
 @dataclass(frozen=True)
@@ -28,8 +63,8 @@ class Slot:
     """One activation slot: a unit with its options, or phase selection by the next layer.
 
     Attributes:
-        unit: the name of the unit, or ``"psc"``.
-        options: the options of the unit.
+        unit: the name of the unit, or a name of ``PHASE_CHOICES``.
+        options: the options of the unit, or of the phase selective layers.
         filters: what a unit that doubles the channels does to the convolution before it. ``"same"``
             keeps its filters, so the next layer reads twice the channels; ``"half"`` halves them.
     """
@@ -41,7 +76,21 @@ class Slot:
     @property
     def defers(self) -> bool:
         """Whether the slot is empty and the next layer is phase selective. See Note [Phases]."""
-        return self.unit == PSC
+        return self.unit in PHASE_CHOICES
+
+    @property
+    def next_conv(self) -> Callable[..., nn.Module]:
+        """The type of a convolution that reads the slot."""
+        if not self.defers:
+            return nn.Conv2d
+        return partial(PHASE_CHOICES[self.unit].conv, **self.options)
+
+    @property
+    def next_linear(self) -> Callable[..., nn.Module]:
+        """The type of a linear layer that reads the slot."""
+        if not self.defers:
+            return nn.Linear
+        return partial(PHASE_CHOICES[self.unit].linear, **self.options)
 
     @property
     def binds(self) -> bool:
@@ -118,14 +167,19 @@ def slot_of(unit: UnitChoice, filters: str = "same") -> Slot:
         )
     options = dict(choice)
     name = options.pop("name")
-    if name != PSC and name not in registered_units():
-        raise unknown_name("unit", name, [*registered_units(), PSC])
+    known = {*registered_units(), *PHASE_CHOICES}
+    if name not in known:
+        raise unknown_name("unit", name, known)
     if {"channels", "conv"} & set(options):
         raise ArgumentError(
             "unit: the network sets the options channels and conv itself", got=sorted(options)
         )
-    if name == PSC and options:
-        raise ArgumentError("psc: takes no options here", got=", ".join(map(str, options)))
+    if name in PHASE_CHOICES and not set(options) <= set(PHASE_CHOICES[name].options):
+        raise ArgumentError(
+            f"{name}: unknown options",
+            got=", ".join(map(str, options)),
+            allowed=", ".join(PHASE_CHOICES[name].options) or "no options",
+        )
     return Slot(name, options, check_choice("model", "filters", filters, FILTERS))
 
 

@@ -1,4 +1,4 @@
-"""All-CNN-B for ImageNet, and its CReLU forms (paper 002, tables S7 to S12)."""
+"""All-CNN-B for ImageNet, and its CReLU forms (CReLU paper, tables S7 to S12)."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ LAYERS = (
 
 @network(
     title="All-CNN-B for ImageNet",
-    reads=(3, 227, 227),
+    reads=(3, 224, 224),
     paper="arXiv:1603.05201, tables S7 to S12",
 )
 def all_cnn(
@@ -40,6 +40,10 @@ def all_cnn(
     channels: int = 3,
 ) -> nn.Sequential:
     """Eleven convolutions, a 1x1 convolution to the classes with ReLU, and a global average.
+
+    Images have 224 pixels along each side. The last maps then have 6 x 6 positions, so that the
+    global average is the 6 x 6 average pool of tables S7 to S12. With 227 pixels they would have
+    7 x 7.
 
     The paper's forms have ``unit="crelu"``: ``at=range(1, 5)``, ``range(1, 8)``, ``range(1, 10)``
     with all filters (S8 to S10), ``at=range(1, 11), filters="half"`` (S11) and ``at=(1, 4, 7),
@@ -66,7 +70,7 @@ def all_cnn(
 
 @network(
     title="All-CNN-B with CReLU everywhere",
-    reads=(3, 227, 227),
+    reads=(3, 224, 224),
     paper="arXiv:1603.05201, table S11, corrected",
 )
 def all_cnn_crelu(

@@ -1,4 +1,4 @@
-"""ConvPool-CNN-C as paper 002 trains it on CIFAR (tables S1 and S2)."""
+"""ConvPool-CNN-C as the CReLU paper trains it on CIFAR (tables S1 and S2)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The gated networks that paper 004 trains."""
+"""The networks of the paper on deep gated networks."""
 
 import math
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gatewise.layers import PSConv2d
+from gatewise.layers import PSConv2d, StaticPSConv2d
 from gatewise.models.blocks import Chain, Slot, UnitChoice, check_sizes, check_widths, slots
 from gatewise.models.catalogue import network
 
@@ -55,7 +55,7 @@ class FastCifar(nn.Sequential):
         self[0].get_parameter("layer.weight").requires_grad_(False)
         for name, part in self.named_children():
             layer = getattr(part, "layer", None)
-            if name != "whiten" and isinstance(layer, nn.Conv2d | PSConv2d):
+            if name != "whiten" and isinstance(layer, nn.Conv2d | PSConv2d | StaticPSConv2d):
                 _start_as_copies(layer)
 
     @torch.no_grad()
@@ -139,8 +139,10 @@ def _add_block(chain: Chain, name: str, width: int, slot: Slot) -> None:
 
 @torch.no_grad()
 def _start_as_copies(layer: nn.Module) -> None:
-    """Let the first filters of a convolution return its inputs, or their positive parts."""
+    """Let the first filters of a convolution return its inputs, or parts of one sign of them."""
     weight = layer.get_parameter("weight")
     nn.init.dirac_(weight[: weight.shape[1]])
     if isinstance(layer, PSConv2d):
         layer.get_parameter("weight_neg")[: weight.shape[1]] = 0.0
+    elif isinstance(layer, StaticPSConv2d) and layer.split == "learned":
+        nn.init.dirac_(layer.get_parameter("weight_neg")[: weight.shape[1]])

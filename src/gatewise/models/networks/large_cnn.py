@@ -1,4 +1,4 @@
-"""largeCNN of paper 001 (appendix D), with orthogonal filters on request."""
+"""largeCNN of the MASO paper (appendix D), with orthogonal filters on request."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""MobileNetV2 at any width, plain and with IIEU (paper 003, at width 0.17)."""
+"""MobileNetV2 at any width, plain and with IIEU (IIEU paper, at width 0.17)."""
 
 from collections import OrderedDict
 
@@ -58,13 +58,13 @@ class Inverted(nn.Module):
     ) -> None:
         super().__init__()
         read = channels
-        phases = False
+        before = RELU
         self.expand: Block | None = None
         if factor != 1:
             filters = slot.count_filters(factor * channels)
             self.expand = conv_block(channels, filters, 1, slot)
             read = slot.count_channels(filters)
-            phases = slot.defers
+            before = slot
         # One filter per channel, unless the unit needs several responses for each output.
         filters = read if slot.ratio >= 1 else slot.count_filters(read)
         self.depthwise = conv_block(
@@ -72,12 +72,12 @@ class Inverted(nn.Module):
             filters,
             3,
             slot,
-            phases=phases,
+            before=before,
             stride=stride,
             padding=1,
             groups=read,
         )
-        self.project = conv_block(slot.count_channels(filters), width, 1, None, phases=slot.defers)
+        self.project = conv_block(slot.count_channels(filters), width, 1, None, before=slot)
         self.adds = stride == 1 and channels == width
         self.join: nn.Module | None = None
         if coupler and self.adds:
@@ -96,7 +96,7 @@ class Inverted(nn.Module):
 @network(
     title="MobileNetV2",
     reads=(3, 224, 224),
-    paper="arXiv:1801.04381; paper 003 (IIEU) at width 0.17",
+    paper="arXiv:1801.04381; IIEU paper at width 0.17",
 )
 def mobilenet_v2(
     *,
@@ -104,6 +104,7 @@ def mobilenet_v2(
     unit: UnitChoice = "relu",
     filters: str = "same",
     coupler: bool = False,
+    small_images: bool = False,
     classes: int = 1000,
     channels: int = 3,
 ) -> PooledClassifier:
@@ -119,12 +120,15 @@ def mobilenet_v2(
         filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels. A
             depthwise convolution has as many filters as channels and is not halved.
         coupler: whether the learned mixture of IIEU-DC replaces the additions.
+        small_images: whether the stem and the second stage keep the size, for images of 32 pixels,
+            of which otherwise one position would remain.
         classes: outputs.
         channels: input channels.
     """
     check_sizes("mobilenet_v2", classes=classes, channels=channels)
     check_scale("mobilenet_v2", width, 1, name="width")
     check_flag("mobilenet_v2", "coupler", coupler)
+    check_flag("mobilenet_v2", "small_images", small_images)
     slot = slot_of(unit, filters)
     read = divisible(32 * width)
     stem_filters = slot.count_filters(read)
@@ -134,7 +138,7 @@ def mobilenet_v2(
         stem_filters,
         3,
         RELU if slot.defers else slot,
-        stride=2,
+        stride=1 if small_images else 2,
         padding=1,
     )
     read = slot.count_channels(stem_filters)
@@ -142,7 +146,7 @@ def mobilenet_v2(
         blocks = []
         for place in range(count):
             out = divisible(wide * width)
-            step = stride if place == 0 else 1
+            step = stride if place == 0 and not (small_images and number == 2) else 1
             blocks.append(Inverted(read, out, factor, step, slot, coupler))
             read = out
         parts[f"stage{number}"] = nn.Sequential(*blocks)

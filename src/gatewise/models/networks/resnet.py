@@ -1,4 +1,4 @@
-"""ResNet-14, -26 and -50 for ImageNet, plain and in the two IIEU forms of paper 003."""
+"""ResNet-14, -26 and -50 for ImageNet, plain and in the two IIEU forms of the IIEU paper."""
 
 from collections import OrderedDict
 
@@ -19,12 +19,14 @@ from gatewise.models.catalogue import network
 
 # By depth: the number of blocks of each stage.
 STAGES = {14: (1, 1, 1, 1), 26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+WIDTHS = (64, 128, 256, 512)  # inside the blocks of each stage
+STEM_STRIDES = (4, 2, 1)
 
 
 @network(
     title="ResNet with bottlenecks",
     reads=(3, 224, 224),
-    paper="paper 003 (IIEU), table 3; arXiv:1512.03385",
+    paper="IIEU paper, table 3; arXiv:1512.03385",
 )
 def resnet(
     *,
@@ -35,6 +37,7 @@ def resnet(
     placement: str | None = None,
     coupler: bool = False,
     scale: float = 1.0,
+    stem_stride: int = 4,
     classes: int = 1000,
     channels: int = 3,
 ) -> PooledClassifier:
@@ -50,6 +53,9 @@ def resnet(
             comparison shows both.
         coupler: whether the learned mixture of IIEU-DC replaces the addition.
         scale: factor on all widths.
+        stem_stride: pixels for each position after the stem. 4 is the stem of ImageNet: a 7x7
+            convolution and a max-pool. 2 and 1 are for smaller images: a 3x3 convolution with that
+            stride.
         classes: outputs.
         channels: input channels.
     """
@@ -59,17 +65,31 @@ def resnet(
             got=depth,
             allowed=", ".join(map(str, STAGES)),
         )
+    if stem_stride not in STEM_STRIDES:
+        raise ArgumentError(
+            "resnet: option stem_stride is not allowed",
+            got=stem_stride,
+            allowed=", ".join(map(str, STEM_STRIDES)),
+        )
     check_sizes("resnet", classes=classes, channels=channels)
     style = style_of("resnet", unit, filters, out_unit, placement, coupler)
-    widths = [check_scale("resnet", scale, width) for width in (64, 128, 256, 512)]
+    widths = [check_scale("resnet", scale, width) for width in WIDTHS]
     parts: OrderedDict[str, nn.Module] = OrderedDict()
-    parts["stem"] = stem(channels, widths[0], 7, 2, style)
-    parts["pool"] = nn.MaxPool2d(3, 2, 1)
+    if stem_stride == 4:
+        parts["stem"] = stem(channels, widths[0], 7, 2, style)
+        parts["pool"] = nn.MaxPool2d(3, 2, 1)
+    else:
+        parts["stem"] = stem(channels, widths[0], 3, stem_stride, style)
     read = widths[0]
     for number, (count, width) in enumerate(zip(STAGES[depth], widths, strict=True), 1):
         parts[f"stage{number}"] = stage(read, width, count, 1 if number == 1 else 2, style)
         read = 4 * width
     return PooledClassifier(nn.Sequential(parts), read, classes)
+
+
+def stage_channels(scale: float) -> list[int]:
+    """Return the channels of the outputs of the four stages."""
+    return [4 * check_scale("resnet", scale, width) for width in WIDTHS]
 
 
 def stage(channels: int, inner: int, count: int, stride: int, style: Style) -> nn.Sequential:

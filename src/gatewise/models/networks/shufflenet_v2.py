@@ -1,4 +1,4 @@
-"""ShuffleNetV2 at four widths (paper 003, at width 0.5)."""
+"""ShuffleNetV2 at four widths (IIEU paper, at width 0.5)."""
 
 from collections import OrderedDict
 
@@ -17,6 +17,7 @@ from gatewise.models.blocks import (
     stream_slot,
 )
 from gatewise.models.catalogue import network
+from gatewise.units import check_flag
 
 # By the factor: channels of the three stages, and of the last convolution.
 WIDTHS = {
@@ -65,7 +66,7 @@ class Shuffle(nn.Module):
                 wide,
                 3,
                 None,
-                phases=inner.defers,
+                before=inner,
                 stride=stride,
                 padding=1,
                 groups=wide,
@@ -83,7 +84,7 @@ class Shuffle(nn.Module):
 @network(
     title="ShuffleNetV2",
     reads=(3, 224, 224),
-    paper="arXiv:1807.11164; paper 003 (IIEU) at width 0.5",
+    paper="arXiv:1807.11164; IIEU paper at width 0.5",
 )
 def shufflenet_v2(
     *,
@@ -91,6 +92,7 @@ def shufflenet_v2(
     unit: UnitChoice = "relu",
     filters: str = "same",
     out_unit: UnitChoice | None = None,
+    small_images: bool = False,
     classes: int = 1000,
     channels: int = 3,
 ) -> PooledClassifier:
@@ -105,6 +107,8 @@ def shufflenet_v2(
         filters: ``"same"`` or ``"half"``: filters before a unit that doubles the channels.
         out_unit: the unit at the end of the branches, in the stem and after the last convolution;
             as ``unit`` unless given.
+        small_images: whether the stem keeps the size and has no max-pool, for images of 32 pixels,
+            of which otherwise one position would remain.
         classes: outputs.
         channels: input channels.
     """
@@ -115,6 +119,7 @@ def shufflenet_v2(
             allowed="0.5, 1.0, 1.5, 2.0",
         )
     check_sizes("shufflenet_v2", classes=classes, channels=channels)
+    check_flag("shufflenet_v2", "small_images", small_images)
     inner = slot_of(unit, filters)
     out = inner if out_unit is None else slot_of(out_unit, filters)
     # A max-pool follows the stem, so the stem cannot leave its unit to the next layer.
@@ -122,8 +127,9 @@ def shufflenet_v2(
     *stages, last = WIDTHS[width]
     stem_filters = stream_slot(first, STEM, "in the stem").count_filters(STEM)
     parts: OrderedDict[str, nn.Module] = OrderedDict()
-    parts["stem"] = conv_block(channels, stem_filters, 3, first, stride=2, padding=1)
-    parts["pool"] = nn.MaxPool2d(3, 2, 1)
+    stride = 1 if small_images else 2
+    parts["stem"] = conv_block(channels, stem_filters, 3, first, stride=stride, padding=1)
+    parts["pool"] = nn.Identity() if small_images else nn.MaxPool2d(3, 2, 1)
     read = STEM
     for number, (wide, count) in enumerate(zip(stages, COUNTS, strict=True), 1):
         blocks = nn.Sequential()

@@ -1,4 +1,4 @@
-"""VGG for CIFAR with batch norm and dropout, and its CReLU forms (paper 002, tables S3 to S6)."""
+"""VGG for CIFAR with batch norm and dropout, and its CReLU forms (CReLU paper, tables S3 to S6)."""
 
 from collections.abc import Sequence
 

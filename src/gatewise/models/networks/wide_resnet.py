@@ -1,11 +1,10 @@
-"""Wide ResNet D-W: pre-activation blocks, ``W`` times as wide (the ResNetD-W of paper 001)."""
+"""Wide ResNet D-W: pre-activation blocks, ``W`` times as wide (the ResNetD-W of the MASO paper)."""
 
 from collections import OrderedDict
 
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.layers import PSConv2d
 from gatewise.models.blocks import PooledClassifier, Slot, UnitChoice, check_sizes, slot_of
 from gatewise.models.catalogue import network
 from gatewise.units import check_number
@@ -25,8 +24,7 @@ class PreActivation(nn.Module):
         super().__init__()
         self.norm = nn.BatchNorm2d(channels)
         self.unit = slot.module(nn.Identity(), channels)
-        kind = PSConv2d if slot.defers else nn.Conv2d
-        self.layer = kind(
+        self.layer = slot.next_conv(
             slot.count_channels(channels),
             filters,
             3,
@@ -61,8 +59,9 @@ class WideBlock(nn.Module):
         self.second = PreActivation(hidden, width, slot, 1)
         self.shortcut: nn.Module | None = None
         if stride != 1 or channels != width:
-            kind = PSConv2d if slot.defers else nn.Conv2d
-            self.shortcut = kind(slot.count_channels(channels), width, 1, stride=stride, bias=False)
+            self.shortcut = slot.next_conv(
+                slot.count_channels(channels), width, 1, stride=stride, bias=False
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         if self.shortcut is None:

@@ -49,3 +49,8 @@ from gatewise.papers.common.training import train_all as train_all
 from gatewise.papers.common.training import train_cell as train_cell
 from gatewise.papers.common.training import train_once as train_once
 from gatewise.papers.common.training import training_cells as training_cells
+from gatewise.papers.common.unit_tables import TINY as TINY
+from gatewise.papers.common.unit_tables import UnitTableSettings as UnitTableSettings
+from gatewise.papers.common.unit_tables import unit_cells as unit_cells
+from gatewise.papers.common.unit_tables import unit_findings as unit_findings
+from gatewise.papers.common.unit_tables import unit_runs as unit_runs

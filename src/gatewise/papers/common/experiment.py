@@ -20,14 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.files import make_folder, read_json
+from gatewise.files import make_folder, read_json, write_json
 from gatewise.papers.common.records import Findings, Result
 from gatewise.papers.common.writing import RESULT, write_result
 from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
 from gatewise.train import RunConfig
 
 DATA_READ: dict[str, str] = {}  # what the running experiment has read, with its digest
+# What the record in the folder, or the cells that are finished there, were made with.
+DATA_BEFORE: dict[str, str] = {}
 UNFINISHED = "unfinished"
+UNFINISHED_DATA = "unfinished_data.json"
 TRAINING = "training"
 MOST_SEEDS = 1000
 SHOWN = 3  # failed cells that an error names
@@ -183,6 +186,7 @@ class Experiment:
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)
         DATA_READ.clear()
+        _read_data_before(folder)
         study = FunctionStudy(
             folder / UNFINISHED,
             name=self.name,
@@ -190,10 +194,14 @@ class Experiment:
             about={"scale": scale, "settings": asdict(settings), "seeds": numbers},
             identity={"experiment": self.name, **versions()},
         )
-        if self.cells is not None:
-            findings, seconds = self._run_cells(study, settings, numbers, tell, options)
-        else:
-            findings, seconds = self._run_measure(study, settings, numbers, tell)
+        try:
+            if self.cells is not None:
+                findings, seconds = self._run_cells(study, settings, numbers, tell, options)
+            else:
+                findings, seconds = self._run_measure(study, settings, numbers, tell)
+        finally:
+            if DATA_READ:  # the finished cells were made with it
+                write_json(folder / UNFINISHED_DATA, {**DATA_BEFORE, **DATA_READ})
         result = Result(
             experiment=self.name,
             title=self.title,
@@ -210,6 +218,7 @@ class Experiment:
         )
         written = write_result(result, folder)
         shutil.rmtree(study.path, ignore_errors=True)
+        (folder / UNFINISHED_DATA).unlink(missing_ok=True)
         return written
 
     def _run_cells(
@@ -276,13 +285,34 @@ def _refuse_other_scale(record: Path, scale: str) -> None:
         )
 
 
+def _read_data_before(folder: Path) -> None:
+    """Read which data the record and the finished cells in the folder were made with."""
+    DATA_BEFORE.clear()
+    if (folder / RESULT).exists():
+        DATA_BEFORE.update(read_json(folder / RESULT).get("data_sha256", {}))
+    if (folder / UNFINISHED_DATA).exists():
+        DATA_BEFORE.update(read_json(folder / UNFINISHED_DATA))
+
+
 def note_data(name: str, digest: str) -> None:
     """Note that the running experiment reads a data set; its record names it.
 
     Args:
         name: of the data set, with its options.
         digest: the sha256 of its content.
+
+    Raises:
+        ArgumentError: if the record or the finished cells in the folder have another content.
     """
+    before = DATA_BEFORE.get(name, digest)
+    if before != digest:
+        raise ArgumentError(
+            f"the data set {name} is not the one of the record and cells in the folder",
+            got=f"sha256 {digest}",
+            allowed=f"sha256 {before}",
+            fix="let GATEWISE_DATA name the folder with that data, or name another folder with "
+            "--out",
+        )
     DATA_READ[name] = digest
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from torch import nn
 
-from gatewise.data import DataSet, load
+from gatewise.data import DETECTION, SEGMENTATION, DataSet, load
 from gatewise.papers.common.experiment import CellValues, Run, note_data
 from gatewise.papers.common.records import Line, Numbers, column, line
 from gatewise.studies import CellCall, FunctionCell, plain_config
@@ -27,6 +27,7 @@ from gatewise.train import (
     find_recipe,
     records,
     run_config,
+    task_of,
     train,
 )
 
@@ -34,6 +35,18 @@ Alter: TypeAlias = Callable[[nn.Module], object]  # changes a network before it 
 Curve: TypeAlias = dict[str, list[float | None]]  # by epoch: "loss", "train" and "test" accuracy
 Curves: TypeAlias = dict[str, list[Curve]]  # one for each seed
 METRICS = {"loss": "train_loss", "train": "train_accuracy", "test": "test_accuracy"}
+# Of dense prediction, besides the others.
+DENSE_METRICS = {
+    SEGMENTATION: {"iou": "test_iou"},
+    DETECTION: {
+        "map": "test_map",
+        "ap50": "test_ap50",
+        "ap75": "test_ap75",
+        "ap_small": "test_ap_small",
+        "ap_medium": "test_ap_medium",
+        "ap_large": "test_ap_large",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -197,7 +210,7 @@ def _curve(config: RunConfig, folder: Path) -> Curve:
     epochs = records(folder)
     missing: list[float | None] = [None] * (config.recipe.total_epochs - len(epochs))
     curve: Curve = {}
-    for short, name in METRICS.items():
+    for short, name in (METRICS | DENSE_METRICS.get(task_of(config), {})).items():
         curve[short] = [epoch.get(name) for epoch in epochs] + missing
     return curve
 

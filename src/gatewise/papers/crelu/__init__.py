@@ -8,6 +8,7 @@ EXPERIMENTS = experiments_in(
     (
         "table1",
         "table2",
+        "table4",
         "table5",
         "table6",
         "figure2",

@@ -9,10 +9,13 @@ from gatewise.papers.iieu.published import THROUGHPUT as THROUGHPUT
 EXPERIMENTS = experiments_in(
     __name__,
     (
+        "figure2",
         "table1",
         "table2",
         "table3",
         "table4",
         "table5",
+        "table6",
+        "table7",
     ),
 )

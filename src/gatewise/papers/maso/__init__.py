@@ -2,4 +2,4 @@
 
 from gatewise.papers.common import experiments_in
 
-EXPERIMENTS = experiments_in(__name__, ("table1", "table2", "figure1"))
+EXPERIMENTS = experiments_in(__name__, ("table1", "table2", "figure1", "beta_forms"))

@@ -25,6 +25,13 @@ EXACT_IS_BEST = (
     "exactly orthogonal filters with swish are far better than all others on CIFAR-100 "
     "(61.2, at most 46.3 %)"
 )
+EXACT_BEATS_SWISH = (
+    "exactly orthogonal filters are better with swish in both networks (a control: the paper "
+    "compares with ReLU)"
+)
+BETA_BEATS_SWISH = (
+    "the beta forms of leaky ReLU and the absolute value could outperform swish (section 6)"
+)
 SOME_NONCONVEX = "some of the forms between hard and linear are nonconvex (Figure 1)"
 HARD_ROW = "hard vector quantisation gives ReLU and max-pooling (Table 1)"
 SOFT_ROW = "soft vector quantisation gives SiLU and softmax-pooling (Table 1)"

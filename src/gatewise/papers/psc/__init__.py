@@ -5,4 +5,4 @@ from gatewise.papers.psc.absolute_value import error as error
 from gatewise.papers.psc.absolute_value import least_squares as least_squares
 from gatewise.papers.psc.absolute_value import train_fit as train_fit
 
-EXPERIMENTS = experiments_in(__name__, ("lower_bound",))
+EXPERIMENTS = experiments_in(__name__, ("lower_bound", "cifar10"))

@@ -13,6 +13,7 @@ from gatewise.report.charts.palette import CATEGORIES as CATEGORIES
 from gatewise.report.charts.palette import COLOURS as COLOURS
 from gatewise.report.charts.palette import DARK_CATEGORIES as DARK_CATEGORIES
 from gatewise.report.charts.palette import SOLID as SOLID
+from gatewise.report.charts.palette import category_style as category_style
 from gatewise.report.charts.palette import first_dash as first_dash
 from gatewise.report.charts.palette import size_colours as size_colours
 from gatewise.report.charts.records import DASHES as DASHES

@@ -1,4 +1,8 @@
-"""The colours of charts by name. ``charts.css`` has the same names, some lighter in dark mode."""
+"""The colours of charts by name.
+
+``page.css`` and ``charts.css`` have those with a meaning, some lighter in dark mode. The categories
+are defined here alone: :func:`category_style` writes them for the page.
+"""
 
 # Names with a meaning: the subject, a second series, better, worse, neither, and the background.
 MEANINGS = {
@@ -9,29 +13,30 @@ MEANINGS = {
     "flat": "#5f666d",
     "light": "#7f8993",
 }
-# Note [Sixteen lines that can be told apart]: seven colours (Okabe and Ito) are drawn solid, the
-# next five dashed, and the last four dotted. By eye, any two are at least 19 apart (CIEDE2000; 20
-# in dark mode). With simulated colour blindness, two of the same line style are at least 10 apart
-# (14 in dark mode). tests/report/test_palette.py measures this.
+# Note [Sixteen lines that can be told apart]: seven colours (those of Okabe and Ito, darkened until
+# the contrast with white is 3) are drawn solid, the next five dashed, and the last four dotted. By
+# eye, any two are at least 19 apart (CIEDE2000; 20 in dark mode). With simulated colour blindness,
+# two of the same line style are at least 10 apart (14 in dark mode). The contrast with the
+# background is at least 3. tests/report/test_palette.py measures this.
 CATEGORIES = {
-    "hue-1": "#0072b2",
-    "hue-2": "#d55e00",
-    "hue-3": "#009e73",
-    "hue-4": "#cc79a7",
-    "hue-5": "#56b4e9",
+    "hue-1": "#0068a6",
+    "hue-2": "#c25000",
+    "hue-3": "#0d9b6e",
+    "hue-4": "#bc7faa",
+    "hue-5": "#029bea",
     "hue-6": "#000000",
-    "hue-7": "#e69f00",
+    "hue-7": "#ca8505",
     "hue-8": "#ea00ff",
-    "hue-9": "#999800",
+    "hue-9": "#999804",
     "hue-10": "#d71462",
-    "hue-11": "#1b5032",
+    "hue-11": "#1a5032",
     "hue-12": "#830086",
-    "hue-13": "#b2000f",
-    "hue-14": "#1f3bcb",
-    "hue-15": "#9185ee",
-    "hue-16": "#722b3e",
+    "hue-13": "#a50016",
+    "hue-14": "#0f32ce",
+    "hue-15": "#9185ef",
+    "hue-16": "#662c3d",
 }
-# The same in dark mode, as page.css has them.
+# The same in dark mode.
 DARK_CATEGORIES = {
     "hue-1": "#2b93f6",
     "hue-2": "#b45a06",
@@ -73,6 +78,17 @@ def size_colours(count: int) -> list[str]:
     steps = list(SIZES)
     last = max(count - 1, 1)
     return [steps[round((len(steps) - 1) * place / last)] for place in range(count)]
+
+
+def category_style() -> str:
+    """Return the style sheet of the categories: light, on paper too, and dark on a screen."""
+
+    def properties(palette: dict[str, str]) -> str:
+        return ":root{" + ";".join(f"--{name}:{colour}" for name, colour in palette.items()) + "}"
+
+    classes = "".join(f".c-{name}{{--c:var(--{name})}}" for name in CATEGORIES)
+    dark = f"@media screen and (prefers-color-scheme:dark){{{properties(DARK_CATEGORIES)}}}"
+    return f"{properties(CATEGORIES)}\n{dark}\n{classes}\n"
 
 
 def first_dash(colour: str) -> int:

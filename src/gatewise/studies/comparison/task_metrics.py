@@ -20,6 +20,7 @@ from gatewise.studies.comparison.tasks import (
     TOKENS,
     Aligned,
 )
+from gatewise.train import mean_iou
 
 # The metrics of each task. The first one is judged unless the user names another.
 DEFAULTS: dict[str, tuple[str, ...]] = {
@@ -186,10 +187,7 @@ def _iou(metrics: TaskMetrics) -> float:
         sums = metrics.sums
         union = sums["guessed"] + sums["true"] - sums["hit"]
         return float(torch.where(union > 0, sums["hit"] / union.clamp(min=1), 1.0).mean())
-    table = metrics.sums["confusion"].reshape(metrics.outputs, metrics.outputs)
-    hit = table.diagonal()
-    union = table.sum(0) + table.sum(1) - hit
-    return float((hit / union.clamp(min=1))[union > 0].mean())
+    return mean_iou(metrics.sums["confusion"].reshape(metrics.outputs, metrics.outputs))
 
 
 def _r2(metrics: TaskMetrics) -> float:

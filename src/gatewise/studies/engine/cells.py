@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from gatewise.data import check_options, datasets
+from gatewise.data import DETECTION, EXAMPLES, SEGMENTATION, check_options, datasets
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import parameter_count
 from gatewise.studies.engine.config import Study, StudyTable
@@ -24,6 +24,7 @@ from gatewise.train import (
     load_data,
     probe,
     run_config,
+    task_of,
 )
 
 # Hex digits of a key: enough for the most cells a study may have, and collisions are checked.
@@ -33,6 +34,14 @@ SHOWN = 5  # problems that are spelt out in one message
 FINAL = "final"
 NEIGHBOUR = "neighbour"
 TRIAL = "tuning"
+TEXT = "text"
+# The metrics that runs have, by what their data have labels for.
+TASK_METRICS = {
+    EXAMPLES: ("test_loss", "test_accuracy"),
+    TEXT: ("test_loss", "test_bits_per_byte"),
+    SEGMENTATION: ("test_loss", "test_iou", "test_accuracy"),
+    DETECTION: ("test_loss", "test_map"),
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -250,8 +259,9 @@ def examples_of(config: RunConfig, data_folder: str | None) -> int:
     count = config.data_options.get("train")
     if isinstance(count, int):
         return max(1, count)
-    if source.sizes is not None and data_facts(config) is not None:
-        return source.sizes[0]
+    sizes = source.sizes or source.published_sizes
+    if sizes is not None and data_facts(config) is not None:
+        return sizes[0]
     return len(load_data(config, data_folder).train)
 
 
@@ -285,14 +295,13 @@ def _try_out(group: Group) -> None:
 
 def _check_metric(metric: str, group: Group) -> None:
     """Raise unless the metric is one that runs on these data have."""
-    text = is_text(group.facts.shape)
-    if metric != ("test_accuracy" if text else "test_bits_per_byte"):
-        return
-    raise ArgumentError(
-        f"metric: runs on {group.config.data} do not have it",
-        got=metric,
-        allowed="test_loss or test_bits_per_byte" if text else "test_loss or test_accuracy",
-    )
+    known = TASK_METRICS[TEXT if is_text(group.facts.shape) else task_of(group.config)]
+    if metric not in known:
+        raise ArgumentError(
+            f"metric: runs on {group.config.data} do not have it",
+            got=metric,
+            allowed=" or ".join(known),
+        )
 
 
 def _match_all(groups: Sequence[Group], table: StudyTable) -> StudyPlan:

@@ -34,7 +34,8 @@ MOST_SEEDS = 1000
 MOST_CELLS = 100_000
 STUDY_RECIPE = "study"  # as the base of a backbone's recipe: the recipe of the study
 LARGEST_MARGIN = 0.1  # of an accuracy: more is surely meant in per cent
-METRICS = ("test_accuracy", "test_loss", "test_bits_per_byte")
+METRICS = ("test_accuracy", "test_loss", "test_bits_per_byte", "test_iou", "test_map")
+SHARES = ("test_accuracy", "test_iou", "test_map")
 
 Label = Annotated[str, Field(min_length=1, max_length=100)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -136,7 +137,9 @@ class StudyTable(Part):
     tune: Tune = Tune()
     margin: Annotated[float, Field(gt=0, le=1e9)] | None = None
     evaluate_every: Epochs = 1
-    metric: Literal["test_accuracy", "test_loss", "test_bits_per_byte"] = "test_accuracy"
+    metric: Literal["test_accuracy", "test_loss", "test_bits_per_byte", "test_iou", "test_map"] = (
+        "test_accuracy"
+    )
 
     @model_validator(mode="after")
     def _check_whole(self) -> "StudyTable":
@@ -153,10 +156,10 @@ class StudyTable(Part):
             near = get_close_matches(self.baseline, labels, n=1)
             hint = f", did you mean {near[0]!r}?" if near else ""
             raise RuleError("baseline", f"{self.baseline} is none of {', '.join(labels)}{hint}")
-        if self.margin and self.metric == "test_accuracy" and self.margin >= LARGEST_MARGIN:
+        if self.margin and self.metric in SHARES and self.margin >= LARGEST_MARGIN:
             raise RuleError(
                 "margin",
-                f"it is a share of the examples: {self.margin / 100:g} for {self.margin:g} points",
+                f"it is a share of 1: {self.margin / 100:g} for {self.margin:g} points",
             )
         if self.size > MOST_CELLS:
             raise RuleError("seeds", f"{self.size} runs, but at most {MOST_CELLS} are allowed")

@@ -10,9 +10,9 @@ from gatewise.graph import (
     CONVOLUTIONS,
     LAST_NORMS,
     LEAVES,
-    Found,
     Kind,
     Node,
+    SiteNodes,
     operators_of,
 )
 from gatewise.surgery.reasons import Reason, Refusal
@@ -84,7 +84,7 @@ def operands_of(node: Node) -> tuple[Node, ...]:
     return tuple(value for value in values if isinstance(value, Node))
 
 
-def branches_before(found: Found, modules: Mapping[str, nn.Module]) -> list[Branch]:
+def branches_before(found: SiteNodes, modules: Mapping[str, nn.Module]) -> list[Branch]:
     """The branches of the sum that a site reads, for a unit at the end of each.
 
     An identity shortcut has no layer of its own and gets no unit.

@@ -88,7 +88,7 @@ def record_bound(
     """
     recorded = Recorded(model)
     for mode, reading in graph.readings.items():
-        if recorded.runs and all(name in recorded.runs for name in reading.found):
+        if recorded.runs and all(name in recorded.runs for name in reading.site_nodes):
             continue
         with untouched(model, buffers=True):
             model.train(mode == "train")
@@ -96,5 +96,5 @@ def record_bound(
         activations = match_calls(reading, [call for call in calls if call.module not in also])
         sites = activations | match_additions(reading, sums)
         recorded.sites = sites | recorded.sites
-        recorded.runs = dict.fromkeys((*reading.found, *sites), calls) | recorded.runs
+        recorded.runs = dict.fromkeys((*reading.site_nodes, *sites), calls) | recorded.runs
     return recorded

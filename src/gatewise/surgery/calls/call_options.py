@@ -55,9 +55,9 @@ def check_plain_call(graph: SiteGraph, site: Site) -> None:
 def _numbers(graph: SiteGraph, site: Site) -> Iterator[tuple[str, Any, Any]]:
     """Yield name, value and default of every optional argument of the call, in every mode."""
     for reading in graph.readings.values():
-        if site.name not in reading.found:
+        if site.name not in reading.site_nodes:
             continue
-        node = reading.found[site.name].output
+        node = reading.site_nodes[site.name].output
         for argument in node.overload._schema.arguments if node.overload is not None else ():
             if argument.has_default_value():
                 default = argument.default_value

@@ -71,7 +71,7 @@ def record_modes(
     for mode, reading in graph.readings.items():
         known = {name for calls in modes.values() for name in calls}
         differs = coverage is not None and coverage.branches_on_training()
-        if known.issuperset(reading.found) and not differs:
+        if known.issuperset(reading.site_nodes) and not differs:
             continue
         with untouched(model):
             model.train(mode == "train")
@@ -111,7 +111,7 @@ def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSi
     """Return the recorded call of each site of one graph, or nothing where the two disagree."""
     units = {call.module for call in calls if call.module is not None}
     sites = {}
-    for name, site in reading.found.items():
+    for name, site in reading.site_nodes.items():
         if site.kind != "functional" or site.path not in units:  # else it is inside a unit
             sites[name] = site
     if len(calls) != len(sites):

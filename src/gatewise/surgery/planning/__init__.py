@@ -23,6 +23,7 @@ from gatewise.surgery.planning.swap_interface import Draft as Draft
 from gatewise.surgery.planning.swap_interface import PlanningContext as PlanningContext
 from gatewise.surgery.planning.swap_interface import SiteSwap as SiteSwap
 from gatewise.surgery.planning.swap_interface import Swap as Swap
+from gatewise.surgery.planning.swap_interface import UnitSwap as UnitSwap
 from gatewise.surgery.planning.swap_interface import channel_dim as channel_dim
 from gatewise.surgery.planning.swap_interface import check_option_names as check_option_names
 from gatewise.surgery.planning.swap_interface import find_swap as find_swap

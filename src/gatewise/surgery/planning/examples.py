@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, Found, Reading, Site, SiteGraph, find_sites, split_example
+from gatewise.graph import Example, Reading, Site, SiteGraph, SiteNodes, find_sites, split_example
 from gatewise.surgery.calls import CallSite, Coverage, Unreached, record_modes
 
 
@@ -142,7 +142,9 @@ def _add(
             result.calls.setdefault(name, call)
     readings = dict(result.graph.readings)
     for mode, reading in further.readings.items():
-        found: dict[str, Found] = {names[name]: site for name, site in reading.found.items()}
+        found: dict[str, SiteNodes] = {
+            names[name]: site for name, site in reading.site_nodes.items()
+        }
         readings[f"{mode}{suffix}"] = Reading(reading.graph, found, reading.dims)
     notes = (*result.graph.notes, *(n for n in further.notes if n not in result.graph.notes))
     last = max(1, len(sites) - 1)

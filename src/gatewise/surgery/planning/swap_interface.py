@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, Graph, Node, Reading, Replace, Site, SiteGraph, split_example
+from gatewise.graph import (
+    Example,
+    Graph,
+    Node,
+    Reading,
+    Replace,
+    Site,
+    SiteGraph,
+    replacing,
+    split_example,
+)
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite, check_call
 from gatewise.surgery.planning.put_back import PutBack
@@ -93,6 +103,7 @@ class Draft:
     edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by path
+    splits: dict[str, float | str] = field(default_factory=dict)  # by path
     put_back: tuple[PutBack, ...] = ()
     maps: Mapping[Node, Maps] = field(default_factory=dict)  # of the first graph's nodes
     notes: list[str] = field(default_factory=list)
@@ -126,8 +137,8 @@ class Draft:
     def changes_channels(self, site: Site, graph: SiteGraph) -> bool:
         """Whether another swap of the plan widens or narrows what ``site`` reads or makes."""
         reading = next(iter(graph.readings.values()))
-        if site.name in reading.found:
-            place = reading.found[site.name]
+        if site.name in reading.site_nodes:
+            place = reading.site_nodes[site.name]
             return place.input in self.maps or place.output in self.maps
         return any(node.scope[0] == site.path for node in self.maps)
 
@@ -283,6 +294,21 @@ class SiteSwap(Swap):
                     draft.put(site, request.unit, options)
                 except Refusal as refusal:
                     draft.refuse(site.name, refusal)
+
+
+class UnitSwap(SiteSwap):
+    """A swap whose unit computes the values of its site from the activation's input alone."""
+
+    def replacements(
+        self,
+        entries: Sequence["Entry"],
+        reading: Reading,
+        model: nn.Module,
+        units: Mapping[str, nn.Module],
+    ) -> Replace | None:
+        """The units at their sites."""
+        sites = [entry.site for entry in entries if entry.site in reading.site_nodes]
+        return replacing((reading.site_nodes[name], units[name]) for name in sites)
 
 
 def find_swap(name: str) -> Swap:

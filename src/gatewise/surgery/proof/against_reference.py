@@ -290,7 +290,9 @@ class ReferenceComparison:
         for entry in self.plan.swapped:
             if entry.kind != "functional" and entry.site not in known:
                 others[entry.site] = entry.path
-        return Reference(self.original, places_of(self.original, reading.found, others), functions)
+        return Reference(
+            self.original, places_of(self.original, reading.site_nodes, others), functions
+        )
 
 
 def exceeded(compared: Compared) -> tuple[str, float, float] | None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from gatewise.graph import COMPOSITE, Found, example_tensors
+from gatewise.graph import COMPOSITE, SiteNodes, example_tensors
 from gatewise.surgery.calls import activation, same_activation
 
 Function = Callable[[Tensor], Tensor]
@@ -41,7 +41,9 @@ class Place:
     op: str
 
 
-def places_of(model: nn.Module, found: Mapping[str, Found], others: Mapping[str, str]) -> "Places":
+def places_of(
+    model: nn.Module, found: Mapping[str, SiteNodes], others: Mapping[str, str]
+) -> "Places":
     """Return the activation calls that a run of ``model`` makes, by the module that makes them.
 
     Args:

@@ -100,7 +100,10 @@ class Deferral:
         Raises:
             Refusal: The sites cannot be removed.
         """
-        starts = {self.reading.found[name].output: self.reading.found[name] for name in self.names}
+        starts = {
+            self.reading.site_nodes[name].output: self.reading.site_nodes[name]
+            for name in self.names
+        }
         for node in self.reading.graph:
             if node in starts:
                 site = starts[node]
@@ -304,7 +307,7 @@ def defer(
     put_back: dict[Node, Mapping[str, Tensor]] = {}
     refusals: list[Refusal] = []
     for reading in graph.readings.values():
-        present = [name for name in names if name in reading.found]
+        present = [name for name in names if name in reading.site_nodes]
         deferral = Deferral(reading, present, modules, within_reach).run()
         merge_modes(layers, deferral.layers)
         put_back |= deferral.put_back

@@ -26,7 +26,7 @@ class ChannelTrace(Deferral):
         Raises:
             Refusal: An operator mixes channels before a layer reads them.
         """
-        start = self.reading.found[self.names[0]].output
+        start = self.reading.site_nodes[self.names[0]].output
         dim = self.reading.dims.get(start)
         if dim is None or start.shape is None:
             raise Refusal(Reason.NO_CHANNELS)
@@ -82,7 +82,7 @@ def readers(
     """
     layers: dict[str, Tensor] = {}
     for reading in graph.readings.values():
-        if name in reading.found:
+        if name in reading.site_nodes:
             merge_modes(layers, ChannelTrace(reading, [name], modules).run().layers)
     check_untied(graph, layers)
     if any(getattr(modules[path], "groups", 1) != 1 for path in layers):

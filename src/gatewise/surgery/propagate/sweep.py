@@ -65,7 +65,7 @@ class Sweep:
         Raises:
             Refusal: The change cannot be made.
         """
-        sites = self.reading.found
+        sites = self.reading.site_nodes
         starts = {sites[name].output: name for name in self.layouts if name in sites}
         self.replaced = self._replaced_nodes()
         self._narrow_inputs()
@@ -88,15 +88,18 @@ class Sweep:
         """Return the nodes inside the activation modules of the changed sites."""
         scopes = set()
         for name in self.layouts:
-            if name in self.reading.found and self.reading.found[name].kind != "functional":
-                scopes.add(self.reading.found[name].output.scope)
+            if (
+                name in self.reading.site_nodes
+                and self.reading.site_nodes[name].kind != "functional"
+            ):
+                scopes.add(self.reading.site_nodes[name].output.scope)
         return {node for node in self.reading.graph if node.scope in scopes}
 
     def _narrow_inputs(self) -> None:
         """Require half of the channels at the input of every site of layout ``"half"``."""
         for name, layout in self.layouts.items():
-            if layout == "half" and name in self.reading.found:
-                site = self.reading.found[name]
+            if layout == "half" and name in self.reading.site_nodes:
+                site = self.reading.site_nodes[name]
                 dim, width = self.channels(site.output)
                 if width % 2:
                     raise Refusal(Reason.ODD, f"{width} channels")
@@ -108,8 +111,8 @@ class Sweep:
         The first channels stay. Channels beyond the old width are new copies of the first ones.
         """
         for name, width in widths.items():
-            if name in self.reading.found:
-                source = self.reading.found[name].input
+            if name in self.reading.site_nodes:
+                source = self.reading.site_nodes[name].input
                 dim, old = self.channels(source)
                 self.trace_back(source, resized(old, width, dim))
 
@@ -128,7 +131,7 @@ class Sweep:
     def _start(self, node: Node, name: str) -> None:
         """Give the output of a changed site its map."""
         layout = self.layouts[name]
-        before = self.maps.get(self.reading.found[name].input)
+        before = self.maps.get(self.reading.site_nodes[name].input)
         dim, width = self.channels(node)
         if layout == "half":
             # The unit doubles the halved input, so its output is unchanged.

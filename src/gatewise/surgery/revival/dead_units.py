@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from gatewise.graph import (
     CHANNEL_NORMS,
-    Found,
     Node,
     Site,
     SiteGraph,
+    SiteNodes,
     find_sites,
     run_graph,
     split_example,
@@ -63,7 +63,7 @@ def largest_outputs(
     """
     largest: dict[str, Tensor] = {}
     for example, graph in graphs:
-        found = graph.readings["eval"].found
+        found = graph.readings["eval"].site_nodes
         by_node = {found[site.name].output: site for site in sites if site.name in found}
 
         def tell(node: Node, value: Tensor, by_node: dict[Node, Site] = by_node) -> None:
@@ -129,7 +129,7 @@ def dead_units(
             continue
         units = tuple(zero.nonzero().flatten().tolist())
         alive = tuple((~zero).nonzero().flatten().tolist())
-        found = graph.readings["eval"].found[site.name]
+        found = graph.readings["eval"].site_nodes[site.name]
         try:
             if site.shared:
                 raise Refusal(Reason.SHARED, "the module around it is called several times")
@@ -144,7 +144,7 @@ def dead_units(
     return dead, refused
 
 
-def _in_front(found: Found, modules: Mapping[str, nn.Module]) -> tuple[str, str | None]:
+def _in_front(found: SiteNodes, modules: Mapping[str, nn.Module]) -> tuple[str, str | None]:
     """Return the paths of the layer and of the batch norm in front of a site."""
     node = found.input
     if node.op not in CHANNEL_NORMS:

@@ -69,6 +69,8 @@ def revive(
     """
     _check(model, optimizer, seed)
     examples = read_examples(example, None)
+    if not all(_count_inputs(one) for one in examples):
+        raise ArgumentError("revive: the example holds no inputs", fix="pass a batch of real data")
     graphs = read_all(model, examples)
     graph = graphs[0][1]
     chosen = select(graph.sites, where, dict(model.named_modules()))
@@ -215,7 +217,7 @@ def _each_row(
 ) -> None:
     """Pass on what each layer, or each site, computes, one row for each channel."""
     for example, graph in graphs:
-        found = graph.readings["eval"].found
+        found = graph.readings["eval"].site_nodes
         by_node = {}
         for one in dead:
             if one.site.name in found:

@@ -43,25 +43,35 @@ def mark_parts(model: nn.Module) -> None:
 
 
 def all_plans(model: nn.Module) -> Plans:
-    """The plans that made ``model`` of the original one, with its names, the first one first."""
-    plans: list[Plan | None] = []
-    for path, record in _records_inside(model):
-        plans.append(None if record.plan is None else plan_of_whole(record.plan, path))
-    plans += [record.plan for record in records_of(model)]
-    plans += model.__dict__.get(PART, ())
+    """The plans that made ``model`` of the original one, with its names, the first one first.
+
+    ``None`` stands for a change that no plan describes, such as merged filters.
+    """
+    own: list[Plan | None] = [record.plan for record in records_of(model)]
+    own += model.__dict__.get(PART, ())
     if DEPLOYED in model.__dict__:
-        plans.append(None)
+        own.append(None)
+    # The parts of a swapped model have its plans. Those of their own came before.
+    marks = (RECORD,) if own else (RECORD, PART, DEPLOYED)
+    plans = [*_plans_inside(model, marks), *own]
     if not plans and any(base_and_recipe(type(module))[1] for module in model.modules()):
         plans.append(None)
     return tuple(plans)
 
 
-def _records_inside(model: nn.Module) -> Iterator[tuple[str, SwapRecord]]:
-    """The records of parts that were swapped by themselves, with the paths of the parts."""
-    for path, module in model.named_modules():
-        if path:
-            for record in records_of(module):
-                yield path, record
+def _plans_inside(model: nn.Module, marks: tuple[str, ...]) -> Iterator[Plan | None]:
+    """The plans of the outermost parts that have one of ``marks``, as plans for ``model``."""
+    seen: list[str] = []
+    for path, part in model.named_modules():
+        if not path or path.startswith(tuple(seen)):
+            continue
+        if any(mark in part.__dict__ for mark in marks):
+            seen.append(f"{path}.")
+            plans = all_plans(part)
+            if marks == (RECORD,):  # without what the part has from ``model``
+                plans = plans[: len(plans) - len(part.__dict__.get(PART, ()))]
+            for plan in plans:
+                yield None if plan is None else plan_of_whole(plan, path)
 
 
 def records_of(model: nn.Module) -> list[SwapRecord]:

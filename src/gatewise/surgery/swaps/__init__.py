@@ -15,7 +15,9 @@ from gatewise.surgery.swaps.hard_forms import lambert as lambert
 from gatewise.surgery.swaps.hard_forms import least_eta as least_eta
 from gatewise.surgery.swaps.iieu import IIEUSwap as IIEUSwap
 from gatewise.surgery.swaps.paired import PairedSwap as PairedSwap
+from gatewise.surgery.swaps.plain_mlp import PlainMLPSwap as PlainMLPSwap
 from gatewise.surgery.swaps.pointwise import PointwiseSwap as PointwiseSwap
 from gatewise.surgery.swaps.psc import PhaseSelectiveSwap as PhaseSelectiveSwap
+from gatewise.surgery.swaps.static_psc import StaticPhaseSelectiveSwap as StaticPhaseSelectiveSwap
 from gatewise.surgery.swaps.thresholded import ThresholdedUnit as ThresholdedUnit
 from gatewise.surgery.swaps.thresholded import ThresholdSwap as ThresholdSwap

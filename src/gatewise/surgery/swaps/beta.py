@@ -143,7 +143,9 @@ def _form_of(context: PlanningContext, site: Site) -> dict[str, Any]:
         return {"form": "unit", "pieces": [[-1.0, 1.0], [0.0, 0.0]]}
     if site.op == "leaky_relu":
         readings = context.graph.readings.values()
-        place = next(reading.found[site.name] for reading in readings if site.name in reading.found)
+        place = next(
+            reading.site_nodes[site.name] for reading in readings if site.name in reading.site_nodes
+        )
         slope = float(place.output.arguments["negative_slope"])
         if not slope < 1:
             raise Refusal(Reason.NOT_PRESERVED, f"a slope of {slope} is no maximum")

@@ -44,7 +44,7 @@ def bound_replacements(
         if name in units:
             couplers[node] = units[name]
     for entry in entries:
-        place = reading.found.get(entry.site)
+        place = reading.site_nodes.get(entry.site)
         if place is None or entry.kind == ADDITION:
             continue
         if entry.moved:

@@ -9,7 +9,8 @@ and the function is a new one.
 
 Both parts have as many parameters at ``h' = h (d + d' + b) / (2 d + d' + 2 b)``, where ``d`` and
 ``d'`` are the widths before and after, and ``b`` is 1 if ``W1`` has a bias, else 0. That is 2/3 of
-``h`` for ``d = d'`` without biases.
+``h`` for ``d = d'`` without biases. The way back is in
+:mod:`gatewise.surgery.swaps.plain_mlp`.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import ELEMENTWISE, Found, Kind, Node, Site, get_operator
+from gatewise.graph import ELEMENTWISE, Kind, Node, Site, SiteNodes, get_operator
 from gatewise.surgery.planning import Draft, PlanningContext
 from gatewise.surgery.propagate import ChannelMap, Edit, Setting
 from gatewise.surgery.reasons import Reason, Refusal
@@ -62,6 +63,26 @@ def matched_hidden(hidden: int, before: int, after: int, *, bias: bool) -> int:
     )
 
 
+def matched_plain_hidden(hidden: int, before: int, after: int, *, bias: bool) -> int:
+    """Return the width of a plain feed-forward part with as many parameters, rounded.
+
+    See Note [Gated feed-forward parts].
+
+    Args:
+        hidden: channels of each branch of the gated part.
+        before: width of its input.
+        after: width of its output.
+        bias: whether its first layers have a bias.
+
+    >>> matched_plain_hidden(2048, 768, 768, bias=False)
+    3072
+    """
+    extra = 1 if bias else 0
+    return max(
+        1, round(Fraction(hidden * (2 * before + after + 2 * extra), before + after + extra))
+    )
+
+
 @dataclass(frozen=True)
 class FeedForward:
     """The two layers around an activation.
@@ -81,32 +102,44 @@ def feed_forward_of(context: PlanningContext, site: Site) -> FeedForward:
     """Return the layers around a site, or raise a :class:`Refusal`."""
     found = []
     for mode in site.modes:
-        found.append(_layers(context, context.graph.readings[mode].found[site.name]))
+        found.append(_layers(context, context.graph.readings[mode].site_nodes[site.name]))
     if any((each.first, each.second) != (found[0].first, found[0].second) for each in found):
         raise Refusal(Reason.NOT_MLP, "other layers in train mode")
     return found[0]
 
 
-def _layers(context: PlanningContext, found: Found) -> FeedForward:
+def _layers(context: PlanningContext, found: SiteNodes) -> FeedForward:
     first = found.input
-    reader = _only_reader(found.output)
-    while reader.op in ELEMENTWISE and get_operator(reader.op).kind in PASSED:
-        reader = _only_reader(reader)
+    reader = next_layer(found.output)
     inside = (found.path, found.call)
     others = [user for user in first.users if found.kind == "functional" or user.scope != inside]
     if len(others) > (found.kind == "functional"):
         raise Refusal(Reason.BRANCH)
     for node in (first, reader):
-        layer = context.modules.get(node.scope[0])
-        if node.op != "linear" or type(layer) is not nn.Linear:
-            raise Refusal(Reason.NOT_MLP, node.scope[0] or node.op)
-        weight = node.tensor("weight")
-        names = context.graph.aliases.get(f"{node.scope[0]}.weight", ())
-        if weight is None or len(weight.users) != 1 or len(names) != 1:
-            raise Refusal(Reason.SHARED, node.scope[0])
+        own_linear(context, node)
     if first.scope[0] == reader.scope[0]:
         raise Refusal(Reason.SHARED, first.scope[0])
     return FeedForward(first.scope[0], reader.scope[0], first)
+
+
+def own_linear(context: PlanningContext, node: Node) -> nn.Linear:
+    """Return the linear layer of torch that ``node`` calls, whose weight nothing else uses."""
+    layer = context.modules.get(node.scope[0])
+    if node.op != "linear" or type(layer) is not nn.Linear:
+        raise Refusal(Reason.NOT_MLP, node.scope[0] or node.op)
+    weight = node.tensor("weight")
+    names = context.graph.aliases.get(f"{node.scope[0]}.weight", ())
+    if weight is None or len(weight.users) != 1 or len(names) != 1:
+        raise Refusal(Reason.SHARED, node.scope[0])
+    return layer
+
+
+def next_layer(node: Node) -> Node:
+    """Return the only call that reads ``node``, dropout and copies passed over."""
+    reader = _only_reader(node)
+    while reader.op in ELEMENTWISE and get_operator(reader.op).kind in PASSED:
+        reader = _only_reader(reader)
+    return reader
 
 
 def _only_reader(node: Node) -> Node:
@@ -152,11 +185,11 @@ def draft_gated(context: PlanningContext, site: Site, draft: Draft) -> None:
     rows = kept.repeat(2)
     new = torch.arange(2 * width, device="cpu") >= width
     fill = "zero" if options["ones"] else "fresh"
-    _put(draft, Edit(f"{part.first}.weight", 0, rows, new, fill))
+    put_edit(draft, Edit(f"{part.first}.weight", 0, rows, new, fill))
     if options["ones"]:
-        _put(draft, Edit(f"{part.first}.bias", 0, rows, new, "one"))
+        put_edit(draft, Edit(f"{part.first}.bias", 0, rows, new, "one"))
     if width < before:
-        _put(draft, Edit(f"{part.second}.weight", 1, kept, new[:width], "copy"))
+        put_edit(draft, Edit(f"{part.second}.weight", 1, kept, new[:width], "copy"))
     for path, attribute, after in (
         (part.first, "out_features", 2 * width),
         (part.second, "in_features", width),
@@ -167,7 +200,8 @@ def draft_gated(context: PlanningContext, site: Site, draft: Draft) -> None:
     draft.after[site.name] = width
 
 
-def _put(draft: Draft, edit: Edit) -> None:
+def put_edit(draft: Draft, edit: Edit) -> None:
+    """Add an edit; a parameter that another swap edits already is refused."""
     key = (edit.name, edit.dim)
     if key in draft.edits:
         raise Refusal(Reason.ALREADY_WIDENED, edit.name)

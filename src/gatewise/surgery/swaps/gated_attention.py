@@ -1,15 +1,23 @@
 """A sigmoid gate on the output of attention, in existing attention layers.
 
 The gate starts at exactly 1 (``2 * sigmoid(0)``), so the model computes what it computed before.
+
+Note [Attention in other code]. An attention layer of other code, such as those of Hugging Face,
+calls ``scaled_dot_product_attention`` between linear layers. The layer that makes the queries reads
+the input of the attention, and the output projection reads the heads. The gate stands in front of
+the output projection. It needs the input of the attention, which its own call does not have: the
+query layer passes it on. The code of the model stays as it is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import Site
+from gatewise.graph import Node, Site, consumers, producers
 from gatewise.layers import AttentionGate, GatedMultiheadAttention, OpenGate
 from gatewise.surgery.planning import (
     UNCHANGED,
@@ -22,18 +30,105 @@ from gatewise.surgery.planning import (
 )
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction, no_fast_path
+from gatewise.surgery.swaps.feed_forward import own_linear
 
 GATES = ("head", "element")
 ROLE = "attention"
 SCALE = 2.0  # times a sigmoid of 0 is exactly 1
 PLACES = (nn.MultiheadAttention, OpenGate)
+ATTENTION = "scaled_dot_product_attention"
+WEIGHTS = ("softmax", "_softmax")  # of attention that is written out
+
+
+class AttentionInput:
+    """The input of an attention layer, on its way from the query layer to the gate."""
+
+    def __init__(self) -> None:
+        self.value: Tensor | None = None
+
+    def take(self) -> Tensor:
+        """Return the input, once."""
+        value = self.value
+        self.value = None
+        if value is None:
+            raise ArgumentError(
+                "gated_attention: the output projection was called without its query layer",
+                fix="call the attention layer as a whole",
+            )
+        return value
+
+
+class QueryLayer(nn.Linear):
+    """The linear layer that makes the queries, which passes its input on to the gate.
+
+    Args:
+        linear: the layer whose parameters it takes over.
+        source: where the input is put.
+    """
+
+    def __init__(self, linear: nn.Linear, source: AttentionInput) -> None:
+        nn.Module.__init__(self)
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self.weight = linear.weight
+        self.register_parameter("bias", linear.bias)
+        self.source = source
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the queries."""
+        self.source.value = input
+        return F.linear(input, self.weight, self.bias)
+
+
+class GatedProjection(nn.Linear):
+    """The output projection of attention with a gate in front of it.
+
+    Args:
+        linear: the layer whose parameters it takes over.
+        gate: multiplies the outputs of the heads.
+    """
+
+    def __init__(self, linear: nn.Linear, gate: AttentionGate) -> None:
+        nn.Module.__init__(self)
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self.weight = linear.weight
+        self.register_parameter("bias", linear.bias)
+        self.gate = gate
+        self.source = AttentionInput()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the projection of the gated outputs of the heads."""
+        return F.linear(self.gate(self.source.take(), input), self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class OtherAttention:
+    """An attention layer of other code. See Note [Attention in other code].
+
+    Attributes:
+        query: path of the layer that makes the queries.
+        projection: path of the output projection.
+        width: numbers of the input.
+        heads: number of heads.
+        head_width: numbers of a head.
+        why: the reason why it cannot have a gate, else empty.
+    """
+
+    query: str = ""
+    projection: str = ""
+    width: int = 0
+    heads: int = 0
+    head_width: int = 0
+    why: str = ""
 
 
 class GatedAttentionSwap(SiteSwap):
     """``gated_attention``: a gate for each head or each element, which starts at 1.
 
-    It is put into :class:`torch.nn.MultiheadAttention`, and into attention layers that have an
-    :class:`gatewise.nn.OpenGate`.
+    It is put into :class:`torch.nn.MultiheadAttention`, into attention layers that have an
+    :class:`gatewise.nn.OpenGate`, and in front of the output projection of attention layers that
+    call ``scaled_dot_product_attention``.
     """
 
     names = ("gated_attention",)
@@ -68,13 +163,20 @@ class GatedAttentionSwap(SiteSwap):
         """The kind of gate, if the site is an attention layer that can have one."""
         if site.role != ROLE:
             raise Refusal(Reason.NOT_ATTENTION)
+        gate = request.options.get("gate", GATES[0])
+        other = _other_attention(context).get(site.name)
+        if other is not None:
+            if other.why:
+                raise Refusal(Reason.CLOSED_ATTENTION, other.why)
+            sizes = {"width": other.width, "heads": other.heads, "head_width": other.head_width}
+            return {"gate": gate, "query": other.query, **sizes}
         module = context.model.get_submodule(site.path)
         paths = dict(context.model.named_modules(remove_duplicate=False))
         if sum(other is module for other in paths.values()) > 1:
             raise Refusal(Reason.SHARED, site.path)
         if isinstance(module, nn.MultiheadAttention):
             _check_plain(module)
-        return {"gate": request.options.get("gate", GATES[0])}
+        return {"gate": gate}
 
     def add_cost(
         self,
@@ -86,7 +188,7 @@ class GatedAttentionSwap(SiteSwap):
         for name, options in draft.options.items():
             if draft.units.get(name) != self.name:
                 continue
-            width, heads, head_width = _sizes(context.model.get_submodule(name))
+            width, heads, head_width = _sizes(context.model.get_submodule(name), options)
             draft.parameters += width * heads * (1 if options["gate"] == "head" else head_width)
         draft.notes.append("every gate starts at 1: twice a sigmoid whose weights are 0")
 
@@ -100,6 +202,9 @@ class GatedAttentionSwap(SiteSwap):
         options: dict[str, Any] = {"gate": entry.options["gate"], "scale": SCALE, "start": "open"}
         if like is not None:
             options |= {"device": like.device, "dtype": like.dtype}
+        if isinstance(old, nn.Linear):
+            sizes = [entry.options[name] for name in ("width", "heads", "head_width")]
+            return GatedProjection(old, AttentionGate(*sizes, **options))
         if isinstance(old, OpenGate):
             return AttentionGate(old.width, old.heads, old.head_width, **options)
         assert isinstance(old, nn.MultiheadAttention)  # noqa: S101  a site is one of PLACES
@@ -119,9 +224,19 @@ class GatedAttentionSwap(SiteSwap):
     def install(
         self, work: Transaction, entries: Sequence[Entry], like: Tensor | None, prepared: Any
     ) -> None:
-        """Switch off the fused kernel of transformer layers around a gated attention."""
+        """Switch off fused kernels around a gated attention, and let query layers pass inputs."""
         for entry in entries:
             no_fast_path(work, entry.path.rpartition(".")[0])
+            query = entry.options.get("query")
+            if query is None:
+                continue
+            layer = work.model.get_submodule(query)
+            projection = work.model.get_submodule(entry.path)
+            assert isinstance(layer, nn.Linear)  # noqa: S101  the plan has looked
+            assert isinstance(projection, GatedProjection)  # noqa: S101  just installed
+            home, _, name = query.rpartition(".")
+            new = QueryLayer(layer, projection.source).train(layer.training)
+            work.replace(home, name, new, "module")
 
     def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
         """The original as it is: the gate starts at 1."""
@@ -138,23 +253,70 @@ def _check_plain(module: nn.MultiheadAttention) -> None:
         raise Refusal(Reason.NOT_ATTENTION, "add_bias_kv or add_zero_attn")
 
 
-def _sizes(module: Any) -> tuple[int, int, int]:
+def _sizes(module: Any, options: Mapping[str, Any]) -> tuple[int, int, int]:
     """Return width, number of heads, and width of a head."""
+    if "query" in options:
+        return options["width"], options["heads"], options["head_width"]
     if isinstance(module, OpenGate):
         return module.width, module.heads, module.head_width
     return module.embed_dim, module.num_heads, module.head_dim
 
 
+def _other_attention(context: PlanningContext) -> dict[str, OtherAttention]:
+    """Return attention layers of other code by the path of the module that computes attention."""
+    return context.first("attention of other code", lambda: _find_others(context))
+
+
+def _find_others(context: PlanningContext) -> dict[str, OtherAttention]:
+    found: dict[str, OtherAttention] = {}
+    for node in context.first_graph:
+        path = node.scope[0]
+        module = context.modules.get(path)
+        named = node.op in WEIGHTS and "attention" in type(module).__name__.lower()
+        if not path or module is None or not (named or node.op == ATTENTION):
+            continue
+        if any(isinstance(part, PLACES) for part in module.modules()):
+            continue
+        if node.op != ATTENTION:
+            found[path] = OtherAttention(why="it does not call scaled_dot_product_attention")
+        elif path in found:
+            found[path] = OtherAttention(why="it computes attention more than once")
+        else:
+            found[path] = _layers_around(context, node)
+    return found
+
+
+def _layers_around(context: PlanningContext, node: Node) -> OtherAttention:
+    """Return the layers before and after a call of attention, or why there is no place."""
+    readers = consumers(node)
+    makers = [each for each in producers(node.inputs[0]) if each.op == "linear"]
+    if len(readers) != 1 or len(makers) != 1:
+        return OtherAttention(why="several layers, or none, make its queries or read its heads")
+    try:
+        query = own_linear(context, makers[0])
+        projection = own_linear(context, readers[0])
+    except Refusal as refusal:
+        return OtherAttention(why=str(refusal))
+    shape = node.shape or ()
+    if len(shape) != 4 or shape[1] * shape[3] != projection.in_features:
+        return OtherAttention(why="its output projection does not read all heads side by side")
+    return OtherAttention(
+        makers[0].scope[0], readers[0].scope[0], query.in_features, shape[1], shape[3]
+    )
+
+
 def _find_places(context: PlanningContext) -> list[Site]:
     sites = []
     modes = tuple(context.graph.readings)
-    for path, module in context.model.named_modules():
-        if not isinstance(module, PLACES) or not path:
+    others = _other_attention(context)
+    for name, module in context.model.named_modules():
+        if not name or not (isinstance(module, PLACES) or name in others):
             continue
+        path = others[name].projection or name if name in others else name
         order = len(context.graph.sites) + len(sites) + 1
         sites.append(
             Site(
-                name=path,
+                name=name,
                 path=path,
                 call=0,
                 kind="module",

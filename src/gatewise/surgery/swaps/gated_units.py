@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.graph import Found, Reading, Replace, Site, glu_of, holds_both_branches, replacing
+from gatewise.graph import Reading, Replace, Site, SiteNodes, glu_of, holds_both_branches
 from gatewise.surgery.planning import (
     Assigned,
     Draft,
     Entry,
     PlanningContext,
     Request,
-    SiteSwap,
+    UnitSwap,
     check_option_names,
 )
 from gatewise.surgery.reasons import Reason, Refusal
@@ -31,7 +31,7 @@ GATE_FUNCTIONS = {
 }
 
 
-class GatedUnitSwap(SiteSwap):
+class GatedUnitSwap(UnitSwap):
     """Exchange the gate function of gated linear units, however they are written.
 
     Where one operator or unit holds both branches (``torch.nn.GLU``, :class:`gatewise.nn.SwiGLU`),
@@ -64,7 +64,7 @@ class GatedUnitSwap(SiteSwap):
         if request.preserve and site.op not in (request.unit, function):
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
         mode = site.modes[0]
-        found = context.graph.readings[mode].found[site.name]
+        found = context.graph.readings[mode].site_nodes[site.name]
         if holds_both_branches(site.op):
             return _division(found, context.modules.get(site.path))
         if not _multiplies_value(found):
@@ -145,18 +145,17 @@ class GatedUnitSwap(SiteSwap):
         """The units at their sites."""
         if any("hidden" in entry.options for entry in entries):
             return None
-        sites = [entry.site for entry in entries if entry.site in reading.found]
-        return replacing((reading.found[name], units[name]) for name in sites)
+        return super().replacements(entries, reading, model, units)
 
 
-def _division(found: Found, module: nn.Module | None) -> dict[str, Any]:
+def _division(found: SiteNodes, module: nn.Module | None) -> dict[str, Any]:
     """Return how an operator or unit divides its input into gate and value."""
     if isinstance(module, TwoBranchUnit):
         return {"dim": module.dim, "layout": module.layout}
     return {"dim": int(found.output.arguments.get("dim", -1))}
 
 
-def _multiplies_value(found: Found) -> bool:
+def _multiplies_value(found: SiteNodes) -> bool:
     """Whether the activation itself, not a product of it, is multiplied with the value."""
     glu = glu_of(found.input, found.output, found.layout)
     return glu is not None and found.output in glu.product.inputs

@@ -196,7 +196,7 @@ def _check_site(context: PlanningContext, site: Site, request: Request, draft: D
 
 def _branches(context: PlanningContext, site: Site, request: Request, draft: Draft) -> list[Branch]:
     """The layer that makes what ``site`` reads, or those of the branches that are added there."""
-    place = context.graph.readings[site.modes[0]].found[site.name]
+    place = context.graph.readings[site.modes[0]].site_nodes[site.name]
     if request.options["placement"] == "before" and is_sum(place.input):
         branches = branches_before(place, context.modules)
         draft.moved.add(site.name)

@@ -188,5 +188,5 @@ def plain_activation(op: str, old: nn.Module | None) -> nn.Module:
 
 def is_rectified(graph: SiteGraph, site: Site) -> bool:
     """Whether the input of ``site`` is never negative, in every mode it is in."""
-    readings = [reading for reading in graph.readings.values() if site.name in reading.found]
-    return all(is_never_negative(reading.found[site.name].input) for reading in readings)
+    readings = [reading for reading in graph.readings.values() if site.name in reading.site_nodes]
+    return all(is_never_negative(reading.site_nodes[site.name].input) for reading in readings)

@@ -9,12 +9,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.errors import ArgumentError, UnknownNameError, unknown_name
 from gatewise.graph import (
-    Reading,
-    Replace,
     Site,
     holds_both_branches,
     parameter_count,
-    replacing,
 )
 from gatewise.surgery.calls import options_as_called
 from gatewise.surgery.planning import (
@@ -22,7 +19,7 @@ from gatewise.surgery.planning import (
     Entry,
     PlanningContext,
     Request,
-    SiteSwap,
+    UnitSwap,
     channel_dim,
     swap_names,
 )
@@ -30,7 +27,7 @@ from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.units import Unit, create_unit, get_unit, registered_units
 
 
-class PointwiseSwap(SiteSwap, default=True):
+class PointwiseSwap(UnitSwap, default=True):
     """A unit of the catalogue."""
 
     def __init__(self, name: str) -> None:
@@ -97,17 +94,6 @@ class PointwiseSwap(SiteSwap, default=True):
         if like is not None and self.spec.learns:
             options |= {"device": like.device, "dtype": like.dtype}
         return create_unit(entry.unit, **options)
-
-    def replacements(
-        self,
-        entries: Sequence[Entry],
-        reading: Reading,
-        model: nn.Module,
-        units: Mapping[str, nn.Module],
-    ) -> Replace:
-        """The units at their sites."""
-        sites = [entry.site for entry in entries if entry.site in reading.found]
-        return replacing((reading.found[name], units[name]) for name in sites)
 
 
 def _find_unit(name: str) -> Unit:

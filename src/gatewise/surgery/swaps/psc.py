@@ -42,22 +42,9 @@ class PhaseSelectiveSwap(Swap):
         draft: Draft,
     ) -> None:
         """Follow the activations to the layers that can apply them."""
-        draft.calls.update(context.calls)
-        able: dict[str, tuple[Site, Request]] = {}
-        put_back = False
-        for request, sites in assigned:
-            put_back |= request.options.get("put_back", False)
-            for site in sites:
-                try:
-                    check_call(site, context.calls)
-                    if site.kind != "functional" and has_hooks(context.modules.get(site.path)):
-                        raise Refusal(Reason.HOOKS, site.path)
-                    able[site.name] = (site, request)
-                except Refusal as refusal:
-                    draft.refused[site.name] = refusal
-        names = [site.name for site in context.graph.sites if site.name in able]
+        able = able_sites(context, assigned, draft)
         readers: dict[Node, CallSite] = {}
-        if put_back:
+        if any(request.options.get("put_back", False) for request, _ in assigned):
             wanted = [site.name for _, sites in assigned for site in sites]
             readers = context.first(
                 "readers",
@@ -65,11 +52,13 @@ class PhaseSelectiveSwap(Swap):
                     context.model, context.graph, wanted, *context.only_arguments("put_back")
                 ),
             )
-        kept, taken, draft.put_back = defer_with_readers(
-            context.graph, names, context.modules, readers, draft.refused, set(draft.maps)
+        kept, taken, put_back = defer_with_readers(
+            context.graph, list(able), context.modules, readers, draft.refused, set(draft.maps)
         )
+        draft.put_back += put_back
         draft.operations += taken.elements_put_back(context.first_graph)
-        draft.layers = {path: tuple(slopes.tolist()) for path, slopes in taken.layers.items()}
+        for path, slopes in taken.layers.items():
+            draft.layers[path] = tuple(slopes.tolist())
         for name in kept:
             site, request = able[name]
             draft.put(site, request.unit, {})
@@ -93,3 +82,29 @@ class PhaseSelectiveSwap(Swap):
     def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
         """The activation stays: the second weights begin with its slope for negative inputs."""
         return UNCHANGED
+
+
+def able_sites(
+    context: PlanningContext,
+    assigned: Sequence[tuple[Request, Sequence[Site]]],
+    draft: Draft,
+) -> dict[str, tuple[Site, Request]]:
+    """Return the sites that can be removed, in the order of the graph; refuse the others.
+
+    Args:
+        context: the model and its graph.
+        assigned: the requests, each with its sites.
+        draft: takes the calls and the refusals.
+    """
+    draft.calls.update(context.calls)
+    able: dict[str, tuple[Site, Request]] = {}
+    for request, sites in assigned:
+        for site in sites:
+            try:
+                check_call(site, context.calls)
+                if site.kind != "functional" and has_hooks(context.modules.get(site.path)):
+                    raise Refusal(Reason.HOOKS, site.path)
+                able[site.name] = (site, request)
+            except Refusal as refusal:
+                draft.refused[site.name] = refusal
+    return {site.name: able[site.name] for site in context.graph.sites if site.name in able}

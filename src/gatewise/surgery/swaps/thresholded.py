@@ -1,18 +1,18 @@
 """An activation whose small outputs are set to zero: sparse gates without training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import COMPOSITE, Reading, Replace, Site, holds_both_branches, replacing
+from gatewise.graph import COMPOSITE, Site, holds_both_branches
 from gatewise.surgery.planning import (
     Entry,
     PlanningContext,
     Request,
-    SiteSwap,
+    UnitSwap,
     check_option_names,
 )
 from gatewise.surgery.reasons import Reason, Refusal
@@ -45,7 +45,7 @@ class ThresholdedUnit(LeafModule):
         return f"threshold={self.threshold}"
 
 
-class ThresholdSwap(SiteSwap):
+class ThresholdSwap(UnitSwap):
     """``thresholded``: the activation of a site with a threshold on its output."""
 
     names = ("thresholded",)
@@ -88,14 +88,3 @@ class ThresholdSwap(SiteSwap):
     ) -> nn.Module:
         """The activation, and a threshold behind it."""
         return ThresholdedUnit(plain_activation(entry.op, old), entry.options["threshold"])
-
-    def replacements(
-        self,
-        entries: Sequence[Entry],
-        reading: Reading,
-        model: nn.Module,
-        units: Mapping[str, nn.Module],
-    ) -> Replace:
-        """The units at their sites."""
-        sites = [entry.site for entry in entries if entry.site in reading.found]
-        return replacing((reading.found[name], units[name]) for name in sites)

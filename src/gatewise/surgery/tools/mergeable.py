@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, Found, Node, Site, SiteGraph
+from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, Node, Site, SiteGraph, SiteNodes
 from gatewise.surgery.calls import CallSite, check_call
 from gatewise.surgery.propagate import readers
 from gatewise.surgery.reasons import Reason, Refusal
@@ -71,8 +71,8 @@ def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) ->
         raise Refusal(Reason.SHARED, "the module around it is called several times")
     layers = set()
     for reading in graph.readings.values():
-        if site.name in reading.found:
-            layers.add(_layer(reading.found[site.name], modules))
+        if site.name in reading.site_nodes:
+            layers.add(_layer(reading.site_nodes[site.name], modules))
     if len(layers) > 1:
         raise Refusal(Reason.SHARED, "differently in train mode")
     layer = layers.pop()
@@ -82,7 +82,7 @@ def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) ->
     return layer
 
 
-def _layer(found: Found, modules: Mapping[str, nn.Module]) -> str:
+def _layer(found: SiteNodes, modules: Mapping[str, nn.Module]) -> str:
     """Return the path of the layer before one call of the site."""
     if found.input.op in CHANNEL_NORMS:
         raise Refusal(Reason.NORM, "gw.deploy folds batch norms into the layers before them")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
 
 from gatewise.data import Augment
 from gatewise.errors import GatewiseError
@@ -285,6 +286,13 @@ class Recipe(Part):
             return Augment(**self.augment)
         except GatewiseError as problem:
             raise RuleError("augment", str(problem)) from problem
+
+    def placed(self, images: Tensor, device: torch.device) -> Tensor:
+        """Return the images on a device, in the layout of the recipe."""
+        images = images.to(device)
+        if self.channels_last:
+            images = images.contiguous(memory_format=torch.channels_last)
+        return images
 
     @property
     def total_epochs(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from gatewise.errors import ArgumentError, FileError, shorten, unknown_name
+from gatewise.errors import ArgumentError, FileError, closest_name, shorten, unknown_name
 from gatewise.train.config.recipe import Part, Recipe, RuleError
 
 if sys.version_info >= (3, 11):
@@ -243,8 +243,8 @@ def _nearest(error: Any) -> str | None:
     if error["type"] != "literal_error":
         return None
     names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-    near = get_close_matches(str(error["input"]), names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else None
+    near = closest_name(error["input"], names)
+    return f"did you mean {near!r}?" if near else None
 
 
 def _show(value: object) -> str:

@@ -9,10 +9,13 @@ from gatewise.train.loop.assembly import held_index as held_index
 from gatewise.train.loop.assembly import held_out as held_out
 from gatewise.train.loop.assembly import is_text as is_text
 from gatewise.train.loop.assembly import load_data as load_data
+from gatewise.train.loop.assembly import objective_of as objective_of
 from gatewise.train.loop.assembly import outline as outline
 from gatewise.train.loop.assembly import probe as probe
 from gatewise.train.loop.assembly import size_read as size_read
+from gatewise.train.loop.assembly import task_of as task_of
 from gatewise.train.loop.average import averaged as averaged
+from gatewise.train.loop.batches import Batch as Batch
 from gatewise.train.loop.batches import Batches as Batches
 from gatewise.train.loop.callbacks import AtEpochs as AtEpochs
 from gatewise.train.loop.callbacks import Start as Start
@@ -25,6 +28,9 @@ from gatewise.train.loop.checkpoint import Saved as Saved
 from gatewise.train.loop.checkpoint import named_state as named_state
 from gatewise.train.loop.checkpoint import read_checkpoint as read_checkpoint
 from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
+from gatewise.train.loop.dense import confusion as confusion
+from gatewise.train.loop.dense import example_labels as example_labels
+from gatewise.train.loop.dense import mean_iou as mean_iou
 from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import device_of as device_of
 from gatewise.train.loop.evaluation import evaluate as evaluate

@@ -2,20 +2,38 @@
 
 import math
 import os
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.data import Augment, DataSet, Split, datasets, load, shifted
+from gatewise.data import (
+    DETECTION,
+    EXAMPLES,
+    SEGMENTATION,
+    Augment,
+    DataSet,
+    Split,
+    datasets,
+    load,
+    shifted,
+)
 from gatewise.devices import place_model
 from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.models import create_model, get_model
+from gatewise.models import create_model, get_model, list_models
 from gatewise.train.config import HoldOut, RunConfig
 from gatewise.train.loop.batches import Batches
+from gatewise.train.loop.dense import (
+    DetectionObjective,
+    SegmentationObjective,
+    anchors_of,
+    check_dense_outputs,
+    mirroring,
+)
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
-from gatewise.train.loop.objective import ImageObjective, TextObjective
+from gatewise.train.loop.objective import ImageObjective, Objective, TextObjective
 from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import initialised, shuffled
 from gatewise.train.loop.run_environment import environment
@@ -69,26 +87,74 @@ def assemble(
         seed=config.seed,
         rank=group.rank,
         processes=group.processes,
+        mirror=mirroring(task_of(config), data.shape),
     )
     evaluated = {"test": data.test}
     if held is not None:
         evaluated["held"] = held
     if config.hold_out is not None and held is not None and config.hold_out.in_place_of_test:
         evaluated = {"held": shifted(held, data.test_shift) if data.test_shift else held}
-    if augment is None:
-        objective = TextObjective(config.recipe, evaluated, device)
-    else:
-        counts = not train.labels.is_floating_point()
-        objective = ImageObjective(config.recipe, augment, evaluated, counts, device)
     return TrainingSetup(
         config=config,
         model=place_model(network, device, channels_last=config.recipe.channels_last),
         batches=batches,
-        objective=objective,
+        objective=objective_of(
+            config,
+            network,
+            augment,
+            evaluated,
+            classes=data.classes,
+            shape=data.shape,
+            device=device,
+        ),
         identity={"config": config.digest, "data": data.digest},
         environment=environment(group.processes, device),
         device=device,
     )
+
+
+def objective_of(
+    config: RunConfig,
+    network: nn.Module,
+    augment: Augment | None,
+    evaluated: dict[str, Split],
+    *,
+    classes: int,
+    shape: tuple[int, ...],
+    device: torch.device | None = None,
+) -> Objective:
+    """Return the loss and the metrics of a run, as the labels of its data ask for.
+
+    Args:
+        config: the run.
+        network: what is trained.
+        augment: of the recipe, with the normalisation of the data; None for text.
+        evaluated: what is evaluated after an epoch, by the name that metrics have.
+        classes: of the data; 0 if labels are numbers.
+        shape: of the images, or (length,) of rows of tokens.
+        device: of the network; the processor if not given.
+    """
+    device = device or torch.device("cpu")
+    if is_text(shape) or augment is None:
+        return TextObjective(config.recipe, evaluated, device)
+    if task_of(config) == SEGMENTATION:
+        return SegmentationObjective(config.recipe, augment, evaluated, classes, device)
+    if task_of(config) == DETECTION:
+        return DetectionObjective(
+            config.recipe,
+            augment,
+            evaluated,
+            classes,
+            anchors_of(network, shape),
+            (shape[1], shape[2]),
+            device,
+        )
+    return ImageObjective(config.recipe, augment, evaluated, classes > 0, device)
+
+
+def task_of(config: RunConfig) -> str:
+    """Return what the labels of a run's data are of: ``"examples"``, or dense prediction."""
+    return datasets()[config.data].task
 
 
 def _start_from_data(network: nn.Module, train: Split, augment: Augment) -> None:
@@ -207,6 +273,7 @@ def probe(
             allowed="images" if is_text(shape) else "rows of tokens",
             fix="small_gpt and small_llama read text; the other models read images",
         )
+    _check_task(config)
     read = example_shape(config, shape)
     inputs = torch.zeros(2, *read, dtype=torch.int64 if is_text(shape) else torch.float32)
     count = read if is_text(shape) else ()
@@ -222,7 +289,30 @@ def probe(
             got=f"{' x '.join(map(str, read))} ({str(problem).splitlines()[0]})",
             fix="choose another model, other data, or model options that fit",
         ) from problem
-    check_outputs(config.recipe.loss, outputs, labels, classes)
+    if task_of(config) == EXAMPLES:
+        check_outputs(config.recipe.loss, outputs, labels, classes)
+    else:
+        check_dense_outputs(config.recipe.loss, outputs, task_of(config), classes, read)
+
+
+def _check_task(config: RunConfig) -> None:
+    """Raise unless the network predicts what the data have labels for."""
+    predicts = get_model(config.model).predicts
+    wanted = task_of(config)
+    if predicts == wanted:
+        return
+    words = {
+        EXAMPLES: "outputs for each example",
+        SEGMENTATION: "a class for every pixel",
+        DETECTION: "boxes",
+    }
+    fitting = [name for name in list_models() if get_model(name).predicts == wanted]
+    raise ArgumentError(
+        f"model: {config.model} does not predict what {config.data} has labels for",
+        got=words[predicts],
+        allowed=words[wanted],
+        fix=f"choose one of {', '.join(fitting)}, or other data",
+    )
 
 
 def is_text(shape: tuple[int, ...]) -> bool:
@@ -233,12 +323,24 @@ def is_text(shape: tuple[int, ...]) -> bool:
 def example_shape(config: RunConfig, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of one example as the network reads it."""
     if not is_text(shape):
+        if task_of(config) != EXAMPLES:
+            _check_flips_alone(config)
         return shape[0], *size_read(config, shape)
     if config.recipe.augmentation() != Augment():
         raise ArgumentError(
             "recipe: text cannot be augmented", got="augment", fix="leave the table augment out"
         )
     return shape
+
+
+def _check_flips_alone(config: RunConfig) -> None:
+    """Raise if the recipe moves pixels in a way that masks and boxes do not follow."""
+    if replace(config.recipe.augmentation(), flip=False) != Augment():
+        raise ArgumentError(
+            "recipe: images with masks or boxes can be mirrored, and not changed otherwise",
+            got=", ".join(config.recipe.augment),
+            allowed="augment.flip",
+        )
 
 
 def example_inputs(

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -44,6 +44,7 @@ class Batches:
         rank: of this process, which takes the examples ``rank``, ``rank + processes``, ... of
             every batch.
         processes: of the run.
+        mirror: mirrors labels as their images are mirrored; ``None`` if labels do not change.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Batches:
         seed: int,
         rank: int = 0,
         processes: int = 1,
+        mirror: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         if len(split) < 2:
             raise ArgumentError(
@@ -68,6 +70,7 @@ class Batches:
         self.seed = seed
         self.rank = rank
         self.processes = processes
+        self.mirror = mirror
         self.count = max(1, len(split) // size + (len(split) % size > 1))
         self._check_share()
         self.ready = self._ready()
@@ -98,7 +101,15 @@ class Batches:
             images = self._epoch(epoch)[mine]
         else:
             images = self._augment(epoch, mine)
-        return Batch(mine, images, self.split.labels[mine], len(whole))
+        return Batch(mine, images, self._labels(epoch, mine), len(whole))
+
+    def _labels(self, epoch: int, index: Tensor) -> Tensor:
+        """Return some labels, mirrored where their images are."""
+        labels = self.split.labels[index]
+        if self.mirror is None or self.augment is None or not self.augment.flip:
+            return labels
+        mirrored = self.augment.mirrored(seed=self.seed, epoch=epoch, index=index)
+        return torch.where(mirrored.view(-1, 1, 1), self.mirror(labels), labels)
 
     def _epoch(self, epoch: int) -> Tensor:
         """Return all images as they are in an epoch; an image does not depend on its batch."""
@@ -161,6 +172,6 @@ class Batches:
             return self.split.images
         random = replace(self.augment, normalise=None) != Augment()
         images = self.split.images
-        if random or images.numel() * 4 > LARGEST_READY:
+        if not isinstance(images, Tensor) or random or images.numel() * 4 > LARGEST_READY:
             return None
         return self.augment.plain(images)

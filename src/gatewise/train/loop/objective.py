@@ -128,7 +128,7 @@ class ImageObjective(Objective):
         """Return the losses of a batch."""
         labels = batch.labels.to(self.device)
         with in_precision(self.recipe.precision, self.device):
-            outputs = call(self._inputs(batch.images))
+            outputs = call(self.recipe.placed(batch.images, self.device))
         losses = example_losses(self.recipe.loss, outputs, labels)
         return StepLoss(losses, count_right(outputs.detach(), labels))
 
@@ -143,13 +143,6 @@ class ImageObjective(Objective):
             halt=halt,
         )
         return Measured({"loss": score.loss, "accuracy": score.accuracy}, score.right)
-
-    def _inputs(self, images: Tensor) -> Tensor:
-        """Return the images where the network is, in its layout."""
-        images = images.to(self.device)
-        if self.recipe.channels_last:
-            images = images.contiguous(memory_format=torch.channels_last)
-        return images
 
 
 @dataclass

@@ -44,7 +44,7 @@ class Folds:
 
 @dataclass(frozen=True)
 class Convergence:
-    """How fast a training loss fell (tables 1 and 2 of paper 003)."""
+    """How fast a training loss fell (tables 1 and 2 of the IIEU paper)."""
 
     lowest: float
     lowest_at: int  # epoch, counted from 1
@@ -59,7 +59,7 @@ def single(
     data: DataSet | None = None,
     **options: Any,
 ) -> Single:
-    """Measure paper 002's "Single".
+    """Measure the CReLU paper's "Single".
 
     Hold out examples, find the lowest loss on them, then train on all data until it is reached.
 
@@ -97,7 +97,7 @@ def ten_folds(
     data: DataSet | None = None,
     **options: Any,
 ) -> Folds:
-    """Measure paper 002's "Average" and "Vote": one network per fold, trained without it.
+    """Measure the CReLU paper's "Average" and "Vote": one network per fold, trained without it.
 
     Args:
         config: the run.

@@ -21,6 +21,7 @@ from gatewise.units.catalogue.hardswish import Hardswish as Hardswish
 from gatewise.units.catalogue.hardtanh import Hardtanh as Hardtanh
 from gatewise.units.catalogue.iieu_b import IIEUB as IIEUB
 from gatewise.units.catalogue.jump_relu import JumpReLU as JumpReLU
+from gatewise.units.catalogue.leaky_crelu import LeakyCReLU as LeakyCReLU
 from gatewise.units.catalogue.leaky_relu import LeakyReLU as LeakyReLU
 from gatewise.units.catalogue.leaky_relu2 import LeakyReLU2 as LeakyReLU2
 from gatewise.units.catalogue.logsigmoid import LogSigmoid as LogSigmoid

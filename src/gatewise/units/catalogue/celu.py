@@ -10,9 +10,9 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -33,11 +33,14 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     Barron, 2017, "Continuously Differentiable Exponential Linear Units", arXiv:1704.07483.
     """
     alpha = check_number("celu", "alpha", alpha, above=0.0)
-    w = to_compute_dtype(check_input("celu", x))
+    return elementwise(_plain, check_input("celu", x), alpha)
+
+
+def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
     low = torch.where(w > 0, 0.0, w) / alpha
     # See the unit elu: the derivative of expm1 cancels for large negative inputs.
     floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
-    return torch.where(w > 0, w, alpha * floor).to(x.dtype)
+    return torch.where(w > 0, w, alpha * floor)
 
 
 @unit(

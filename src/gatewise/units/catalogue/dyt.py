@@ -11,11 +11,11 @@ from gatewise.units.contract import (
     allocating,
     by_channel,
     check_input,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
     tanh_with_exact_slope,
-    to_compute_dtype,
     unit,
 )
 
@@ -45,11 +45,20 @@ def dyt(
 
     Zhu et al., 2025, "Transformers without Normalization", arXiv:2503.10622.
     """
-    w = to_compute_dtype(check_input("dyt", x))
+    check_input("dyt", x)
     slope = per_channel("dyt", "alpha", alpha, x, dim)
     factor = per_channel("dyt", "weight", weight, x, dim)
     shift = per_channel("dyt", "bias", bias, x, dim)
-    return (factor * tanh_with_exact_slope(slope * w) + shift).to(x.dtype)
+    return elementwise(_plain, x, slope, factor, shift)
+
+
+def _plain(
+    w: Tensor,
+    slope: float | Tensor,
+    factor: float | Tensor,
+    shift: float | Tensor,
+) -> Tensor:
+    return factor * tanh_with_exact_slope(slope * w) + shift
 
 
 @unit(

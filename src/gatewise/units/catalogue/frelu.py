@@ -17,6 +17,7 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     describe_shape,
+    elementwise,
     to_compute_dtype,
     unit,
 )
@@ -38,14 +39,18 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
 
     Ma, Zhang and Sun, 2020, "Funnel Activation for Visual Recognition", arXiv:2007.11824.
     """
-    w = to_compute_dtype(check_input("frelu", x))
+    check_input("frelu", x)
     if not isinstance(condition, Tensor) or condition.shape != x.shape:
         raise ArgumentError(
             "frelu: condition must be a tensor of the input's shape",
             got=describe_shape(condition),
             allowed=f"shape {tuple(x.shape)}",
         )
-    return torch.maximum(w, cast_like_input("frelu", "condition", condition, x)).to(x.dtype)
+    return elementwise(_plain, x, cast_like_input("frelu", "condition", condition, x))
+
+
+def _plain(w: Tensor, condition: Tensor) -> Tensor:
+    return torch.maximum(w, condition)
 
 
 @unit(

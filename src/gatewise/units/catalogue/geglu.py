@@ -6,16 +6,17 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from gatewise.units.catalogue.gelu import gelu
+from gatewise.units.catalogue.gelu import normal_gate
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
+    apply_gate,
     at_least,
     at_most,
     check_choice,
+    elementwise,
     error_bounds,
     gate_and_value,
-    gated,
     promise,
     self_gated,
     sigmoid,
@@ -56,7 +57,19 @@ def geglu(
     """
     gate, up = gate_and_value("geglu", gate, up, dim, layout)
     tanh = check_choice("geglu", "approximate", approximate, FORMS) == "tanh"
-    return gated(gate, up, _tanh_gelu if tanh else gelu)
+    return elementwise(_plain_tanh if tanh else _plain, gate, up)
+
+
+def _plain(gate: Tensor, up: Tensor) -> Tensor:
+    return apply_gate(up, _gelu(gate))
+
+
+def _plain_tanh(gate: Tensor, up: Tensor) -> Tensor:
+    return apply_gate(up, _tanh_gelu(gate))
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return self_gated(x, normal_gate)
 
 
 def _tanh_gelu(x: Tensor) -> Tensor:
@@ -78,7 +91,7 @@ def _reference(x: Tensor, up: Tensor, approximate: str = "none", **_: object) ->
 
 
 def _gain(approximate: str = "none") -> float:
-    return two_branch_gain(_tanh_gelu if approximate == "tanh" else gelu)
+    return two_branch_gain(_tanh_gelu if approximate == "tanh" else _gelu)
 
 
 @unit(

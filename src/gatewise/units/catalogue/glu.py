@@ -8,9 +8,10 @@ from torch import Tensor
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
+    apply_gate,
+    elementwise,
     error_bounds,
     gate_and_value,
-    gated,
     promise,
     sigmoid,
     two_branch_gain,
@@ -38,7 +39,11 @@ def glu(gate: Tensor, up: Tensor | None = None, dim: int = -1, layout: str = "ga
     Dauphin et al., 2017, "Language Modeling with Gated Convolutional Networks", arXiv:1612.08083.
     """
     gate, up = gate_and_value("glu", gate, up, dim, layout)
-    return gated(gate, up, sigmoid)
+    return elementwise(_plain, gate, up)
+
+
+def _plain(gate: Tensor, up: Tensor) -> Tensor:
+    return apply_gate(up, sigmoid(gate))
 
 
 def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:

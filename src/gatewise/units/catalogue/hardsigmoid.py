@@ -7,9 +7,9 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -29,8 +29,11 @@ def hardsigmoid(x: Tensor) -> Tensor:
     Courbariaux, Bengio and David, 2015, "BinaryConnect", arXiv:1511.00363, with slope 1/2; Howard
     et al., 2019, arXiv:1905.02244, with slope 1/6 as here.
     """
-    w = to_compute_dtype(check_input("hardsigmoid", x))
-    return torch.where(w <= -3, 0.0, torch.where(w >= 3, 1.0, w / 6.0 + 0.5)).to(x.dtype)
+    return elementwise(_plain, check_input("hardsigmoid", x))
+
+
+def _plain(w: Tensor) -> Tensor:
+    return torch.where(w <= -3, 0.0, torch.where(w >= 3, 1.0, w / 6.0 + 0.5))
 
 
 @unit(

@@ -11,9 +11,9 @@ from gatewise.units.contract import (
     at_least,
     at_most,
     check_input,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -32,10 +32,13 @@ def hardswish(x: Tensor) -> Tensor:
 
     Howard et al., 2019, "Searching for MobileNetV3", arXiv:1905.02244.
     """
-    w = to_compute_dtype(check_input("hardswish", x))
+    return elementwise(_plain, check_input("hardswish", x))
+
+
+def _plain(w: Tensor) -> Tensor:
     inner = at_least(at_most(w, 3.0), -3.0)
     middle = inner * ((inner + 3.0) / 6.0)
-    return torch.where(w <= -3, 0.0, torch.where(w >= 3, w, middle)).to(x.dtype)
+    return torch.where(w <= -3, 0.0, torch.where(w >= 3, w, middle))
 
 
 @unit(

@@ -9,9 +9,9 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -35,12 +35,16 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """
     min_val = check_number("hardtanh", "min_val", min_val)
     max_val = check_number("hardtanh", "max_val", max_val)
-    w = to_compute_dtype(check_input("hardtanh", x))
+    check_input("hardtanh", x)
     if not min_val < max_val:
         raise ArgumentError(
             "hardtanh: min_val must be less than max_val", got=f"{min_val} and {max_val}"
         )
-    return torch.where(w <= min_val, min_val, torch.where(w >= max_val, max_val, w)).to(x.dtype)
+    return elementwise(_plain, x, min_val, max_val)
+
+
+def _plain(w: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
+    return torch.where(w <= low, low, torch.where(w >= high, high, w))
 
 
 @unit(

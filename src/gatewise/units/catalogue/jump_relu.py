@@ -14,10 +14,10 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -51,15 +51,20 @@ def jump_relu(
     Rajamanoharan et al., 2024, "Jumping Ahead: Improving Reconstruction Fidelity with JumpReLU
     Sparse Autoencoders", arXiv:2407.14435.
     """
-    w = to_compute_dtype(check_input("jump_relu", x))
+    check_input("jump_relu", x)
     width = check_number("jump_relu", "bandwidth", bandwidth, above=0.0)
     raw = per_channel("jump_relu", "log_threshold", log_threshold, x, dim)
-    threshold = torch.exp(torch.as_tensor(raw, dtype=w.dtype, device=w.device))
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    threshold = torch.exp(torch.as_tensor(raw, dtype=dtype, device=x.device))
+    return elementwise(_plain, x, threshold, width)
+
+
+def _plain(w: Tensor, threshold: Tensor, width: float | Tensor) -> Tensor:
     fixed = threshold.detach()
     kept = torch.where(w <= fixed, 0.0, w)
-    near = ((w - fixed).abs() < width / 2).to(w.dtype)
+    estimate = torch.where((w - fixed).abs() < width / 2, fixed / width, 0.0)
     # The difference is exactly 0. Only its derivative enters, the straight-through estimate.
-    return (kept - near * (fixed / width) * (threshold - fixed)).to(x.dtype)
+    return kept - estimate * (threshold - fixed)
 
 
 def _reference(x: Tensor, log_threshold: Tensor, bandwidth: float) -> Tensor:

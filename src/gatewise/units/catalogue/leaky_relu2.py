@@ -10,10 +10,9 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     promise,
-    replace_infinities,
-    to_compute_dtype,
     unit,
 )
 
@@ -36,11 +35,19 @@ def leaky_relu2(x: Tensor, slope: float = 0.5) -> Tensor:
     al., 2021, arXiv:2109.08668, square the plain rectifier.
     """
     slope = check_number("leaky_relu2", "slope", slope)
-    w = to_compute_dtype(check_input("leaky_relu2", x))
+    check_input("leaky_relu2", x)
     # With a slope of exactly 0 the limit at minus infinity is 0, not NaN.
-    low = replace_infinities(w) if slope == 0 else w
-    bent = torch.where(w > 0, w, slope * low)
-    return (bent * bent).to(x.dtype)
+    return elementwise(_plain, x, slope) if slope else elementwise(_plain_flat, x)
+
+
+def _plain(w: Tensor, slope: float | Tensor) -> Tensor:
+    bent = torch.where(w > 0, w, slope * w)
+    return bent * bent
+
+
+def _plain_flat(w: Tensor) -> Tensor:
+    positive = w.relu()
+    return positive * positive
 
 
 @unit(

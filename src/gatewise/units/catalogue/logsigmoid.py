@@ -9,10 +9,10 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     error_bounds,
     promise,
     softplus,
-    to_compute_dtype,
     unit,
 )
 
@@ -31,8 +31,11 @@ def logsigmoid(x: Tensor) -> Tensor:
 
     The log-likelihood of logistic regression; torch has it as ``torch.nn.LogSigmoid``.
     """
-    w = to_compute_dtype(check_input("logsigmoid", x))
-    return (-softplus(-w)).to(x.dtype)
+    return elementwise(_plain, check_input("logsigmoid", x))
+
+
+def _plain(w: Tensor) -> Tensor:
+    return -softplus(-w)
 
 
 @unit(

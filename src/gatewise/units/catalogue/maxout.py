@@ -14,6 +14,7 @@ from gatewise.units.contract import (
     UnitModule,
     check_count,
     check_input,
+    elementwise,
     resolve_dim,
     unit,
 )
@@ -51,6 +52,10 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
         index[axis] = slice(piece, None, pieces)
         groups.append(x[tuple(index)])
     # Not a reduction over a split dimension, which would lose channels_last.
+    return elementwise(_plain, *groups)
+
+
+def _plain(*groups: Tensor) -> Tensor:
     return reduce(torch.maximum, groups)
 
 

@@ -9,9 +9,9 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -31,8 +31,12 @@ def relu2(x: Tensor) -> Tensor:
 
     So et al., 2021, "Primer: Searching for Efficient Transformers", arXiv:2109.08668.
     """
-    positive = to_compute_dtype(check_input("relu2", x)).relu()
-    return (positive * positive).to(x.dtype)
+    return elementwise(_plain, check_input("relu2", x))
+
+
+def _plain(w: Tensor) -> Tensor:
+    positive = w.relu()
+    return positive * positive
 
 
 @unit(

@@ -8,6 +8,7 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     unit,
 )
 
@@ -26,8 +27,11 @@ def relu6(x: Tensor) -> Tensor:
 
     Krizhevsky, 2010, "Convolutional Deep Belief Networks on CIFAR-10".
     """
-    check_input("relu6", x)
-    return torch.where(x <= 0, 0.0, torch.where(x >= 6, 6.0, x)).to(x.dtype)
+    return elementwise(_plain, check_input("relu6", x))
+
+
+def _plain(w: Tensor) -> Tensor:
+    return torch.where(w <= 0, 0.0, torch.where(w >= 6, 6.0, w))
 
 
 @unit(

@@ -9,9 +9,9 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -34,11 +34,14 @@ def selu(x: Tensor) -> Tensor:
 
     Klambauer et al., 2017, "Self-Normalizing Neural Networks", arXiv:1706.02515.
     """
-    w = to_compute_dtype(check_input("selu", x))
+    return elementwise(_plain, check_input("selu", x))
+
+
+def _plain(w: Tensor) -> Tensor:
     low = torch.where(w > 0, 0.0, w)
     # See the unit elu: the derivative of expm1 cancels for large negative inputs.
     floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
-    return torch.where(w > 0, SCALE * w, SCALE * ALPHA * floor).to(x.dtype)
+    return torch.where(w > 0, SCALE * w, SCALE * ALPHA * floor)
 
 
 @unit(

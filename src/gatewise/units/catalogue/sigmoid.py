@@ -7,9 +7,9 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 from gatewise.units.contract import sigmoid as logistic
@@ -29,7 +29,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
     Rumelhart, Hinton and Williams, 1986, "Learning representations by back-propagating errors".
     """
-    return logistic(to_compute_dtype(check_input("sigmoid", x))).to(x.dtype)
+    return elementwise(logistic, check_input("sigmoid", x))
 
 
 @unit(

@@ -6,10 +6,10 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     error_bounds,
     promise,
     replace_infinities,
-    to_compute_dtype,
     unit,
 )
 
@@ -28,8 +28,12 @@ def softsign(x: Tensor) -> Tensor:
 
     Turian, Bergstra and Bengio, 2009, "Quadratic Features and Deep Architectures for Chunking".
     """
-    w = replace_infinities(to_compute_dtype(check_input("softsign", x)))  # inf / inf would be NaN
-    return (w / (1 + w.abs())).to(x.dtype)
+    return elementwise(_plain, check_input("softsign", x))
+
+
+def _plain(w: Tensor) -> Tensor:
+    w = replace_infinities(w)  # inf / inf would be NaN
+    return w / (1 + w.abs())
 
 
 @unit(

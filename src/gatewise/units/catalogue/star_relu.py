@@ -12,10 +12,10 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -43,10 +43,15 @@ def star_relu(
 
     Yu et al., 2022, "MetaFormer Baselines for Vision", arXiv:2210.13452.
     """
-    positive = to_compute_dtype(check_input("star_relu", x)).relu()
+    check_input("star_relu", x)
     factor = per_channel("star_relu", "scale", scale, x, dim)
     shift = per_channel("star_relu", "bias", bias, x, dim)
-    return (factor * positive * positive + shift).to(x.dtype)
+    return elementwise(_plain, x, factor, shift)
+
+
+def _plain(w: Tensor, factor: float | Tensor, shift: float | Tensor) -> Tensor:
+    positive = w.relu()
+    return factor * positive * positive + shift
 
 
 @unit(

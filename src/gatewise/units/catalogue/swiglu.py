@@ -1,7 +1,6 @@
 """SwiGLU: the SiLU of one response times another, with an optional clamp."""
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 import torch
@@ -10,12 +9,13 @@ from torch import Tensor
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
+    apply_gate,
     at_least,
     at_most,
     check_number,
+    elementwise,
     error_bounds,
     gate_and_value,
-    gated,
     promise,
     self_gated,
     sigmoid,
@@ -59,7 +59,9 @@ def swiglu(
     """
     gate, up = gate_and_value("swiglu", gate, up, dim, layout)
     _check(limit, alpha, offset)
-    return gated(gate, up, _gate(limit, alpha), _response(limit, offset))
+    if limit is None:
+        return elementwise(_plain, gate, up, alpha, offset)
+    return elementwise(_plain_limited, gate, up, alpha, offset, limit)
 
 
 def _check(limit: float | None, alpha: float, offset: float) -> None:
@@ -69,20 +71,22 @@ def _check(limit: float | None, alpha: float, offset: float) -> None:
     check_number("swiglu", "offset", offset)
 
 
-def _gate(limit: float | None, alpha: float) -> Callable[[Tensor], Tensor]:
-    def function(gate: Tensor) -> Tensor:
-        bounded = gate if limit is None else at_most(gate, limit)
-        return self_gated(bounded, lambda z: sigmoid(alpha * z))
-
-    return function
+def _plain(gate: Tensor, up: Tensor, alpha: float | Tensor, offset: float | Tensor) -> Tensor:
+    return apply_gate(up + offset, _gate(gate, alpha))
 
 
-def _response(limit: float | None, offset: float) -> Callable[[Tensor], Tensor]:
-    def function(up: Tensor) -> Tensor:
-        bounded = up if limit is None else at_least(at_most(up, limit), -limit)
-        return bounded + offset if offset else bounded
+def _plain_limited(
+    gate: Tensor,
+    up: Tensor,
+    alpha: float | Tensor,
+    offset: float | Tensor,
+    limit: float | Tensor,
+) -> Tensor:
+    return _plain(at_most(gate, limit), at_least(at_most(up, limit), -limit), alpha, offset)
 
-    return function
+
+def _gate(gate: Tensor, alpha: float | Tensor) -> Tensor:
+    return self_gated(gate, lambda z: sigmoid(alpha * z))
 
 
 def _reference(
@@ -108,7 +112,11 @@ def _limits(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0)
 
 
 def _gain(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -> float:
-    return two_branch_gain(_gate(limit, alpha), _response(limit, offset))
+    bound = math.inf if limit is None else limit
+    return two_branch_gain(
+        lambda gate: _gate(at_most(gate, bound), alpha),
+        lambda up: up.clamp(-bound, bound) + offset,
+    )
 
 
 @unit(

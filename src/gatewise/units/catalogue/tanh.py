@@ -7,9 +7,9 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -26,8 +26,11 @@ def tanh(x: Tensor) -> Tensor:
 
     LeCun et al., 1998, "Efficient BackProp".
     """
-    w = to_compute_dtype(check_input("tanh", x))
-    return torch.tanh(w).to(x.dtype)
+    return elementwise(_plain, check_input("tanh", x))
+
+
+def _plain(w: Tensor) -> Tensor:
+    return torch.tanh(w)
 
 
 def _reference(x: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ from gatewise.units.contract import (
     UnitModule,
     at_most,
     check_input,
+    elementwise,
     error_bounds,
     promise,
     self_gated,
-    to_compute_dtype,
     unit,
 )
 
@@ -38,8 +38,11 @@ def telu(x: Tensor) -> Tensor:
     Fernandez and Mali, 2024, "TeLU Activation Function for Fast and Stable Deep Learning",
     arXiv:2412.20269.
     """
-    w = to_compute_dtype(check_input("telu", x))
-    return self_gated(w, _gate).to(x.dtype)
+    return elementwise(_plain, check_input("telu", x))
+
+
+def _plain(w: Tensor) -> Tensor:
+    return self_gated(w, _gate)
 
 
 @unit(

@@ -3,16 +3,16 @@
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -38,8 +38,15 @@ def threshold(x: Tensor, threshold: float = 0.01, value: float = 0.0) -> Tensor:
     """
     threshold = check_number("threshold", "threshold", threshold)
     value = check_number("threshold", "value", value)
-    w = to_compute_dtype(check_input("threshold", x))
-    return torch.where(w <= threshold, value, w).to(x.dtype)
+    check_input("threshold", x)
+    # Torch rounds the threshold to the dtype of the input, which moves it in half types.
+    if x.dtype in (torch.float32, torch.float64):
+        return nn.functional.threshold(x, threshold, value)
+    return elementwise(_plain, x, threshold, value)
+
+
+def _plain(w: Tensor, threshold: float | Tensor, value: float | Tensor) -> Tensor:
+    return torch.where(w <= threshold, value, w)
 
 
 @unit(

@@ -14,11 +14,11 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
+    elementwise,
     error_bounds,
     per_channel,
     promise,
     softplus,
-    to_compute_dtype,
     unit,
 )
 
@@ -59,20 +59,25 @@ def xielu(
 
     Huang and Schlag, 2024, "Deriving Activation Functions Using Integration", arXiv:2411.13010.
     """
-    w = to_compute_dtype(check_input("xielu", x))
+    check_input("xielu", x)
     beta = check_number("xielu", "beta", beta)
-    curve = _softplus(per_channel("xielu", "alpha_p", alpha_p, x, dim), w)
-    left = _softplus(per_channel("xielu", "alpha_n", alpha_n, x, dim), w)
+    curve = _softplus(per_channel("xielu", "alpha_p", alpha_p, x, dim), x)
+    left = _softplus(per_channel("xielu", "alpha_n", alpha_n, x, dim), x)
+    return elementwise(_plain, x, curve, left, beta)
+
+
+def _plain(w: Tensor, curve: Tensor, left: Tensor, beta: float | Tensor) -> Tensor:
     above = torch.where(w > 0, w, 0.0)
     below = torch.where(w > 0, 0.0, w)
     # See the unit elu: the derivative of expm1 cancels for large negative inputs.
     floor = torch.where(below < -1, torch.exp(below) - 1.0, torch.expm1(below))
     negative = (beta + left) * floor - left * below
-    return ((curve * above + beta) * above + negative).to(x.dtype)
+    return (curve * above + beta) * above + negative
 
 
 def _softplus(raw: float | Tensor, like: Tensor) -> Tensor:
-    return softplus(torch.as_tensor(raw, dtype=like.dtype, device=like.device))
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    return softplus(torch.as_tensor(raw, dtype=dtype, device=like.device))
 
 
 def _reference(x: Tensor, alpha_p: Tensor, alpha_n: Tensor, beta: float) -> Tensor:

@@ -72,7 +72,6 @@ from gatewise.units.contract.term_b import standardise as standardise
 from gatewise.units.contract.two_branches import LAYOUTS as LAYOUTS
 from gatewise.units.contract.two_branches import TwoBranchUnit as TwoBranchUnit
 from gatewise.units.contract.two_branches import gate_and_value as gate_and_value
-from gatewise.units.contract.two_branches import gated as gated
 from gatewise.units.contract.two_branches import split_branches as split_branches
 from gatewise.units.contract.two_branches import two_branch_gain as two_branch_gain
 from gatewise.units.contract.two_branches import value_of_one as value_of_one

@@ -118,7 +118,8 @@ def per_channel(
         x: the input of the unit.
         dim: the channel dimension of ``x``.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    # torch 2.6 does not compile a union of types.
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, Tensor):
         raise ArgumentError(
@@ -199,12 +200,12 @@ def cast_like_input(
     return value.to(dtype)
 
 
-def at_least(x: Tensor, low: float) -> Tensor:
+def at_least(x: Tensor, low: float | Tensor) -> Tensor:
     """Return ``max(x, low)``. NaN stays NaN in both passes; below ``low`` the derivative is 0."""
     return torch.where(x < low, low, x)
 
 
-def at_most(x: Tensor, high: float) -> Tensor:
+def at_most(x: Tensor, high: float | Tensor) -> Tensor:
     """Return ``min(x, high)``. NaN stays NaN in both passes; above ``high`` the derivative is 0."""
     return torch.where(x > high, high, x)
 

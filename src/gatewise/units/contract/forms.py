@@ -56,7 +56,8 @@ def elementwise(plain: PlainForm, x: Tensor, *numbers: float | Tensor) -> Tensor
     Args:
         plain: the plain form, which gets ``x`` in the dtype of the computation.
         x: the input.
-        *numbers: numbers, or tensors in the dtype of the computation that broadcast with ``x``.
+        *numbers: numbers, tensors in the dtype of the computation that broadcast with ``x``, or
+            tensors of the shape and dtype of ``x``.
     """
     # A compiler fuses the plain form itself.
     if torch.compiler.is_compiling() or not FORMS:
@@ -66,4 +67,7 @@ def elementwise(plain: PlainForm, x: Tensor, *numbers: float | Tensor) -> Tensor
 
 def run_plain(plain: PlainForm, x: Tensor, numbers: Sequence[float | Tensor]) -> Tensor:
     """Return ``plain(x, *numbers)`` in the dtype of ``x``, by torch's operations."""
-    return plain(to_compute_dtype(x), *numbers).to(x.dtype)
+    wide = []
+    for number in numbers:
+        wide.append(to_compute_dtype(number) if isinstance(number, Tensor) else number)
+    return plain(to_compute_dtype(x), *wide).to(x.dtype)

@@ -96,7 +96,16 @@ def is_activation_object(value: Any) -> bool:
 
 
 # Names of swaps that are not units of the catalogue; a unit of the user must not hide one.
-_SWAP_NAMES = ("psc", "concat_act", "iieu_dc", "beta", "galu")
+_SWAP_NAMES = (
+    "psc",
+    "concat_act",
+    "iieu_dc",
+    "beta",
+    "galu",
+    "gated_attention",
+    "plain_mlp",
+    "thresholded",
+)
 
 
 def _known_unit(activation: Any) -> Unit | None:

@@ -14,11 +14,9 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.arithmetic import (
-    apply_gate,
     check_input,
     describe_shape,
     resolve_dim,
-    to_compute_dtype,
 )
 from gatewise.units.contract.unit_module import UnitModule, check_choice
 
@@ -67,27 +65,13 @@ def split_branches(unit: str, x: Tensor, dim: int, layout: str) -> tuple[Tensor,
         )
     if layout == "interleaved":
         cuts = (slice(0, None, 2), slice(1, None, 2))
+        first, second = (x[(slice(None),) * axis + (cut,)] for cut in cuts)
     else:
-        cuts = (slice(0, size // 2), slice(size // 2, None))
-    first, second = (x[(slice(None),) * axis + (cut,)] for cut in cuts)
+        # Gradients to both halves of one division are written once.
+        first, second = x.chunk(2, axis)
     if layout == "gate_last":
         return (second, first)
     return (first, second)
-
-
-def gated(gate: Tensor, up: Tensor, function: Function, response: Function | None = None) -> Tensor:
-    """Return ``function(gate) * up`` in the dtype of ``up``; half types are rounded once.
-
-    Args:
-        gate: the gate response.
-        up: the value.
-        function: the function of the gate.
-        response: a function of the value, if it does not enter as it is.
-    """
-    value = to_compute_dtype(up)
-    if response is not None:
-        value = response(value)
-    return apply_gate(value, function(to_compute_dtype(gate))).to(up.dtype)
 
 
 def value_of_one(x: Tensor) -> dict[str, Tensor]:

@@ -121,7 +121,8 @@ class TrainableUnit(UnitModule):
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
         """Return the parameters by name, and the channel dimension."""
-        return {name: getattr(self, name) for name in self.starts} | {"dim": self.dim}
+        # torch 2.6 does not compile a union of dictionaries.
+        return {**{name: getattr(self, name) for name in self.starts}, "dim": self.dim}
 
 
 def check_channels(unit: str, channels: int | None, *, required: bool = False) -> int | None:

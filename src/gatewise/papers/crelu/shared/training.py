@@ -67,6 +67,11 @@ class CifarSettings:
             changes.append("schedule.warmup = 1")
         return find_recipe("adam", changes=changes)
 
+    @property
+    def as_printed(self) -> bool:
+        """Whether networks are trained as in the paper; a short training has a recipe of ours."""
+        return not self.epochs
+
     def data_options(self, data: str) -> dict[str, Any]:
         """Return the options with which ``data`` is loaded."""
         options: dict[str, Any] = {}
@@ -106,7 +111,7 @@ CONVPOOL = {
 }
 
 # The network in the place of the paper's best one, which has CReLU after the first four
-# convolutions and no pooling between them. All-CNN-B reads images of 227 pixels, and ImageNet is
+# convolutions and no pooling between them. All-CNN-B reads images of 224 pixels, and ImageNet is
 # not available here. largeCNN reads CIFAR's images and, like All-CNN-B, has a stride in its third
 # convolution and no pooling in the first four.
 FOUR_LAYER_MODEL = "large_cnn"
@@ -138,6 +143,8 @@ def configuration(
     options = {**form.options, "scale": settings.width * form.widths}
     if settings.norm:
         options["norm"] = True
+    if model == "convpool_cnn" and settings.as_printed:
+        options["dropout"] = settings.dropout
     return run_config(
         model=model,
         unit=form.unit,

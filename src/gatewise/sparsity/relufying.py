@@ -1,0 +1,215 @@
+"""``gw.relufy``: ReLU in place of smooth activations, fine-tuned until many numbers are zero."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
+from gatewise.graph import Site, check_runs, copied, find_sites, holds_both_branches, split_example
+from gatewise.sparsity.batches import Batch, divided, read_batches
+from gatewise.sparsity.fine_tuning import fine_tune
+from gatewise.sparsity.placing import GATED_ROLES, Placed, Where, is_chosen
+from gatewise.sparsity.quality import Judge, Quality, scores_of
+from gatewise.sparsity.results import FineTuning, Sparsified
+from gatewise.sparsity.sparsifying import (
+    LEVELS,
+    Evaluate,
+    Work,
+    checked_targets,
+    device_of,
+    place_in_eval,
+    result_of,
+)
+from gatewise.sparsity.thresholds import set_thresholds
+from gatewise.surgery import plan
+
+UNITS = ("relu", "shifted_relu", "relu2")
+PENALTIES = (0.0, 0.1, 0.3)
+MOST_BATCHES = 10**9
+ZERO = ("relu", "relu2", "relu6", "jump_relu", "reglu", "shifted_relu")  # these stay as they are
+
+
+class ShiftedReLU(nn.Module):
+    """``max(x - shift, 0)``: zero for more inputs than ReLU (arXiv:2310.04564).
+
+    Args:
+        shift: how far it is moved to the right.
+    """
+
+    def __init__(self, shift: float = 1.0) -> None:
+        super().__init__()
+        self.shift = shift
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the values."""
+        return torch.relu(x - self.shift)
+
+    def extra_repr(self) -> str:
+        """Return the shift."""
+        return f"shift={self.shift}"
+
+
+def relufy(
+    model: nn.Module,
+    train: Any,
+    data: Any,
+    *,
+    unit: str = "relu",
+    shift: float = 1.0,
+    where: Where = None,
+    epochs: int = 1,
+    lr: float = 1e-4,
+    penalties: Sequence[float] = PENALTIES,
+    target: float = 0.0,
+    levels: Sequence[float] = LEVELS,
+    per_layer: bool = True,
+    evaluate: Evaluate | None = None,
+    batches: int = 32,
+    repeats: int = 5,
+    seed: int = 0,
+) -> Sparsified:
+    """Put ReLU in place of smooth activations, train the model, and skip the work for zeros.
+
+    The activations of gated linear units and feed-forward parts are replaced, such as SiLU and
+    GELU. Then a copy of the model is trained on ``train``: its own loss, and a penalty on the
+    numbers behind the activations that rises in stages. Curves, receipt and page are those of
+    :func:`gatewise.sparsify`, compared with the model as it was.
+
+    Args:
+        model: any module with activations before linear layers. It is not changed.
+        train: the training data: batches ``(inputs, labels)``, or dicts with ``labels``.
+        data: other batches of the same form. Half of them calibrates thresholds for ``levels``
+            and ``target``. The other half measures everything that is reported.
+        unit: ``"relu"``, ``"shifted_relu"`` (``max(x - shift, 0)``) or ``"relu2"`` (its square).
+        shift: of ``"shifted_relu"``.
+        where: which activations: patterns of their names such as ``"*.act_fn"``, or a function of
+            a name.
+        epochs: over the training data.
+        lr: the learning rate of AdamW at the start. It falls to 0 as half a cosine wave.
+        penalties: weights of the penalty, the mean magnitude of the numbers behind the
+            activations. There is one stage for each weight. The first is constant, later ones rise
+            from the weight before (ProSparse, arXiv:2402.13516).
+        target: the share of numbers that should become zero, by thresholds where the zeros of
+            the activation are fewer.
+        levels: further targets, for the curve.
+        per_layer: whether to measure every layer by itself at all levels.
+        evaluate: a function of the model that returns its quality as a number.
+        batches: how many batches of ``data`` are read at most.
+        repeats: how often each single input is timed.
+        seed: of the order of the training data and of dropout.
+
+    Returns:
+        The trained model, the curves, and the receipt.
+
+    Raises:
+        ArgumentError: an argument is not allowed, or the model has no such activation.
+    """
+    targets = checked_targets("relufy", model, target, levels, evaluate, repeats)
+    _check(unit, shift, epochs, lr, penalties)
+    device = device_of(model)
+    examples = read_batches("relufy", train, MOST_BATCHES, device)
+    parts = divided(read_batches("relufy", data, batches, device))
+    check_runs(model, *split_example(parts[0][0].inputs))
+    changed, readers, left = _replaced(model, parts[0][0], unit, shift, where)
+    with torch.no_grad():
+        placed = place_in_eval(changed, parts[0][0], "input", lambda path: path in readers)
+        placed.left = {path: why for path, why in placed.left.items() if path in readers} | left
+        untrained = _quality(placed, model, parts[1])
+    stages, seconds = fine_tune(
+        placed.model,
+        placed.places,
+        examples,
+        epochs=epochs,
+        lr=float(lr),
+        penalties=[float(each) for each in penalties],
+        seed=seed,
+    )
+    with torch.no_grad():
+        work = Work(placed, parts[0], parts[1], evaluate, model)
+        measured = work.measure(target, targets, per_layer)
+        set_thresholds(placed.places, measured.thresholds)
+        times, timing = work.time(model, measured.thresholds, repeats)
+    moved = float(shift) if unit == "shifted_relu" else 0.0
+    training = FineTuning(unit, moved, epochs, float(lr), stages, untrained, seconds)
+    return result_of(placed, measured, times, timing, "relu", target, parts[2], training)
+
+
+def _check(unit: Any, shift: Any, epochs: Any, lr: Any, penalties: Any) -> None:
+    """Raise unless the arguments of the training are allowed."""
+    if unit not in UNITS:
+        raise unknown_name("unit of relufy", unit, UNITS)
+    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+        raise ArgumentError("relufy: epochs must be at least 1", got=epochs)
+    numbers = [("shift", shift, 0.0), ("lr", lr, 0.0)]
+    is_several = isinstance(penalties, Sequence) and not isinstance(penalties, str)
+    if not is_several or not penalties:
+        raise ArgumentError(
+            "relufy: penalties must be one weight or more", got=penalties, allowed="(0.0, 0.1, 0.3)"
+        )
+    numbers += [("a penalty", each, 0.0) for each in penalties]
+    for name, value, least in numbers:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value < math.inf or (name == "lr" and not value):
+            raise ArgumentError(
+                f"relufy: {name} is not allowed", got=value, allowed="a number of 0 or more"
+            )
+
+
+def _replaced(
+    model: nn.Module, batch: Batch, unit: str, shift: float, where: Where
+) -> tuple[nn.Module, set[str], dict[str, str]]:
+    """Return a copy with other activations, the layers that read them, and what stays."""
+    graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
+    left: dict[str, str] = {}
+    chosen: dict[str, Site] = {}
+    for site in graph:
+        if site.role not in GATED_ROLES or not is_chosen(site.name, where):
+            continue
+        if site.op in ZERO:
+            left[site.name] = f"it is {site.op} already"
+        elif holds_both_branches(site.op) and unit != "relu":
+            left[site.name] = f"{site.op} holds gate and value: only relu can take its place"
+        else:
+            chosen[site.name] = site
+    if not chosen:
+        raise NotApplicableError(
+            Limitation.NO_GATES,
+            "relufy: the model has no smooth activation between linear layers",
+            got="; ".join(f"{name}: {why}" for name, why in left.items())
+            or ", ".join(f"{site.name} ({site.role})" for site in graph)
+            or "no activation",
+        )
+    new = ShiftedReLU(shift) if unit == "shifted_relu" else unit
+    requests: dict[Any, Any] = {}
+    packed = {name for name, site in chosen.items() if holds_both_branches(site.op)}
+    if packed:
+        requests[lambda site: site.name in packed] = "reglu"
+    if chosen.keys() - packed:
+        requests[lambda site: site.name in chosen] = new
+    planned = plan(model, requests, batch.inputs, gates=True)
+    changed = planned.apply(copied(model))
+    readers: set[str] = set()
+    for entry in planned.swapped:
+        readers.update(chosen[entry.site].consumers)
+    left |= {entry.site: entry.why for entry in planned.refused}
+    return changed, readers, left
+
+
+def _quality(placed: Placed, original: nn.Module, held_out: Sequence[Batch]) -> Quality:
+    """Return the quality of a model without thresholds, compared with the original."""
+    judge = Judge()
+    modes = {}
+    for model in (placed.model, original):
+        modes |= {module: module.training for module in model.modules()}
+        model.eval()
+    try:
+        for batch in held_out:
+            dense = scores_of(batch.run(original)).clone()
+            judge.add(batch, batch.run(placed.model), dense)
+    finally:
+        for module, training in modes.items():
+            module.training = training
+    return judge.quality()

@@ -1,0 +1,189 @@
+"""ReLU in place of smooth activations, with fine-tuning, on a small language model trained here."""
+
+import copy
+import json
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import gatewise as gw
+from gatewise.errors import ArgumentError, NotApplicableError, UnknownNameError
+from gatewise.sparsity import ShiftedReLU, SparseLinear
+from gatewise.sparsity.batches import Batch
+from gatewise.sparsity.fine_tuning import PenalisedLoss, TrainBatch, penalty_at
+from gatewise.sparsity.thresholds import Place
+from tests.sparsity import networks
+
+
+def training(count: int = 24) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [networks.rows(16, 2000 + number) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def result():
+    return gw.relufy(
+        networks.trained(),
+        training(),
+        networks.batches(),
+        lr=3e-3,
+        epochs=2,
+        penalties=(0.0, 0.5, 1.0),
+        levels=(0.9,),
+        per_layer=False,
+        repeats=1,
+    )
+
+
+def loss_of(model: nn.Module) -> float:
+    losses = []
+    with torch.no_grad():
+        for inputs, labels in networks.batches()[2:]:
+            losses.append(F.cross_entropy(model(inputs).flatten(0, 1), labels.flatten()))
+    return float(torch.stack(losses).mean())
+
+
+def zeros_before(model: nn.Module, path: str) -> float:
+    """The share of zeros that a layer reads on the held-out half, by a hook."""
+    seen = []
+    layer = model.get_submodule(path)
+    handle = layer.register_forward_pre_hook(lambda _, args: seen.append((args[0] == 0).float()))
+    with torch.no_grad():
+        for inputs, _ in networks.batches()[2:]:
+            model(inputs)
+    handle.remove()
+    return float(torch.cat(seen).mean())
+
+
+def test_zeros_are_gained_and_the_receipt_holds_against_hooks(result):
+    original = networks.trained()
+    assert [row.layer for row in result.layers] == [
+        "blocks.0.feed_forward.down",
+        "blocks.1.feed_forward.down",
+    ]
+    for row in result.layers:
+        assert row.zeros == pytest.approx(zeros_before(original, row.layer), abs=1e-6)
+        assert row.sparsity == pytest.approx(zeros_before(result.model, row.layer), abs=1e-6)
+        assert row.sparsity > 0.5 > 0.01 > row.zeros and row.threshold == 0.0
+    assert result.before.loss == pytest.approx(loss_of(original), rel=1e-5)
+    assert result.after.loss == pytest.approx(loss_of(result.model), rel=1e-5)
+    assert result.curve[0].quality.loss == pytest.approx(result.after.loss, rel=1e-5)
+    assert result.timing is not None and result.after.difference > 0
+
+
+def test_training_brings_loss_back_in_three_stages(result):
+    training = result.training
+    assert training.untrained.loss > result.after.loss
+    assert [stage.penalty for stage in training.stages] == [0.0, 0.5, 1.0]
+    assert [stage.steps for stage in training.stages] == [16, 16, 16] and training.steps == 48
+    assert all(0.4 < stage.zeros < 0.7 for stage in training.stages)
+
+
+def test_text_json_and_page(result, tmp_path):
+    text = str(result)
+    assert text.startswith("2 activations are relu:") and "trained for 48 steps" in text
+    record = json.loads(json.dumps(result.to_dict()))
+    assert record["training"]["stages"][2]["penalty"] == 1.0 and record["method"] == "relu"
+    page = gw.write_page(result, tmp_path / "relu.html")
+    content = (tmp_path / "relu.html").read_text() if page is None else page.read_text()
+    assert "penalty at its end" in content and "Quality against sparsity" in content
+
+
+def test_the_original_is_left_as_it_was_and_the_result_skips_zeros(result):
+    model = networks.trained()
+    before = copy.deepcopy(model.state_dict())
+    again = gw.relufy(model, training(2), networks.batches(), per_layer=False, repeats=1)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert not model.training
+    assert not again.model.training
+    assert isinstance(again.model.get_submodule("blocks.0.feed_forward.down"), SparseLinear)
+
+
+def test_the_same_seed_trains_the_same_weights():
+    runs = []
+    for seed in (0, 0, 1):
+        found = gw.relufy(
+            networks.trained(), training(6), networks.batches(), per_layer=False, seed=seed
+        )
+        runs.append(found.model.get_submodule("head").weight)
+    assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("unit", ["relu", "shifted_relu", "relu2"])
+@pytest.mark.parametrize("block", [networks.Gated, networks.FunctionalGated])
+def test_own_modules_take_every_form(unit, block):
+    torch.manual_seed(0)
+    model = block()
+    x = torch.randn(64, 16)
+    found = gw.relufy(
+        model,
+        [(x[:32], torch.randn(32, 16))],
+        [(x[32:48], x[32:48]), (x[48:], x[48:])],
+        unit=unit,
+        shift=0.25,
+        lr=1e-9,  # the weights stay, so that the function is known
+        penalties=(0.0,),
+        levels=(),
+        repeats=1,
+    )
+    functions = {
+        "relu": torch.relu,
+        "shifted_relu": lambda g: torch.relu(g - 0.25),
+        "relu2": lambda g: torch.relu(g).square(),
+    }
+    gate = functions[unit](model.gate(x))
+    want = x + model.down(gate * model.up(x))
+    torch.testing.assert_close(found.model(x), want, rtol=1e-4, atol=1e-4)
+    (row,) = found.layers
+    assert row.sparsity == pytest.approx(float((gate[48:] == 0).float().mean()), abs=1e-6)
+
+
+def test_the_penalty_is_constant_first_and_then_rises_as_half_a_sine():
+    weights = [penalty_at(step, 300, (0.1, 0.2, 0.6)) for step in range(300)]
+    assert set(weights[:100]) == {0.1} and weights == sorted(weights)
+    assert weights[100] == pytest.approx(0.1) and weights[150] == pytest.approx(0.15)
+    assert weights[200] == pytest.approx(0.2) and weights[250] == pytest.approx(0.4)
+    assert weights[299] == pytest.approx(0.6, abs=1e-4)
+    assert ShiftedReLU(1.0)(torch.tensor([0.5, 3.0])).tolist() == [0.0, 2.0]
+
+
+def test_the_penalty_is_the_mean_magnitude_of_what_layers_read():
+    torch.manual_seed(0)
+    model = networks.Gated()
+    x = torch.randn(6, 16)
+    batch = TrainBatch(torch.tensor([0]), 0, Batch(x, torch.randn(6, 16)))
+    place = Place("down", model.down, 1, 40)
+    plain = PenalisedLoss([place], 1, (0.0,)).step(model, batch).losses
+    with_penalty = PenalisedLoss([place], 1, (0.5,)).step(model, batch).losses
+    read = F.silu(model.gate(x)) * model.up(x)
+    torch.testing.assert_close((with_penalty - plain).float(), 0.5 * read.abs().mean())
+
+
+def test_bad_input_is_one_error():
+    model = networks.Gated()
+    x = torch.randn(8, 16)
+    pairs = [(x, x)]
+    for options, words in (
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"lr": 0.0}, "lr is not allowed"),
+        ({"penalties": ()}, "one weight or more"),
+        ({"penalties": (float("nan"),)}, "a penalty is not allowed"),
+        ({"target": 1.0}, "share of zeros"),
+        ({"where": "nothing"}, "no smooth activation"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            gw.relufy(model, pairs, pairs, **options)
+    with pytest.raises(UnknownNameError):
+        gw.relufy(model, pairs, pairs, unit="selu")
+    with pytest.raises(ArgumentError, match="training needs labels"):
+        gw.relufy(model, x, pairs)
+    with pytest.raises(ArgumentError, match="no batch"):
+        gw.relufy(model, [], pairs)
+    with pytest.raises(ArgumentError, match="no weight of the model can be trained"):
+        gw.relufy(networks.Gated().requires_grad_(False), pairs, pairs)
+    already = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 16))
+    with pytest.raises(NotApplicableError, match="it is relu already"):
+        gw.relufy(already, pairs, pairs)
+    with pytest.raises(NotApplicableError, match="diverged"):
+        gw.relufy(model, [(x, torch.full_like(x, 1e30))], pairs)
