@@ -23,9 +23,9 @@ from typing import Any
 import torch
 from kept import keep
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import gatewise as gw
-from gatewise.analysis.filters import GivenBack, winners
 
 REPEATS = 5
 CASES: dict[str, tuple[dict[str, Any], nn.Module | None]] = {
@@ -45,9 +45,18 @@ def dense(conv: nn.Conv2d, x: Tensor, pool: nn.Module | None) -> Tensor:
     """By the pseudo-inverse of the matrix whose rows are the known responses' filters."""
     units = torch.eye(x[0].numel(), dtype=torch.float64).reshape(-1, *x.shape[1:])
     matrix = conv(units).flatten(1).T.detach()
-    keep = winners(conv, x, pool, GivenBack("crelu", len(conv.weight)))
-    rows = matrix if keep is None else matrix[keep.flatten() > 0]
+    rows = matrix if pool is None else matrix[survivors(conv(x), pool).flatten()]
     return (torch.linalg.pinv(rows) @ (rows @ x.flatten())).reshape(x.shape)
+
+
+def survivors(responses: Tensor, pool: nn.Module) -> Tensor:
+    """Which responses CReLU and the pooling keep: the largest in a window, of either sign."""
+    kept = torch.zeros_like(responses, dtype=torch.bool).flatten(2)
+    for feature in (torch.relu(responses), torch.relu(-responses)):
+        largest, places = F.max_pool2d(feature, pool.kernel_size, return_indices=True)
+        winners = torch.zeros_like(kept).scatter_(2, places.flatten(2), (largest > 0).flatten(2))
+        kept |= winners
+    return kept
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -6,10 +6,11 @@ from torch import Tensor
 from torch.nn import functional
 
 import gatewise as gw
-from gatewise.fused import dispatch, start_recording, stop_recording
+from gatewise.fused import dispatch, kernels, start_recording, stop_recording
 from gatewise.native import library
 from gatewise.testing import every_16_bit_value
 
+CAPABILITY = torch.backends.cpu.get_cpu_capability()
 pytestmark = pytest.mark.skipif(library("elementwise").handle is None, reason="no compiled code")
 
 
@@ -65,6 +66,24 @@ def test_every_16_bit_value_is_the_float32_value_rounded_once(name: str, dtype: 
     torch.testing.assert_close(
         fused(x, *starts), fused(x.float(), *starts).to(dtype), rtol=0, atol=0, equal_nan=True
     )
+
+
+def test_float16_is_converted_alike_in_any_length_and_without_the_instruction(monkeypatch):
+    x = every_16_bit_value(torch.float16)
+    fused = gw.fuse(tanh_exp)
+    want = fused(x)
+    for start in range(0, len(x), 4099):
+        for length in range(1, 18):
+            part = slice(start, start + length)
+            torch.testing.assert_close(fused(x[part]), want[part], rtol=0, atol=0, equal_nan=True)
+
+    def without_instruction(x: Tensor) -> Tensor:
+        return tanh_exp(x)
+
+    fewer = tuple(each for each in kernels.VECTORS.get(CAPABILITY, ()) if each != "-mf16c")
+    monkeypatch.setitem(kernels.VECTORS, CAPABILITY, fewer)
+    found = gw.fuse(without_instruction)(x)
+    torch.testing.assert_close(found, want, rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_number_per_sample_and_channel_and_one_per_position():

@@ -29,10 +29,12 @@ OPTIONS = ("-fno-trapping-math", "-fno-math-errno")
 # GCC must not turn choices by related conditions into jumps, which keep a loop from using vectors.
 # Other compilers may not know the option.
 WITHOUT_JUMPS = ("-fno-thread-jumps",)
+# Every processor with AVX2 also converts float16 (F16C).
 VECTORS = {
-    "AVX2": ("-mavx2", "-mfma"),
+    "AVX2": ("-mavx2", "-mfma", "-mf16c"),
     "AVX512": (
         "-mfma",
+        "-mf16c",
         "-mavx512f",
         "-mavx512dq",
         "-mavx512bw",
