@@ -53,6 +53,15 @@ def test_pythons_that_were_not_tried_are_named(compat):
     assert left == ["3.10", "3.12", "3.13", "3.14"]
 
 
+def test_a_launcher_without_its_python_is_named_as_not_tried(compat, tmp_path, monkeypatch):
+    launcher = tmp_path / "python3.13"
+    launcher.write_text("#!/bin/sh\nexit 127\n")
+    launcher.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    result = compat.tried(compat.Row("newest-torch", "3.13", ("torch",)), tmp_path / "new")
+    assert result.text == f"not tried: {launcher} makes no environment" and not result.failed
+
+
 def test_an_unknown_row_is_refused(compat, capsys):
     assert compat.main(["nonsense"]) == 2
     assert "oldest-torch" in capsys.readouterr().err

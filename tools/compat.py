@@ -119,7 +119,9 @@ def tried(row: Row, folder: Path) -> Result:
         found = shutil.which(f"python{row.python}")
         if found is None:
             return Result(row, row.python, f"not tried: there is no python{row.python} here")
-        run([found, "-m", "venv", str(folder)], environment)
+        # A launcher can be there without the version that it should start.
+        if run([found, "-m", "venv", str(folder)], environment).returncode:
+            return Result(row, row.python, f"not tried: {found} makes no environment")
         program = str(folder / "bin/python")
         install += [*row.packages, str(ROOT), *TOOLS]
         shown, tests = "torch", QUICK

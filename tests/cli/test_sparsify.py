@@ -47,7 +47,7 @@ def test_the_receipt_as_text(run):
         4,
     )
     assert found.exit_code == 0, found.output
-    assert "1 gates have a threshold" in found.stdout and "perplexity" in found.stdout
+    assert "1 gate with a threshold" in found.stdout and "perplexity" in found.stdout
 
 
 def test_relu_with_training(run, tmp_path):
@@ -56,7 +56,7 @@ def test_relu_with_training(run, tmp_path):
     common = ("--data", "text", "--examples", 4, "--all-layers")
     found = run("sparsify", "gatewise:small_llama", *SMALL, *common, *options, "--out", page)
     assert found.exit_code == 0, found.output
-    assert "1 activations are relu" in found.stdout and "trained for 1 steps" in found.stdout
+    assert "relu in place of 1 activation" in found.stdout and "trained for 1 step " in found.stdout
     assert "Training" in page.read_text()
     found = run("sparsify", "gatewise:small_llama", *SMALL, "--examples", 4, *options)
     assert found.exit_code == 2 and "needs labels" in found.stderr

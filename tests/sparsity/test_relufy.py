@@ -12,7 +12,12 @@ import gatewise as gw
 from gatewise.errors import ArgumentError, NotApplicableError, UnknownNameError
 from gatewise.sparsity import ShiftedReLU, SparseLinear
 from gatewise.sparsity.batches import Batch
-from gatewise.sparsity.fine_tuning import PenalisedLoss, TrainBatch, penalty_at
+from gatewise.sparsity.fine_tuning import (
+    PenalisedLoss,
+    TrainBatch,
+    effective_share,
+    penalty_at,
+)
 from gatewise.sparsity.thresholds import Place
 from tests.sparsity import networks
 
@@ -29,7 +34,7 @@ def result():
         networks.batches(),
         lr=3e-3,
         epochs=2,
-        penalties=(0.0, 0.5, 1.0),
+        penalties=(0.0, 10.0, 30.0),
         levels=(0.9,),
         per_layer=False,
         repeats=1,
@@ -75,16 +80,33 @@ def test_zeros_are_gained_and_the_receipt_holds_against_hooks(result):
 def test_training_brings_loss_back_in_three_stages(result):
     training = result.training
     assert training.untrained.loss > result.after.loss
-    assert [stage.penalty for stage in training.stages] == [0.0, 0.5, 1.0]
+    assert [stage.penalty for stage in training.stages] == [0.0, 10.0, 30.0]
     assert [stage.steps for stage in training.stages] == [16, 16, 16] and training.steps == 48
-    assert all(0.4 < stage.zeros < 0.7 for stage in training.stages)
+    zeros = [stage.zeros for stage in training.stages]
+    assert 0.4 < zeros[0] < 0.7 and zeros == sorted(zeros)
+
+
+def test_the_penalty_gives_more_zeros_than_the_same_training_without_it(result):
+    without = gw.relufy(
+        networks.trained(),
+        training(),
+        networks.batches(),
+        lr=3e-3,
+        epochs=2,
+        penalties=(0.0,),
+        levels=(),
+        per_layer=False,
+        repeats=1,
+    )
+    assert result.sparsity > without.sparsity + 0.05
+    assert result.after.loss > without.after.loss  # more zeros are not free
 
 
 def test_text_json_and_page(result, tmp_path):
     text = str(result)
-    assert text.startswith("2 activations are relu:") and "trained for 48 steps" in text
+    assert text.startswith("relu in place of 2 activations:") and "trained for 48 steps" in text
     record = json.loads(json.dumps(result.to_dict()))
-    assert record["training"]["stages"][2]["penalty"] == 1.0 and record["method"] == "relu"
+    assert record["training"]["stages"][2]["penalty"] == 30.0 and record["method"] == "relu"
     page = gw.write_page(result, tmp_path / "relu.html")
     content = (tmp_path / "relu.html").read_text() if page is None else page.read_text()
     assert "penalty at its end" in content and "Quality against sparsity" in content
@@ -148,7 +170,7 @@ def test_the_penalty_is_constant_first_and_then_rises_as_half_a_sine():
     assert ShiftedReLU(1.0)(torch.tensor([0.5, 3.0])).tolist() == [0.0, 2.0]
 
 
-def test_the_penalty_is_the_mean_magnitude_of_what_layers_read():
+def test_the_penalty_is_the_effective_share_of_what_layers_read():
     torch.manual_seed(0)
     model = networks.Gated()
     x = torch.randn(6, 16)
@@ -156,8 +178,71 @@ def test_the_penalty_is_the_mean_magnitude_of_what_layers_read():
     place = Place("down", model.down, 1, 40)
     plain = PenalisedLoss([place], 1, (0.0,)).step(model, batch).losses
     with_penalty = PenalisedLoss([place], 1, (0.5,)).step(model, batch).losses
-    read = F.silu(model.gate(x)) * model.up(x)
-    torch.testing.assert_close((with_penalty - plain).float(), 0.5 * read.abs().mean())
+    read = (F.silu(model.gate(x)) * model.up(x)).detach()
+    shares = [float(row.abs().sum() ** 2 / (40 * row.square().sum())) for row in read]
+    added = float((with_penalty - plain).detach())
+    assert added == pytest.approx(0.5 * sum(shares) / 6, rel=1e-4)
+
+
+def test_the_effective_share_has_no_scale_and_no_gradient_at_zeros():
+    x = torch.randn(5, 12).relu()
+    assert effective_share(1000 * x) == pytest.approx(float(effective_share(x)), rel=1e-5)
+    empty = torch.zeros(2, 3, requires_grad=True)
+    effective_share(empty).backward()
+    assert float(effective_share(empty.detach())) == 0.0 and empty.grad.tolist() == [[0.0] * 3] * 2
+
+
+def test_norms_are_rectified_where_linear_layers_alone_read_them():
+    model = networks.trained()
+    found = gw.relufy(
+        model,
+        training(4),
+        networks.batches(),
+        norms=True,
+        lr=1e-9,  # the weights stay, so that the function is known
+        penalties=(0.0,),
+        levels=(),
+        repeats=1,
+    )
+    assert found.training.activations == 2 and found.training.norms == 4
+    assert "relu in place of 2 activations, ReLU after 4 norms" in str(found)
+    assert found.left == {"norm": "it is read by the layer that makes the scores"}
+    read = [row.layer for row in found.layers]
+    assert {path.rpartition(".")[2] for path in read} == {"qkv", "layer", "down"}
+    for row in found.layers:
+        assert row.sparsity == pytest.approx(zeros_before(found.model, row.layer), abs=1e-6)
+        assert 0.3 < row.sparsity < 0.8
+
+    # The same by hooks on the original.
+    want = copy.deepcopy(model)
+    for block in want.blocks:
+        for norm in (block.norm1, block.norm2):
+            norm.register_forward_hook(lambda module, args, output: output.relu())
+    want = gw.swap(want, "reglu", networks.batches()[0][0], gates=True)
+    x = networks.batches()[3][0]
+    torch.testing.assert_close(found.model(x), want(x), rtol=1e-4, atol=1e-4)
+
+
+class AfterSum(nn.Module):
+    """A block with its norm after the sum: the norm is the residual stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LayerNorm(16)
+        self.inner = networks.Gated()
+        self.out = nn.Linear(16, 16)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.out(self.inner(x) + x)
+
+
+def test_a_norm_that_a_sum_reads_stays_as_it_is():
+    x = torch.randn(8, 16)
+    with pytest.raises(NotApplicableError, match="first: add reads its output too"):
+        gw.relufy(AfterSum(), [(x, x)], [(x, x)], norms=True)
+    with pytest.raises(NotApplicableError, match="no norm"):
+        gw.relufy(networks.Gated(), [(x, x)], [(x, x)], norms=True)
 
 
 def test_bad_input_is_one_error():
@@ -167,6 +252,7 @@ def test_bad_input_is_one_error():
     for options, words in (
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"lr": 0.0}, "lr is not allowed"),
+        ({"norms": 1}, "norms must be True or False"),
         ({"penalties": ()}, "one weight or more"),
         ({"penalties": (float("nan"),)}, "a penalty is not allowed"),
         ({"target": 1.0}, "share of zeros"),

@@ -9,6 +9,8 @@ shares from another.
 from gatewise.sparsity.measuring import SparsityMeasure as SparsityMeasure
 from gatewise.sparsity.measuring import measure_sparsity as measure_sparsity
 from gatewise.sparsity.quality import Quality as Quality
+from gatewise.sparsity.rectified_norms import RectifiedNorm as RectifiedNorm
+from gatewise.sparsity.relufying import PENALTIES as PENALTIES
 from gatewise.sparsity.relufying import ShiftedReLU as ShiftedReLU
 from gatewise.sparsity.relufying import relufy as relufy
 from gatewise.sparsity.results import FORMAT as FORMAT

@@ -2,8 +2,13 @@
 
 Note [Stages]. The weight of the penalty is constant in the first stage. In every later stage it
 rises from the last weight to the next as half a sine wave, flat at both ends (ProSparse,
-arXiv:2402.13516). All stages have the same number of steps. The penalty is the mean magnitude of
-the numbers that the linear layers behind the activations read, averaged over these layers.
+arXiv:2402.13516). All stages have the same number of steps.
+
+Note [Penalty]. For each token, the penalty is the square of the mean magnitude divided by the mean
+square of the numbers that a linear layer reads. It is 1 if all have the same magnitude, and the
+share of numbers that are not zero if these have the same magnitude. The mean magnitude itself can
+be made small by smaller weights without a single zero; a ratio cannot, and it has the same scale in
+every network. The penalty is averaged over tokens and over the layers behind the activations.
 """
 
 import math
@@ -34,6 +39,7 @@ from gatewise.train import (
 
 NEVER = 1e9  # seconds between two checkpoints: the folder is a temporary one
 CLIP = 1.0  # the norm of a step's gradient
+SMALLEST_SQUARE = 1e-12  # a token whose numbers are smaller counts as 0, without a gradient
 
 
 def penalty_at(step: int, steps: int, penalties: Sequence[float]) -> float:
@@ -48,6 +54,20 @@ def penalty_at(step: int, steps: int, penalties: Sequence[float]) -> float:
     part = step * len(penalties) / steps - stage
     rise = (1 + math.sin(math.pi * (part - 0.5))) / 2
     return penalties[stage - 1] + (penalties[stage] - penalties[stage - 1]) * rise
+
+
+def effective_share(values: Tensor) -> Tensor:
+    """Return the share of numbers that count, averaged over tokens; see Note [Penalty].
+
+    >>> effective_share(torch.tensor([[3.0, -3.0, 0.0, 0.0], [2.0, 2.0, 2.0, 2.0]]))
+    tensor(0.7500)
+
+    Args:
+        values: numbers of each token, along the last dimension.
+    """
+    wide = values.float()
+    squares = wide.square().mean(-1).clamp_min(SMALLEST_SQUARE)
+    return (wide.abs().mean(-1).square() / squares).mean()
 
 
 def stage_at(step: int, steps: int, stages: int) -> int:
@@ -126,11 +146,11 @@ class PenalisedLoss(Objective):
 
     def step(self, call: Callable[..., Any], batch: TrainBatch) -> StepLoss:
         """Return the loss of a batch with its penalty."""
-        sizes: list[Tensor] = []
+        shares: list[Tensor] = []
         zeros: list[Tensor] = []
 
         def tell(place: Place, values: Tensor) -> None:
-            sizes.append(values.abs().float().mean())
+            shares.append(effective_share(values))
             zeros.append((values.detach() == 0).float().mean())
 
         with watched(self.places, tell):
@@ -144,8 +164,8 @@ class PenalisedLoss(Objective):
         sums[1] += float(loss.detach())
         sums[2] += float(torch.stack(zeros).mean()) if zeros else 0.0
         weight = penalty_at(batch.step, self.steps, self.penalties)
-        if weight and sizes:
-            loss = loss + weight * torch.stack(sizes).mean()
+        if weight and shares:
+            loss = loss + weight * torch.stack(shares).mean()
         return StepLoss(loss)
 
     def measure(self, model: nn.Module, part: str, halt: Callable[[], None]) -> Measured:

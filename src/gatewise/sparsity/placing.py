@@ -44,7 +44,7 @@ class Placed:
     def put_back(self) -> None:
         """Give the model its own layers and activations again."""
         for path, layer in self.replaced.items():
-            _set_module(self.model, path, layer)
+            set_module(self.model, path, layer)
         if self.swapped:
             undo(self.model)
 
@@ -89,7 +89,7 @@ def is_chosen(path: str, where: Where) -> bool:
 def _place_inputs(model: nn.Module, batch: Batch, where: Where) -> Placed:
     placed = Placed(model)
     layers = linear_layers(model)
-    called, makes_output = _calls(model, batch, layers)
+    called, makes_output = called_layers(model, batch, layers)
     shared = _shared_weights(model)
     for path, layer in layers.items():
         if where is not None and not is_chosen(path, where):
@@ -160,13 +160,20 @@ def _replace(placed: Placed, path: str, layer: nn.Linear) -> SparseLinear:
             fix="remove the hooks first, or leave the layer out with where",
         )
     sparse = SparseLinear(layer)
-    _set_module(placed.model, path, sparse)
+    set_module(placed.model, path, sparse)
     placed.replaced[path] = layer
     placed.readers[path] = sparse
     return sparse
 
 
-def _set_module(model: nn.Module, path: str, module: nn.Module) -> None:
+def set_module(model: nn.Module, path: str, module: nn.Module) -> None:
+    """Put a module in the place of another.
+
+    Args:
+        model: it is changed.
+        path: of the module that is replaced.
+        module: in its place.
+    """
     parent, _, name = path.rpartition(".")
     if not path:
         raise ArgumentError(
@@ -178,10 +185,16 @@ def _set_module(model: nn.Module, path: str, module: nn.Module) -> None:
 
 
 @torch.no_grad()
-def _calls(
+def called_layers(
     model: nn.Module, batch: Batch, layers: Mapping[str, nn.Linear]
 ) -> tuple[set[str], set[str]]:
-    """Return the layers that one run calls, and those whose output the model returns."""
+    """Return the layers that one run calls, and those whose output the model returns.
+
+    Args:
+        model: it runs once.
+        batch: what it runs on.
+        layers: linear layers of the model, by path.
+    """
     outputs: dict[str, Tensor] = {}
     handles = []
 

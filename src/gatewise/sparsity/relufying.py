@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.fine_tuning import fine_tune
 from gatewise.sparsity.placing import GATED_ROLES, Placed, Where, is_chosen
 from gatewise.sparsity.quality import Judge, Quality, scores_of
+from gatewise.sparsity.rectified_norms import rectify_norms
 from gatewise.sparsity.results import FineTuning, Sparsified
 from gatewise.sparsity.sparsifying import (
     LEVELS,
@@ -27,7 +28,7 @@ from gatewise.sparsity.thresholds import set_thresholds
 from gatewise.surgery import plan
 
 UNITS = ("relu", "shifted_relu", "relu2")
-PENALTIES = (0.0, 0.1, 0.3)
+PENALTIES = (0.0, 10.0, 30.0)
 MOST_BATCHES = 10**9
 ZERO = ("relu", "relu2", "relu6", "jump_relu", "reglu", "shifted_relu")  # these stay as they are
 
@@ -59,6 +60,7 @@ def relufy(
     *,
     unit: str = "relu",
     shift: float = 1.0,
+    norms: bool = False,
     where: Where = None,
     epochs: int = 1,
     lr: float = 1e-4,
@@ -74,8 +76,8 @@ def relufy(
     """Put ReLU in place of smooth activations, train the model, and skip the work for zeros.
 
     The activations of gated linear units and feed-forward parts are replaced, such as SiLU and
-    GELU. Then a copy of the model is trained on ``train``: its own loss, and a penalty on the
-    numbers behind the activations that rises in stages. Curves, receipt and page are those of
+    GELU. Then a copy of the model is trained on ``train``: its own loss, and a penalty on numbers
+    that are not zero, which rises in stages. Curves, receipt and page are those of
     :func:`gatewise.sparsify`, compared with the model as it was.
 
     Args:
@@ -85,13 +87,17 @@ def relufy(
             and ``target``. The other half measures everything that is reported.
         unit: ``"relu"``, ``"shifted_relu"`` (``max(x - shift, 0)``) or ``"relu2"`` (its square).
         shift: of ``"shifted_relu"``.
-        where: which activations: patterns of their names such as ``"*.act_fn"``, or a function of
-            a name.
+        norms: whether to put ReLU after norms too, where linear layers alone read them. Then the
+            layers before attention and the first layers of feed-forward parts also skip zeros
+            (arXiv:2310.04564).
+        where: which activations and norms: patterns of their names such as ``"*.act_fn"``, or a
+            function of a name.
         epochs: over the training data.
         lr: the learning rate of AdamW at the start. It falls to 0 as half a cosine wave.
-        penalties: weights of the penalty, the mean magnitude of the numbers behind the
-            activations. There is one stage for each weight. The first is constant, later ones rise
-            from the weight before (ProSparse, arXiv:2402.13516).
+        penalties: weights of the penalty: for each token the squared mean magnitude over the mean
+            square of the numbers that a layer reads, between 0 and 1. There is one stage for each
+            weight. The first is constant, later ones rise from the weight before (ProSparse,
+            arXiv:2402.13516). Larger weights give more zeros and a higher loss.
         target: the share of numbers that should become zero, by thresholds where the zeros of
             the activation are fewer.
         levels: further targets, for the curve.
@@ -109,11 +115,19 @@ def relufy(
     """
     targets = checked_targets("relufy", model, target, levels, evaluate, repeats)
     _check(unit, shift, epochs, lr, penalties)
+    if not isinstance(norms, bool):
+        raise ArgumentError("relufy: norms must be True or False", got=norms)
     device = device_of(model)
     examples = read_batches("relufy", train, MOST_BATCHES, device)
     parts = divided(read_batches("relufy", data, batches, device))
     check_runs(model, *split_example(parts[0][0].inputs))
-    changed, readers, left = _replaced(model, parts[0][0], unit, shift, where)
+    replaced = _replaced(model, parts[0][0], unit, shift, where, needed=not norms)
+    changed, readers, left = replaced.model, replaced.readers, replaced.left
+    rectified: list[str] = []
+    if norms:
+        rectified, more, others = _rectified(changed, parts[0][0], where)
+        readers |= more
+        left |= others
     with torch.no_grad():
         placed = place_in_eval(changed, parts[0][0], "input", lambda path: path in readers)
         placed.left = {path: why for path, why in placed.left.items() if path in readers} | left
@@ -133,7 +147,17 @@ def relufy(
         set_thresholds(placed.places, measured.thresholds)
         times, timing = work.time(model, measured.thresholds, repeats)
     moved = float(shift) if unit == "shifted_relu" else 0.0
-    training = FineTuning(unit, moved, epochs, float(lr), stages, untrained, seconds)
+    training = FineTuning(
+        unit=unit,
+        shift=moved,
+        epochs=epochs,
+        lr=float(lr),
+        stages=stages,
+        untrained=untrained,
+        seconds=seconds,
+        activations=replaced.activations,
+        norms=len(rectified),
+    )
     return result_of(placed, measured, times, timing, "relu", target, parts[2], training)
 
 
@@ -147,7 +171,9 @@ def _check(unit: Any, shift: Any, epochs: Any, lr: Any, penalties: Any) -> None:
     is_several = isinstance(penalties, Sequence) and not isinstance(penalties, str)
     if not is_several or not penalties:
         raise ArgumentError(
-            "relufy: penalties must be one weight or more", got=penalties, allowed="(0.0, 0.1, 0.3)"
+            "relufy: penalties must be one weight or more",
+            got=penalties,
+            allowed="(0.0, 10.0, 30.0)",
         )
     numbers += [("a penalty", each, 0.0) for each in penalties]
     for name, value, least in numbers:
@@ -158,10 +184,47 @@ def _check(unit: Any, shift: Any, epochs: Any, lr: Any, penalties: Any) -> None:
             )
 
 
+def _rectified(
+    model: nn.Module, batch: Batch, where: Where
+) -> tuple[list[str], set[str], dict[str, str]]:
+    """Put ReLU after norms of a model, in whatever mode it is."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        changed, readers, left = rectify_norms(model, batch, where)
+    finally:
+        for module, training in modes.items():
+            module.training = training
+    if not changed:
+        raise NotApplicableError(
+            Limitation.NO_LAYER,
+            "relufy: the model has no norm that linear layers alone read",
+            got="; ".join(f"{path}: {why}" for path, why in left.items()) or "no norm",
+            fix="norms=False",
+        )
+    return changed, readers, left
+
+
+class _Replaced(NamedTuple):
+    """A copy of a model with other activations.
+
+    Attributes:
+        model: the copy.
+        activations: how many were replaced.
+        readers: the linear layers that read them, by path.
+        left: activations that stay as they are, with the reason.
+    """
+
+    model: nn.Module
+    activations: int
+    readers: set[str]
+    left: dict[str, str]
+
+
 def _replaced(
-    model: nn.Module, batch: Batch, unit: str, shift: float, where: Where
-) -> tuple[nn.Module, set[str], dict[str, str]]:
-    """Return a copy with other activations, the layers that read them, and what stays."""
+    model: nn.Module, batch: Batch, unit: str, shift: float, where: Where, *, needed: bool
+) -> _Replaced:
+    """Return a copy with other activations; an error if there are none and some are needed."""
     graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
     left: dict[str, str] = {}
     chosen: dict[str, Site] = {}
@@ -174,6 +237,8 @@ def _replaced(
             left[site.name] = f"{site.op} holds gate and value: only relu can take its place"
         else:
             chosen[site.name] = site
+    if not chosen and not needed:
+        return _Replaced(copied(model), 0, set(), left)
     if not chosen:
         raise NotApplicableError(
             Limitation.NO_GATES,
@@ -195,7 +260,7 @@ def _replaced(
     for entry in planned.swapped:
         readers.update(chosen[entry.site].consumers)
     left |= {entry.site: entry.why for entry in planned.refused}
-    return changed, readers, left
+    return _Replaced(changed, len(planned.swapped), readers, left)
 
 
 def _quality(placed: Placed, original: nn.Module, held_out: Sequence[Batch]) -> Quality:

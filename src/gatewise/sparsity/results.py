@@ -10,6 +10,7 @@ from gatewise.analysis import AnalysisResult, plain_values
 from gatewise.sparsity.quality import Quality
 from gatewise.sparsity.thresholds import CLOSE
 from gatewise.sparsity.timing import Timing
+from gatewise.words import plural
 
 FORMAT = "gatewise sparsity 1"
 
@@ -106,6 +107,8 @@ class FineTuning(AnalysisResult):
         stages: one for each weight of the penalty.
         untrained: quality after the replacement, before training.
         seconds: of training.
+        activations: how many were replaced.
+        norms: how many norms have ReLU after them.
     """
 
     unit: str
@@ -115,6 +118,8 @@ class FineTuning(AnalysisResult):
     stages: tuple[Stage, ...]
     untrained: Quality
     seconds: float
+    activations: int
+    norms: int = 0
 
     @property
     def steps(self) -> int:
@@ -184,20 +189,20 @@ class Sparsified(AnalysisResult):
         return {"format": FORMAT, **values, "reached": self.reached}
 
     def __str__(self) -> str:
-        what = "gates" if self.method == "gate" else "inputs of linear layers"
+        count = len(self.layers)
+        places = plural(count, "gate") if self.method == "gate" else _inputs(count)
         zeros = sum(row.zeros * row.weights for row in self.layers)
         weights = sum(row.weights for row in self.layers)
         lines = [
-            f"{len(self.layers)} {what} have a threshold: {self.sparsity:.1%} of their numbers are "
-            f"zero (target {self.target:.1%}, exact zeros before {zeros / max(1, weights):.1%})",
+            f"{places} with a threshold: {self.sparsity:.1%} of the numbers are zero "
+            f"(target {self.target:.1%}, exact zeros before {zeros / max(1, weights):.1%})",
             f"one row reads {1 - self.skipped:.1%} of the weights of all linear layers",
             *quality_lines(self.before, self.after),
         ]
         if self.training is not None:
             lines[:1] = [
-                f"{len(self.layers)} activations are {self.training.unit}: {self.sparsity:.1%} of "
-                f"the numbers behind them are zero (exact zeros before "
-                f"{zeros / max(1, weights):.1%})",
+                f"{_replaced_words(self.training)}: {self.sparsity:.1%} of the {_inputs(count)} "
+                f"are zero (exact zeros before {zeros / max(1, weights):.1%})",
                 _training_line(self.training),
             ]
         if self.timing is not None:
@@ -223,10 +228,19 @@ def quality_lines(before: Quality, after: Quality) -> list[str]:
     return [", ".join(words)]
 
 
+def _replaced_words(training: FineTuning) -> str:
+    words = f"{training.unit} in place of {plural(training.activations, 'activation')}"
+    return words + (f", ReLU after {plural(training.norms, 'norm')}" if training.norms else "")
+
+
+def _inputs(count: int) -> str:
+    return f"inputs of {plural(count, 'linear layer')}"
+
+
 def _training_line(training: FineTuning) -> str:
     untrained = training.untrained.loss
     words = "" if untrained is None else f"; loss {untrained:.4g} before training"
-    return f"trained for {training.steps} steps in {training.seconds:.3g} s{words}"
+    return f"trained for {plural(training.steps, 'step')} in {training.seconds:.3g} s{words}"
 
 
 def _time_line(timing: Timing) -> str:

@@ -23,7 +23,6 @@ from gatewise.cli.output import check_target, print_json, print_note, print_rich
 from gatewise.errors import ArgumentError
 
 ROWS = 16  # of a batch of training
-PENALTIES = (0.0, 0.1, 0.3)
 
 Data = Annotated[
     list[str] | None,
@@ -87,11 +86,17 @@ Penalty = Annotated[
         "--penalty",
         metavar="WEIGHT",
         help="With --relu: weight of the penalty on activations at the end of a stage. Repeatable: "
-        "one stage each. Default: 0, 0.1 and 0.3.",
+        "one stage each. Default: 0, 10 and 30.",
     ),
 ]
 Shift = Annotated[
     float, typer.Option("--shift", help="With --relu shifted_relu: max(x - SHIFT, 0).")
+]
+Norms = Annotated[
+    bool,
+    typer.Option(
+        "--norms", help="With --relu: ReLU after norms too, where linear layers read them."
+    ),
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write the page to this HTML file.")
@@ -138,6 +143,7 @@ def sparsify(
     lr: Rate = 1e-4,
     penalty: Penalty = None,
     shift: Shift = 1.0,
+    norms: Norms = False,
     data_folder: DataFolder = None,
     weights: Weights = None,
     trust: Trust = False,
@@ -157,7 +163,7 @@ def sparsify(
     """
     from gatewise.cli.options import find_data, load_model, random_data
     from gatewise.report import write_page
-    from gatewise.sparsity import relufy
+    from gatewise.sparsity import PENALTIES, relufy
     from gatewise.sparsity import sparsify as make_sparse
 
     if out is not None:
@@ -202,6 +208,7 @@ def sparsify(
             epochs=epochs,
             lr=lr,
             penalties=tuple(penalty or PENALTIES),
+            norms=norms,
             target=target or 0.0,
             per_layer=per_layer,
         )

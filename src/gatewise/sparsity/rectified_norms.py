@@ -1,0 +1,138 @@
+"""ReLU after norms: the linear layers that read a norm can then skip zeros (arXiv:2310.04564).
+
+Note [Norms]. A norm is a module without submodules whose class name contains ``Norm``, and that
+keeps the shape of its input. ReLU is put after it only if nothing but linear layers reads its
+output. So the residual stream stays as it is, also in networks with norms after the sum.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from gatewise.sparsity.batches import Batch
+from gatewise.sparsity.placing import Where, called_layers, is_chosen, set_module
+from gatewise.sparsity.thresholds import linear_layers
+
+# These ask a tensor about itself, and read no number of it.
+QUESTIONS = ("__get__", "size", "dim", "numel", "element_size", "is_floating_point", "stride")
+
+
+class RectifiedNorm(nn.Module):
+    """A norm, followed by ReLU.
+
+    Args:
+        norm: the norm. Its parameters are those of ``norm`` in this module.
+    """
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+        self.training = norm.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Return the positive part of the norm's output."""
+        return torch.relu(self.norm(*args, **kwargs))
+
+
+class _Readers(TorchFunctionMode):
+    """Notes which functions read the outputs of norms.
+
+    Args:
+        weights: the path of the linear layer that a weight belongs to, by its id.
+    """
+
+    def __init__(self, weights: Mapping[int, str]) -> None:
+        super().__init__()
+        self.weights = weights
+        self.outputs: dict[int, tuple[str, Tensor]] = {}  # the tensors stay alive, so do their ids
+        self.layers: dict[str, set[str]] = {}
+        self.others: dict[str, str] = {}
+
+    def keep(self, path: str, output: Any) -> None:
+        """Follow the output of a norm from here on."""
+        self.layers.setdefault(path, set())
+        if isinstance(output, Tensor):
+            self.outputs[id(output)] = (path, output)
+        else:
+            self.others[path] = "its output is not one tensor"
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", str(func))
+        for each in tree_leaves((args, kwargs)) if name not in QUESTIONS else ():
+            if not isinstance(each, Tensor) or id(each) not in self.outputs:
+                continue
+            path, _ = self.outputs[id(each)]
+            layer = self.weights.get(id(args[1])) if func is F.linear and len(args) > 1 else None
+            if layer is None:
+                self.others[path] = f"{name} reads its output too"
+            else:
+                self.layers[path].add(layer)
+        return func(*args, **kwargs)
+
+
+@torch.no_grad()
+def rectify_norms(
+    model: nn.Module, batch: Batch, where: Where = None
+) -> tuple[list[str], set[str], dict[str, str]]:
+    """Put ReLU after the norms of a model that linear layers alone read. See Note [Norms].
+
+    Args:
+        model: it is changed.
+        batch: the model runs on it.
+        where: which norms: patterns of their paths, or a function of a path.
+
+    Returns:
+        The paths of these norms, the linear layers that read them, and norms that stay as they
+        are, with the reason.
+    """
+    layers = linear_layers(model)
+    _, makes_output = called_layers(model, batch, layers)
+    readers = _Readers({id(layer.weight): path for path, layer in layers.items()})
+    handles = []
+    for path, module in model.named_modules():
+        if _may_be_norm(module) and is_chosen(path, where):
+            handles.append(module.register_forward_hook(_keeping(readers, path)))
+    try:
+        with readers:
+            returned = tree_leaves(batch.run(model))
+    finally:
+        for handle in handles:
+            handle.remove()
+    for each in returned:
+        if id(each) in readers.outputs:
+            readers.others[readers.outputs[id(each)][0]] = "the model returns its output"
+    changed: list[str] = []
+    read: set[str] = set()
+    left = dict(readers.others)
+    for path, found in readers.layers.items():
+        if path in left:
+            continue
+        if not found:
+            left[path] = "no linear layer reads its output"
+        elif found & makes_output:
+            left[path] = "it is read by the layer that makes the scores"
+        else:
+            set_module(model, path, RectifiedNorm(model.get_submodule(path)))
+            changed.append(path)
+            read |= found
+    return changed, read, left
+
+
+def _may_be_norm(module: nn.Module) -> bool:
+    is_leaf = next(module.children(), None) is None
+    return is_leaf and "Norm" in type(module).__name__
+
+
+def _keeping(readers: _Readers, path: str) -> Any:
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        shapes = [each.shape for each in args if isinstance(each, Tensor)]
+        if not isinstance(output, Tensor) or output.shape in shapes:
+            readers.keep(path, output)
+
+    return hook
