@@ -14,6 +14,7 @@ from gatewise.fused.expressions import (
     is_unit_interval,
     without_detach,
 )
+from gatewise.fused.saturation import without_bounds
 from gatewise.native import HERE
 
 MARK = "/*@LOOPS@*/"
@@ -78,7 +79,7 @@ def loops_of(result: Expression, numbers: int) -> tuple[Loop, ...]:
         result: the traced function.
         numbers: how many numbers it has besides the element.
     """
-    value, *slopes = without_detach(result, *derivatives(result, numbers + 1))
+    value, *slopes = without_bounds(*without_detach(result, *derivatives(result, numbers + 1)))
     return (
         Loop("values", False, [value]),
         Loop("slopes", True, slopes[:1]),
