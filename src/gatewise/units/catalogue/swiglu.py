@@ -59,6 +59,8 @@ def swiglu(
     """
     gate, up = gate_and_value("swiglu", gate, up, dim, layout)
     _check(limit, alpha, offset)
+    if limit is None and alpha == 1.0 and offset == 0.0:
+        return elementwise(_plain_default, gate, up)
     if limit is None:
         return elementwise(_plain, gate, up, alpha, offset)
     return elementwise(_plain_limited, gate, up, alpha, offset, limit)
@@ -69,6 +71,10 @@ def _check(limit: float | None, alpha: float, offset: float) -> None:
         check_number("swiglu", "limit", limit, above=0.0)
     check_number("swiglu", "alpha", alpha, above=0.0)
     check_number("swiglu", "offset", offset)
+
+
+def _plain_default(gate: Tensor, up: Tensor) -> Tensor:
+    return apply_gate(up, self_gated(gate, sigmoid))
 
 
 def _plain(gate: Tensor, up: Tensor, alpha: float | Tensor, offset: float | Tensor) -> Tensor:
