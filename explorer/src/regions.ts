@@ -34,22 +34,28 @@ export function findRegions(network: Network): Regions {
   const square = [-REACH, -REACH, REACH, -REACH, REACH, REACH, -REACH, REACH];
   const plane = new Float64Array([1, 0, 0, 0, 1, 0]);
   let cells: Cell[] = [{ corners: square, map: compose(network, 0, plane) }];
+  const regions: Region[] = [];
   for (let l = 0; l < 2; l++) {
     const next: Cell[] = [];
     for (const cell of cells) {
       let parts = [cell.corners];
       for (let r = 0; r < network.width; r++) {
         for (const at of breaks) {
+          // What does not cut a cell cuts none of its parts.
+          if (!isCut(cell.corners, cell.map, r, at)) continue;
           const split: number[][] = [];
           for (const corners of parts) cut(corners, cell.map, r, at, split, edges, l);
           parts = split;
         }
       }
-      for (const corners of parts) next.push({ corners, map: passed(network, l, cell.map, corners) });
+      for (const corners of parts) {
+        pass(network, cell.map, corners);
+        if (l === 0) next.push({ corners, map: compose(network, 1, passed) });
+        else regions.push(regionOf(network, corners));
+      }
     }
     cells = next;
   }
-  const regions = cells.map(({ corners, map }) => ({ corners, gx: map[3] - map[0], gy: map[4] - map[1], c: map[5] - map[2] }));
   return { regions, edges };
 }
 
@@ -73,9 +79,12 @@ function compose(network: Network, l: number, inputs: Float64Array): Float64Arra
   return map;
 }
 
-/** The affine functions of the next layer on one region. */
-function passed(network: Network, l: number, map: Float64Array, corners: number[]): Float64Array {
+let passed = new Float64Array(0);
+
+/** Put into `passed` the outputs of a layer's units on one region, as affine functions. */
+function pass(network: Network, map: Float64Array, corners: number[]): void {
   const { unit, width, parts } = network;
+  if (passed.length !== 3 * width * parts) passed = new Float64Array(3 * width * parts);
   let x = 0, y = 0;
   for (let i = 0; i < corners.length; i += 2) {
     x += corners[i];
@@ -83,38 +92,55 @@ function passed(network: Network, l: number, map: Float64Array, corners: number[
   }
   x /= corners.length / 2;
   y /= corners.length / 2;
-  const inputs = new Float64Array(3 * width * parts);
   for (let r = 0; r < width; r++) {
-    const piece = unit.pieces[unit.piece(map[3 * r] * x + map[3 * r + 1] * y + map[3 * r + 2])];
+    const gx = map[3 * r], gy = map[3 * r + 1], c = map[3 * r + 2];
+    const piece = unit.pieces[unit.piece(gx * x + gy * y + c)];
     for (let k = 0; k < parts; k++) {
       const { slope, offset } = piece[k];
       const at = 3 * (k * width + r);
-      inputs[at] = slope * map[3 * r];
-      inputs[at + 1] = slope * map[3 * r + 1];
-      inputs[at + 2] = slope * map[3 * r + 2] + offset;
+      passed[at] = slope * gx;
+      passed[at + 1] = slope * gy;
+      passed[at + 2] = slope * c + offset;
     }
   }
-  return compose(network, l + 1, inputs);
+}
+
+/** The region with the score that the last layer has on it. */
+function regionOf(network: Network, corners: number[]): Region {
+  const { cols, weight, bias } = network.layers[2];
+  let gx = 0, gy = 0, c = bias[1] - bias[0];
+  for (let i = 0; i < cols; i++) {
+    const w = weight[cols + i] - weight[i];
+    gx += w * passed[3 * i];
+    gy += w * passed[3 * i + 1];
+    c += w * passed[3 * i + 2];
+  }
+  return { corners, gx, gy, c };
 }
 
 const sides = new Float64Array(512);
 
-/** Cut a polygon where pre-activation r is `at`; put one or two polygons into `into`. */
-function cut(corners: number[], map: Float64Array, r: number, at: number, into: number[][], edges: Edge[], layer: number): void {
+/** Put into `sides` the pre-activation r minus `at` at each corner, and return whether it has both signs. */
+function isCut(corners: number[], map: Float64Array, r: number, at: number): boolean {
   const gx = map[3 * r], gy = map[3 * r + 1], c = map[3 * r + 2] - at;
-  const count = corners.length / 2;
   const tiny = SLIVER * ((Math.abs(gx) + Math.abs(gy)) * REACH + Math.abs(c));
   let above = false, below = false;
-  for (let i = 0; i < count; i++) {
+  for (let i = 0; 2 * i < corners.length; i++) {
     const value = gx * corners[2 * i] + gy * corners[2 * i + 1] + c;
-    sides[i] = value > tiny ? value : value < -tiny ? value : 0;
-    if (sides[i] > 0) above = true;
-    else if (sides[i] < 0) below = true;
+    if (value > tiny) above = true;
+    else if (value < -tiny) below = true;
+    sides[i] = Math.abs(value) > tiny ? value : 0;
   }
-  if (!above || !below) {
+  return above && below;
+}
+
+/** Cut a polygon where pre-activation r is `at`; put one or two polygons into `into`. */
+function cut(corners: number[], map: Float64Array, r: number, at: number, into: number[][], edges: Edge[], layer: number): void {
+  if (!isCut(corners, map, r, at)) {
     into.push(corners);
     return;
   }
+  const count = corners.length / 2;
   const high: number[] = [], low: number[] = [], ends: number[] = [];
   for (let i = 0; i < count; i++) {
     const j = i + 1 === count ? 0 : i + 1;
