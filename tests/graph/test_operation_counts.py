@@ -84,6 +84,24 @@ def test_elementwise_calls_cost_one_operation_for_each_element():
     assert costs["flatten"] == costs["output"] == 0
 
 
+class StoppedGradients(nn.Module):
+    """Stops gradients far out, and uses one of its conditions for the value too."""
+
+    def forward(self, x: Tensor, slope: Tensor) -> Tensor:
+        far = x.abs() > 10.0
+        slope = torch.where(far, slope.detach(), slope)
+        near = x > 0
+        slope = torch.where(near, slope.detach(), slope)
+        return torch.where(near, x, slope * x)
+
+
+def test_what_only_stops_gradients_costs_nothing():
+    x = torch.randn(5, 6)
+    graph = read_by_export(StoppedGradients(), (x, torch.ones(6)), {}, mode="eval")
+    costs = [(node.op, node_operations(node)) for node in graph if node_operations(node)]
+    assert costs == [("gt", 30), ("mul", 30), ("where", 30)]
+
+
 def test_grown_weights_cost_more():
     model = nn.Linear(4, 6, bias=False)
     graph = read_by_export(model, (torch.randn(2, 4),), {}, mode="eval")

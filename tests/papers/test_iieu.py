@@ -1,5 +1,8 @@
 """The tables of paper 003: counts met by other counts, and what is read off the curves."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -21,6 +24,7 @@ from gatewise.papers.iieu import (
 )
 from gatewise.units.catalogue import IIEUB
 
+ROOT = Path(__file__).parents[2]
 # Counted by hand from the layer shapes of the authors' code.
 PARAMETERS = {
     ("ReLU", 14): 10_064_936,
@@ -41,6 +45,16 @@ def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
         network = gw.create_model("resnet", depth=depth, **NETWORKS[name])
     assert sum(each.numel() for each in network.parameters()) == PARAMETERS[name, depth]
     assert agrees_as_printed(PARAMETERS[name, depth] / 1e6, published.SIZES[name][depth][0])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", published.SIZES)
+def test_the_record_has_the_operations_of_the_present_code(name: str):
+    record = json.loads((ROOT / "results/iieu/table3/results.json").read_text())["content"]
+    rows = {row["what"]: row["ours"] for row in record["findings"]["rows"]}
+    found = count(gw.create_model("resnet", depth=14, **NETWORKS[name]), 224)
+    assert rows[f"FLOPs as operations, G, ResNet-14, {name}"] == found["operations"] / 2e9
+    assert rows[f"FLOPs as products, G, ResNet-14, {name}"] == found["products"] / 1e9
 
 
 def test_products_are_those_that_torch_counts_and_operations_are_more():

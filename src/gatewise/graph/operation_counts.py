@@ -2,6 +2,9 @@
 
 A multiplication and the addition that follows it are two operations. Each output element of an
 elementwise operator, a normalisation or a pooling is one operation.
+
+Note [Forward only]. ``where(condition, x.detach(), x)`` stops a gradient and leaves the value as it
+is. It counts as nothing, and so does a condition that has no other use.
 """
 
 import math
@@ -22,7 +25,8 @@ from gatewise.graph.ops import (
 )
 from gatewise.graph.trace import Node
 
-ONE_PER_ELEMENT = ELEMENTWISE | BROADCAST | CHANNEL_NORMS | LAST_NORMS | POOLS
+SAME_TENSOR = frozenset({"detach", "alias"})
+ONE_PER_ELEMENT = (ELEMENTWISE | BROADCAST | CHANNEL_NORMS | LAST_NORMS | POOLS) - SAME_TENSOR
 NO_GROWTH: Mapping[str, float] = MappingProxyType({})
 
 
@@ -70,7 +74,34 @@ def node_operations(
     if node.op == "scaled_dot_product_attention" and node.inputs[1].shape:
         # Queries times keys, and weights times values: one product each.
         return 4 * size(node) * node.inputs[1].shape[-2]
-    return size(node) if node.op in ONE_PER_ELEMENT else 0
+    if node.op not in ONE_PER_ELEMENT or _stops_gradient(node) or _is_for_gradients(node):
+        return 0
+    return size(node)
+
+
+def _stops_gradient(node: Node) -> bool:
+    """Return whether a choice is between a tensor and the same tensor, detached."""
+    if node.op != "where":
+        return False
+    first, second = node.tensor("self"), node.tensor("other")
+    return first is not None and second is not None and _value_of(first) is _value_of(second)
+
+
+def _value_of(node: Node) -> Node:
+    """Return the node that computes the values that ``node`` passes on."""
+    while node.op in SAME_TENSOR:
+        node = node.inputs[0]
+    return node
+
+
+def _is_for_gradients(node: Node) -> bool:
+    """Return whether a condition, or the magnitude that it compares, is used to stop gradients."""
+    if not node.users:
+        return False
+    if not node.floating:
+        return all(_stops_gradient(user) for user in node.users)
+    is_magnitude = node.op == "abs"
+    return is_magnitude and all(not u.floating and _is_for_gradients(u) for u in node.users)
 
 
 def _positions(layer: Node) -> int:
