@@ -5,6 +5,7 @@ Decoded as pillow decodes them, and refused by name where something is wrong.
 
 import builtins
 import os
+import sys
 from pathlib import Path
 
 import numpy
@@ -12,8 +13,10 @@ import pytest
 import torch
 from PIL import Image
 
-from gatewise.data import load, state
+from gatewise.data import StreamedSplit, load, state
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
+from gatewise.files import read_tensors
+from gatewise.train import read_recipe, run_config, train
 
 
 def paint(path: Path, *, width: int = 16, height: int = 16) -> torch.Tensor:
@@ -159,3 +162,80 @@ def test_without_pillow_it_is_said_how_to_have_it(home: Path, monkeypatch: pytes
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pip install .*pillow"):
         load("image_folder", folder=home, size=8)
+
+
+def test_a_streamed_folder_has_the_same_pixels_and_decodes_only_what_is_read(home, monkeypatch):
+    kept = load("image_folder", folder=home, size=8)
+    read: list[str] = []
+    module = sys.modules["gatewise.data.sets.image_folder"]
+    decode = module.decode_image
+    monkeypatch.setattr(module, "decode_image", lambda path: read.append(path.name) or decode(path))
+    found = load("image_folder", folder=home, size=8, stream=True)
+    assert read == [] and found.shape == kept.shape and found.classes == 2
+    assert found.train.images.shape == (3, 3, 8, 8)
+    assert torch.equal(found.train.images[torch.tensor([2, 0])], kept.train.images[[2, 0]])
+    assert read == ["b.ppm", "c.bmp"]
+    assert torch.equal(found.train.labels, kept.train.labels)
+    assert torch.equal(found.test.images[:], kept.test.images)
+
+
+def test_large_folders_are_streamed_unless_the_user_says(home, monkeypatch):
+    module = sys.modules["gatewise.data.sets.image_folder"]
+    monkeypatch.setattr(module, "MOST_IN_MEMORY", 6 * 3 * 8 * 8 - 1)
+    assert isinstance(load("image_folder", folder=home, size=8).train, StreamedSplit)
+    assert isinstance(load("image_folder", folder=home, size=7).train.images, torch.Tensor)
+    in_memory = load("image_folder", folder=home, size=8, stream=False)
+    assert isinstance(in_memory.train.images, torch.Tensor)
+    monkeypatch.setattr(module, "MOST_BYTES", 6 * 3 * 8 * 8 - 1)
+    with pytest.raises(ArgumentError, match="stream=True"):
+        load("image_folder", folder=home, size=8, stream=False)
+    with pytest.raises(ArgumentError, match="stream must be"):
+        load("image_folder", folder=home, size=8, stream="yes")
+
+
+def test_parts_of_a_streamed_folder_are_those_of_the_folder_in_memory(home):
+    choice = {"folder": home, "size": 8, "train": 2, "test": 1}
+    kept = load("image_folder", **choice)
+    found = load("image_folder", **choice, stream=True)
+    whole = load("image_folder", folder=home, size=8, stream=True)
+    assert torch.equal(found.train.images[:], kept.train.images)
+    assert torch.equal(found.train.labels, kept.train.labels) and len(found.test) == 1
+    assert found.digest != whole.digest and found.mean == whole.mean
+    swapped = load("image_folder", folder=home, size=8, stream=True, classes=[1, 0])
+    assert swapped.train.labels.tolist() == [1, 0, 0]
+    with pytest.raises(ArgumentError, match="need images in memory"):
+        load("image_folder", folder=home, size=8, stream=True, shift_test=1)
+
+
+def test_a_streamed_folder_is_trained_on_as_one_in_memory(home, monkeypatch):
+    module = sys.modules["gatewise.data.sets.image_folder"]
+    kept = load("image_folder", folder=home, size=8)
+    # The same normalisation, so that the weights can be compared.
+    monkeypatch.setattr(module, "MEAN", kept.mean)
+    monkeypatch.setattr(module, "STD", kept.std)
+    monkeypatch.setenv("GATEWISE_DATA", str(home))
+    recipe = read_recipe(
+        "epochs = 2\nbatch = 2\noptimiser = {name = 'sgd', lr = 0.1}\naugment = {flip = true}"
+    )
+    weights = []
+    for stream in (False, True):
+        options = {"size": 8, "stream": stream}
+        config = run_config(
+            model="mlp",
+            model_options={"widths": [4]},
+            recipe=recipe,
+            data="image_folder",
+            data_options=options,
+        )
+        train(config, home.parent / f"run-{stream}")
+        weights.append(read_tensors(home.parent / f"run-{stream}" / "weights.safetensors")[0])
+    assert weights[0].keys() == weights[1].keys()
+    for name, value in weights[0].items():
+        assert torch.equal(value, weights[1][name]), name
+
+
+def test_a_file_that_is_no_image_is_named_when_it_is_read(home):
+    (home / "train/ape/c.bmp").write_bytes(b"<html>404</html>")
+    found = load("image_folder", folder=home, size=8, stream=True)
+    with pytest.raises(DamagedFileError, match=r"c\.bmp"):
+        found.train.images[:1]

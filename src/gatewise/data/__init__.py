@@ -66,3 +66,4 @@ from gatewise.data.sets import mnist as mnist
 from gatewise.data.sets import svhn as svhn
 from gatewise.data.sets import synthetic as synthetic
 from gatewise.data.sets import text as text
+from gatewise.data.streams import StreamedSplit as StreamedSplit

@@ -10,6 +10,7 @@ the augmentation ``shift`` moves training images in every epoch.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from gatewise.data.data_set import DataSet, Split, assemble, only_classes
 from gatewise.data.hashing import below, bits
 from gatewise.data.images import warp
 from gatewise.data.ordering import shuffled
+from gatewise.data.streams import StreamedSplit
 from gatewise.errors import ArgumentError
+from gatewise.files import digest
 
 CHUNK = 1000  # images whose pixels are sorted at once
 
@@ -61,7 +64,18 @@ def choose(
     first = _fewer("train", first, train)
     second = _fewer("test", second, test)
     if random_labels:
-        first = Split(first.images, _random_classes(len(first), count))
+        first = replace(first, labels=_random_classes(len(first), count))
+    if isinstance(first, StreamedSplit):
+        if random_pixels or shift_test:
+            raise ArgumentError(
+                "random_pixels and shift_test need images in memory",
+                got=f"{whole.name}, which is read from its files in every epoch",
+                fix="a smaller size or stream=False",
+            )
+        choice = f"{whole.digest} {train} {test} {classes} {random_labels}"
+        return replace(
+            whole, train=first, test=second, classes=count, digest=digest(choice.encode())
+        )
     if random_pixels:
         first = Split(shuffled_pixels(first.images, seed=1), first.labels)
         second = Split(shuffled_pixels(second.images, seed=2), second.labels)

@@ -1,7 +1,7 @@
 """What a data set is: two splits of tensors, and the facts that a network and a report need."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import torch
@@ -133,4 +133,4 @@ def only_classes(split: Split, classes: Sequence[int]) -> Split:
     chosen = split.of_classes(*classes)
     relabel = torch.zeros(max(classes) + 1, dtype=torch.int64)
     relabel[torch.tensor(list(classes))] = torch.arange(len(classes))
-    return Split(chosen.images, relabel[chosen.labels])
+    return replace(chosen, labels=relabel[chosen.labels])

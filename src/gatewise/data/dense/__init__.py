@@ -15,5 +15,3 @@ from gatewise.data.dense.labels import mirror_masks as mirror_masks
 from gatewise.data.dense.shapes import SHAPES as SHAPES
 from gatewise.data.dense.shapes import DrawnShapes as DrawnShapes
 from gatewise.data.dense.shapes import draw_shapes as draw_shapes
-from gatewise.data.dense.streams import StreamedRows as StreamedRows
-from gatewise.data.dense.streams import StreamedSplit as StreamedSplit

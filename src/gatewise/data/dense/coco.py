@@ -19,7 +19,9 @@ from torch import Tensor
 from gatewise.data.catalogue import DETECTION, data_set, find_set
 from gatewise.data.data_set import DataSet
 from gatewise.data.dense.labels import fill_up
-from gatewise.data.dense.streams import (
+from gatewise.data.inputs import decode_image
+from gatewise.data.published import data_folder
+from gatewise.data.streams import (
     MEAN,
     STD,
     StreamedRows,
@@ -27,8 +29,6 @@ from gatewise.data.dense.streams import (
     rgb_row,
     streamed_digest,
 )
-from gatewise.data.inputs import decode_image
-from gatewise.data.published import data_folder
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import explained, show
 

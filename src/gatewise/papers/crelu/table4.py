@@ -50,7 +50,7 @@ NOTES = (
     "images of 224 pixels, at which the printed 6 x 6 average pool covers the last maps; cut out "
     "of 256 pixels at random in training and from the centre in the test",
     "the averages over ten patches are not reproduced",
-    "scale full holds the decoded images in memory, at most 32 GiB: all of ImageNet does not fit",
+    "scale full reads the images of ImageNet from their files in every epoch",
 )
 STAND_IN = (
     "in place of All-CNN-B, whose strides leave nothing of 32 pixels, largeCNN of the MASO paper: "

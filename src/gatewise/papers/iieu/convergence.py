@@ -40,8 +40,7 @@ NOTES = (
     "an epoch's loss is the mean over its steps, as it is trained: the weights move meanwhile",
     "a threshold that some seeds do not reach has the mean of those that do; "
     "the others are left out, and counted",
-    "ImageNet could not be had; image_folder takes no more than 32 GiB of decoded images, so that "
-    "scale full would have to be run on a part of it",
+    "ImageNet could not be had; scale full reads its images from their files in every epoch",
 )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from gatewise.data.data_set import Split
 from gatewise.files import explained
 
-# Of ImageNet, as is usual for these sets: their own would need all images to be read.
+# Of ImageNet: their own would need all images to be read.
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
