@@ -209,7 +209,7 @@ def _new_examples_lines(result: "StudyResult") -> Iterator[Line]:
         noun = example_noun(result)
         words = (
             f"not known. The verdicts hold for these test {noun}; "
-            f"the runs do not say which {noun} were right."
+            "the runs keep no result for each of them."
         )
         yield named(f"For new {noun}", words)
 

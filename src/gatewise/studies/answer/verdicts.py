@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 FOREIGN_NOUN = "examples"
 NOUN = "images"
+TEXT_NOUN = "texts"
+TEXT = "text"  # the data set
 
 
 def verdict_words(result: "StudyResult", difference: "Difference") -> str:
@@ -96,7 +98,10 @@ def new_examples_state(difference: "Difference") -> str:
 
 def example_noun(result: "StudyResult") -> str:
     """Return what the test set is made of, as far as it is known."""
-    return FOREIGN_NOUN if result.content.get("origin") else NOUN
+    if result.content.get("origin"):
+        return FOREIGN_NOUN
+    sets = {cell["config"].get("data") for cell in result.cells}
+    return TEXT_NOUN if sets == {TEXT} else NOUN
 
 
 def within_margin(result: "StudyResult", difference: "Difference") -> bool:
