@@ -4,8 +4,9 @@
     tools/docs_pictures.py PAGE...
 
 ``PAGE`` is the forest plot of the README (``forest=demo/report.html``) or of the study of gates
-(``gates=results/gates_text/report.html``), the explorer's picture (``picture=explorer.html``), or a page whose screenshots in light, dark and at 400 pixels are kept
-in ``docs/shots`` (``comparison=demo/report.html``, ``explorer=``, ``gallery=``, ``diagnosis=``,
+(``gates=results/gates_text/report.html``), the explorer's picture (``picture=explorer.html``), or a
+page whose screenshots in light, dark and at 400 pixels are kept in ``docs/shots``
+(``comparison=demo/report.html``, ``explorer=``, ``gallery=``, ``diagnosis=``,
 ``site=site/index.html``, ``readme=README.md``). Screenshots are of the first screen.
 """
 
@@ -26,7 +27,11 @@ DOCS = ROOT / "docs"
 WINDOWS = {"light": (1280, 861, False), "dark": (1280, 861, True), "400": (400, 800, False)}
 WIDTH = 800  # of a screenshot that is wider
 FOREST = 884  # pixels of the page; the picture has twice as many
-FORESTS = {"forest": "readme_forest", "gates": "gates_forest"}
+# Light, and dark if there is a second one.
+FORESTS = {
+    "forest": ("readme_forest.png", "readme_forest_dark.png"),
+    "gates": ("gates_forest.png",),
+}
 READY = (  # the explorer has trained a while and counted the regions
     "!window.explorer || explorer.step() > 250 && explorer.measured('a') && explorer.measured('b')"
 )
@@ -74,10 +79,10 @@ def captured(page: Page, **clip: object) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(found["data"]))).convert("RGB")
 
 
-def forest(browser: Browser, path: Path, stem: str) -> None:
+def forest(browser: Browser, path: Path, names: tuple[str, ...]) -> None:
     """Draw the forest plot with the most verdicts, without its buttons."""
-    for dark, name in ((False, f"{stem}.png"), (True, f"{stem}_dark.png")):
-        page = open_page(browser, path, FOREST + 60, 1200, dark=dark)
+    for number, name in enumerate(names):
+        page = open_page(browser, path, FOREST + 60, 1200, dark=bool(number))
         box = page.evaluate(
             "(() => { document.querySelectorAll('.tools').forEach(e => e.style.display = 'none');"
             "const count = e => e.querySelectorAll('tbody .c-up, tbody .c-down').length;"
