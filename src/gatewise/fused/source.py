@@ -96,14 +96,17 @@ def _function(loop: Loop, numbers: int, *, by_row: bool) -> str:
     """Return one C function; ``by_row`` if each element has numbers of its own."""
     arguments = ["In x", *(["In above"] if loop.needs_gradient else []), "Out out"]
     arguments += ["Out terms"] * (loop.name == "terms")
-    arguments += ["In numbers", "int64_t count"]
+    arguments += ["Rows numbers" if by_row else "In numbers", "int64_t count"]
     suffix = "many" if by_row else "one"
-    read = []
+    outside = []
+    inside = []
     for k in range(numbers):
-        place = f"{k} * BLOCK + i" if by_row else f"{k}"
-        read.append(f"const float n{k + 1} = numbers[{place}];")
-    body = ["const float n0 = x[i];", *_statements(loop)]
-    outside, inside = ([], read + body) if by_row else (read, body)
+        if by_row:
+            outside.append(f"In row{k + 1} = numbers[{k}];")
+            inside.append(f"const float n{k + 1} = row{k + 1}[i];")
+        else:
+            outside.append(f"const float n{k + 1} = numbers[{k}];")
+    inside += ["const float n0 = x[i];", *_statements(loop)]
     name = f"{loop.name}_{suffix}"
     return "\n".join(
         [

@@ -197,9 +197,10 @@ INLINE float tanh_any(float x) {
 }
 
 /* ---- the loops of one function ----
-   `numbers` are constants in `one`, rows of the block in `many`; `terms` are the derivatives to the numbers. */
+   `numbers` are constants in `one`, a row for each of them in `many`; `terms` are the derivatives to the numbers. */
 typedef const float *restrict In;
 typedef float *restrict Out;
+typedef const float *const *Rows;
 /*@LOOPS@*/
 #ifndef COUNT /* the frame alone: the identity */
 #define COUNT 0
@@ -215,9 +216,9 @@ static void terms_one(In x, In above, Out out, Out terms, In numbers, int64_t co
     (void)terms;
     slopes_one(x, above, out, numbers, count);
 }
-#define values_many values_one
-#define slopes_many slopes_one
-#define terms_many terms_one
+#define values_many(x, out, rows, count) values_one(x, out, NULL, count)
+#define slopes_many(x, above, out, rows, count) slopes_one(x, above, out, NULL, count)
+#define terms_many(x, above, out, terms, rows, count) terms_one(x, above, out, terms, NULL, count)
 #endif
 
 /* ---- the frame ---- */
@@ -335,13 +336,15 @@ static void loop_one(const Call *c, Space *s, const float *x, const float *above
     else
         slopes_one(x, above, out, one, count);
 }
-static void loop_many(const Call *c, Space *s, const float *x, const float *above, float *out, int64_t count) {
+static void loop_many(const Call *c, Space *s, const float *x, const float *above, float *out, Rows rows,
+                      int64_t count) {
+    (void)rows;
     if (!above)
-        values_many(x, out, s->numbers[0], count);
+        values_many(x, out, rows, count);
     else if (c->wants_sums)
-        terms_many(x, above, out, s->terms[0], s->numbers[0], count);
+        terms_many(x, above, out, s->terms[0], rows, count);
     else
-        slopes_many(x, above, out, s->numbers[0], count);
+        slopes_many(x, above, out, rows, count);
 }
 
 /* A block: `rows` rows of `length` elements from element `first` on, in which a number steps by steps[k][dims - 2] from
@@ -357,11 +360,17 @@ static void run_block(const Call *c, Space *s, double *const *sums, int64_t firs
         for (int k = 0; k < COUNT; k++) one[k] = c->numbers[k][places[k]];
         loop_one(c, s, x, above, out, one, count);
     } else {
+        const float *given[COUNT + 1];
         for (int k = 0; k < COUNT; k++) {
             const int64_t down = last > 0 ? c->steps[k][last - 1] : 0, along = c->steps[k][last];
+            given[k] = s->numbers[k];
             if (c->elements[k]) {
-                const float *from = block_in(c->elements[k], first, s->numbers[k], count, c->dtype);
-                if (from != s->numbers[k]) memcpy(s->numbers[k], from, (size_t)count * sizeof *from);
+                given[k] = block_in(c->elements[k], first, s->numbers[k], count, c->dtype);
+                continue;
+            }
+            if (along && rows == 1) { /* it lies in memory as the block reads it */
+                given[k] = c->numbers[k] + places[k];
+                s->filled[k] = -1;
                 continue;
             }
             if (s->filled[k] == places[k] && s->filled_length >= count && (rows == 1 || down == 0)) continue;
@@ -376,7 +385,7 @@ static void run_block(const Call *c, Space *s, double *const *sums, int64_t firs
             s->filled[k] = down == 0 ? places[k] : -1;
         }
         s->filled_length = count;
-        loop_many(c, s, x, above, out, count);
+        loop_many(c, s, x, above, out, given, count);
     }
     if (c->dtype != FLOAT32) narrow(out, (uint16_t *)c->out + first, count, c->dtype);
     if (!above || !c->wants_sums) return;
