@@ -58,6 +58,8 @@ def test_relu_with_training(run, tmp_path):
     assert found.exit_code == 0, found.output
     assert "relu in place of 1 activation" in found.stdout and "trained for 1 step " in found.stdout
     assert "Training" in page.read_text()
+    found = run("sparsify", "gatewise:small_llama", *SMALL, *common, *options, "--norms")
+    assert found.exit_code == 0 and "ReLU after 2 norms" in found.stdout, found.output
     found = run("sparsify", "gatewise:small_llama", *SMALL, "--examples", 4, *options)
     assert found.exit_code == 2 and "needs labels" in found.stderr
 
