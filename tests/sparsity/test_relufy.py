@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, NotApplicableError, UnknownNameError
-from gatewise.sparsity import ShiftedReLU, SparseLinear
+from gatewise.sparsity import RectifiedNorm, ShiftedReLU, SparseLinear
 from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.fine_tuning import (
     PenalisedLoss,
@@ -221,6 +221,16 @@ def test_norms_are_rectified_where_linear_layers_alone_read_them():
     want = gw.swap(want, "reglu", networks.batches()[0][0], gates=True)
     x = networks.batches()[3][0]
     torch.testing.assert_close(found.model(x), want(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_rectified_norm_still_has_what_a_norm_has():
+    norm = RectifiedNorm(nn.LayerNorm(4, eps=1e-3))
+    assert norm.eps == 1e-3 and norm.weight is norm.norm.weight
+    assert [name for name, _ in norm.named_parameters()] == ["norm.weight", "norm.bias"]
+    copied = copy.deepcopy(norm)
+    assert copied.weight is not norm.weight and copied(torch.randn(3, 4)).detach().min() == 0.0
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = norm.nothing
 
 
 class AfterSum(nn.Module):

@@ -34,6 +34,13 @@ class RectifiedNorm(nn.Module):
         self.norm = norm
         self.training = norm.training
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what the norm has under a name: some models read its weight or its eps."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("norm"), name)
+
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return the positive part of the norm's output."""
         return torch.relu(self.norm(*args, **kwargs))
