@@ -13,6 +13,8 @@ import pytest
 import torch
 from PIL import Image
 
+import gatewise as gw
+from gatewise.cli.options import DataRequest, find_data
 from gatewise.data import StreamedSplit, load, state
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
 from gatewise.files import read_tensors
@@ -177,6 +179,39 @@ def test_a_streamed_folder_has_the_same_pixels_and_decodes_only_what_is_read(hom
     assert read == ["b.ppm", "c.bmp"]
     assert torch.equal(found.train.labels, kept.train.labels)
     assert torch.equal(found.test.images[:], kept.test.images)
+    mask = found.train.labels == 1
+    assert torch.equal(found.train.images[mask], kept.train.images[mask])
+    assert torch.equal(found.train.take(mask).images[:], kept.train.take(mask).images)
+    assert torch.equal(found.train.images[1], kept.train.images[1])
+    assert torch.equal(found.train.images[[0, 2]], kept.train.images[[0, 2]])
+    with pytest.raises(ArgumentError, match="one value for each row"):
+        found.train.images[mask[:2]]
+
+
+def test_own_comparisons_say_that_they_need_images_in_memory(home):
+    data = load("image_folder", folder=home, size=8, stream=True)
+    with pytest.raises(ArgumentError, match="stream=False"):
+        gw.compare(lambda: torch.nn.Sequential(torch.nn.ReLU()), ["relu", "gelu"], data)
+
+
+def test_streamed_images_can_be_diagnosed(home, monkeypatch):
+    request = DataRequest(
+        names=["image_folder"],
+        examples=2,
+        reference="gatewise:mlp",
+        network=torch.nn.Flatten(),
+        model_options={},
+        folder=str(home),
+    )
+    whole = load("image_folder", folder=home)
+    kept = find_data(request)
+    module = sys.modules["gatewise.data.sets.image_folder"]
+    monkeypatch.setattr(module, "MOST_IN_MEMORY", 1)
+    monkeypatch.setattr(module, "MEAN", whole.mean)
+    monkeypatch.setattr(module, "STD", whole.std)
+    assert isinstance(load("image_folder", folder=home).test, StreamedSplit)
+    for one, other in zip(kept.batches, find_data(request).batches, strict=True):
+        assert torch.equal(one[0], other[0])
 
 
 def test_large_folders_are_streamed_unless_the_user_says(home, monkeypatch):

@@ -177,3 +177,10 @@ def test_ties_of_a_maximum_are_exact_and_share_the_gradient():
         for slope in slopes:
             assert bool((slope[a.isfinite()] == 0.5).all())
         assert bool((slopes[0] + slopes[1] == 1).all())
+
+
+def test_empty_transposed_elements_have_gradients_of_their_shape():
+    a = torch.randn(2, 0, 3).transpose(1, 2).requires_grad_()
+    b = torch.randn(2, 0, 3).transpose(1, 2).requires_grad_()
+    gw.functional.swiglu(a, b).sum().backward()
+    assert a.grad.shape == b.grad.shape == (2, 3, 0)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import gatewise as gw
 from gatewise.fused import kernels, source
 from gatewise.fused.saturation import without_bounds
 from gatewise.fused.tracing import trace
@@ -81,6 +82,35 @@ def test_a_bound_stays_where_a_number_could_make_it_matter():
     values, *_ = source.loops_of(trace(plain, count), count)
     operations = [each.operation for each in source.in_order(*values.results)]
     assert "lt" in operations and "gt" in operations
+
+
+ONE = torch.ones_like
+NONE = torch.zeros_like
+EDGES = {
+    "an empty range": lambda x: torch.where(x.clamp(0, 0) > 0, ONE(x), 2 * ONE(x)),
+    "a reversed range": lambda x: torch.exp(-(x.clamp(200, -200) ** 2)),
+    "a square that underflows": lambda x: torch.where(
+        x.clamp(-1e-30, 1e-30) ** 2 > 0, ONE(x), NONE(x)
+    ),
+    "beyond infinity": lambda x: torch.where(
+        x.abs() > torch.inf, NONE(x), torch.where(x.abs() == torch.inf, NONE(x), x)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_bounds_that_matter_stay(name):
+    x = torch.tensor([-torch.inf, -2.0, -0.5, 0.0, 0.5, 2.0, torch.inf])
+    torch.testing.assert_close(gw.fuse(EDGES[name])(x), EDGES[name](x))
+
+
+def test_a_mask_stays_where_another_input_may_be_no_number():
+    def masked(x: Tensor, y: Tensor) -> Tensor:
+        inner = torch.where(x.abs() > 4, NONE(x), x * x) * torch.tanh(y)
+        return torch.where(x > 5, NONE(x), inner)
+
+    x, y = torch.tensor([7.0, 3.0, 7.0]), torch.tensor([torch.nan, 0.5, 0.5])
+    torch.testing.assert_close(gw.fuse(masked)(x, y), masked(x, y))
 
 
 def test_a_bound_within_the_range_of_the_function_stays():

@@ -88,7 +88,7 @@ class StoppedGradients(nn.Module):
     """Stops gradients far out, and uses one of its conditions for the value too."""
 
     def forward(self, x: Tensor, slope: Tensor) -> Tensor:
-        far = x.abs() > 10.0
+        far = (x.abs() > 10.0) | (x < -20.0)
         slope = torch.where(far, slope.detach(), slope)
         near = x > 0
         slope = torch.where(near, slope.detach(), slope)

@@ -115,7 +115,7 @@ def test_text_json_and_page(result, tmp_path):
 def test_the_original_is_left_as_it_was_and_the_result_skips_zeros(result):
     model = networks.trained()
     before = copy.deepcopy(model.state_dict())
-    again = gw.relufy(model, training(2), networks.batches(), per_layer=False, repeats=1)
+    again = gw.relufy(model, training(3), networks.batches(), per_layer=False, repeats=1)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert not model.training
     assert not again.model.training
@@ -233,6 +233,85 @@ def test_a_rectified_norm_still_has_what_a_norm_has():
         _ = norm.nothing
 
 
+class OtherReader(nn.Module):
+    """A norm that something else than linear layers reads, too."""
+
+    def __init__(self, reads) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.inner = networks.Gated()
+        self.out = nn.Linear(16, 16)
+        self.reads = reads
+
+    def forward(self, x):
+        normed = self.norm(x)
+        inner = self.inner
+        gated = inner.down(inner.act(inner.gate(normed)) * inner.up(normed))
+        return self.out(gated + self.reads(self, x, normed))
+
+
+@pytest.mark.parametrize(
+    ("reads", "words"),
+    [
+        (lambda self, x, normed: normed.data, "data reads its output too"),
+        (lambda self, x, normed: (x @ normed.mT) @ x, "mT reads its output too"),
+        (lambda self, x, normed: self.norm(input=x + 1), "add reads its output too"),
+    ],
+)
+def test_every_reader_of_a_norm_is_seen(reads, words):
+    x = torch.randn(8, 16)
+    with pytest.raises(NotApplicableError, match=words):
+        gw.relufy(OtherReader(reads), [(x, x)], [(x, x)], norms=True)
+
+
+def test_a_norm_that_blocks_share_is_rectified_in_all_of_them():
+    shared = nn.LayerNorm(16)
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = shared
+            self.inner = nn.Sequential(nn.Linear(16, 24), nn.GELU(), nn.Linear(24, 16))
+
+        def forward(self, x):
+            return x + self.inner(self.norm(x))
+
+    model = nn.Sequential(Block(), Block())
+    pairs = [(torch.randn(8, 16), torch.randn(8, 16)) for _ in range(4)]
+    found = gw.relufy(model, pairs, pairs, norms=True, levels=(), repeats=1, penalties=(0.0,))
+    assert found.model[0].norm is found.model[1].norm and found.training.norms == 1
+    assert isinstance(found.model[0].norm, RectifiedNorm)
+    assert min(row.sparsity for row in found.layers) > 0.2
+
+
+def test_modes_are_those_of_the_model():
+    model = OtherReader(lambda self, x, normed: 0).train()
+    model.norm.eval()
+    pairs = [(torch.randn(8, 16), torch.randn(8, 16)) for _ in range(4)]
+    found = gw.relufy(model, pairs, pairs, norms=True, levels=(), repeats=1, penalties=(0.0,))
+    modes = {path: module.training for path, module in found.model.named_modules()}
+    assert {path for path, training in modes.items() if not training} == {"norm", "norm.norm"}
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_the_fast_form_of_torchs_encoder_layer_does_not_leave_the_changes_out(activation):
+    layer = nn.TransformerEncoderLayer(
+        16, 2, 32, dropout=0.0, activation=activation, norm_first=True, batch_first=True
+    )
+    model = nn.Sequential(layer, nn.Flatten(1), nn.Linear(96, 5)).eval()
+    pairs = [(torch.randn(4, 6, 16), torch.randint(5, (4,))) for _ in range(6)]
+    options = {"levels": (), "repeats": 1}
+    for found in (
+        gw.relufy(model, pairs, pairs, norms=True, where="*norm*", penalties=(0.0,), **options),
+        gw.sparsify(model, pairs, target=0.5, **options),
+    ):
+        with torch.no_grad():
+            fast = found.model(pairs[0][0])
+        torch.testing.assert_close(fast, found.model(pairs[0][0]).detach())
+        assert (fast - model(pairs[0][0]).detach()).abs().max() > 1e-3
+    assert layer.activation_relu_or_gelu == (1 if activation == "relu" else 2)
+
+
 class AfterSum(nn.Module):
     """A block with its norm after the sum: the norm is the residual stream."""
 
@@ -263,6 +342,8 @@ def test_bad_input_is_one_error():
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"lr": 0.0}, "lr is not allowed"),
         ({"norms": 1}, "norms must be True or False"),
+        ({"norms": True, "where": 3}, "where must say which layers"),
+        ({"penalties": (0.0, 1.0)}, "fewer steps than penalties"),
         ({"penalties": ()}, "one weight or more"),
         ({"penalties": (float("nan"),)}, "a penalty is not allowed"),
         ({"target": 1.0}, "share of zeros"),
@@ -282,4 +363,4 @@ def test_bad_input_is_one_error():
     with pytest.raises(NotApplicableError, match="it is relu already"):
         gw.relufy(already, pairs, pairs)
     with pytest.raises(NotApplicableError, match="diverged"):
-        gw.relufy(model, [(x, torch.full_like(x, 1e30))], pairs)
+        gw.relufy(model, 3 * [(x, torch.full_like(x, 1e30))], pairs)

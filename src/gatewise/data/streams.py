@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gatewise.data.data_set import Split
+from gatewise.errors import ArgumentError
 from gatewise.files import explained
 
 # Of ImageNet: their own would need all images to be read.
@@ -39,8 +40,10 @@ class StreamedRows:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, index: Tensor | slice) -> Tensor:
-        """Return the rows at these places, decoded."""
+    def __getitem__(self, index: Any) -> Tensor:
+        """Return the rows at these places, decoded; with a number one row."""
+        if isinstance(index, int):
+            return self.decode(self.paths[index])
         chosen = self._chosen(index)
         if not chosen:
             return torch.zeros(0, *self.row, dtype=torch.uint8)
@@ -55,15 +58,22 @@ class StreamedRows:
         """Return the count of numbers in all rows."""
         return torch.Size(self.shape).numel()
 
-    def take(self, index: Tensor | slice) -> "StreamedRows":
+    def take(self, index: Any) -> "StreamedRows":
         """Return the rows at these places, not yet decoded."""
         return StreamedRows(self._chosen(index), self.decode, self.row)
 
-    def _chosen(self, index: Tensor | slice) -> list[Path]:
-        """Return the files at these places."""
+    def _chosen(self, index: Any) -> list[Path]:
+        """Return the files at these places: a slice, numbers, or one bool for each row."""
         if isinstance(index, slice):
             return list(self.paths[index])
-        return [self.paths[place] for place in index.tolist()]
+        places = torch.as_tensor(index)
+        if places.dtype == torch.bool:
+            if places.shape != (len(self),):
+                raise ArgumentError(
+                    "a mask must have one value for each row", got=f"shape {tuple(places.shape)}"
+                )
+            places = places.nonzero()
+        return [self.paths[place] for place in places.flatten().tolist()]
 
 
 @dataclass(frozen=True, eq=False)

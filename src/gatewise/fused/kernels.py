@@ -134,7 +134,7 @@ class Kernel:
         found: list[Tensor | None] = []
         for k, number in enumerate(kept):
             is_wanted = wanted[k] and isinstance(numbers[k], Tensor)
-            is_like_x = call.elements[k] is not None
+            is_like_x = is_like(numbers[k], x)
             found.append(torch.empty_like(x) if is_wanted and is_like_x else None)
             is_summed = is_wanted and not is_like_x
             sums.append(torch.zeros(number.shape, dtype=torch.float64) if is_summed else None)

@@ -14,6 +14,7 @@ from gatewise.fused.expressions import Expression, apply, in_order, is_negative_
 
 # From where on a function of elementwise.c is constant.
 CONSTANT_FROM = {"exp": 104.0, "expm1": 104.0, "tanh": 104.0, "erf": 20.0, "erfc": 20.0}
+NOT_ZERO = 1e-30  # a result this large at the bound is not rounded to 0
 ONLY_NEGATIVE = ("exp", "expm1")
 COMPARISONS = ("lt", "le", "gt", "ge")
 
@@ -39,7 +40,9 @@ def _simpler(expression: Expression) -> Expression:
         return _simpler_choice(expression)
     if operation in COMPARISONS and operands[1].equals(0.0):
         found = _unbounded(operands[0])
-        return expression if found is None else apply(operation, found[0], operands[1])
+        if found is None or found[1] < NOT_ZERO:
+            return expression
+        return apply(operation, found[0], operands[1])
     if operation not in CONSTANT_FROM:
         return expression
     found = _unbounded(operands[0])
@@ -98,7 +101,7 @@ def _bounded_input(expression: Expression) -> tuple[Expression, float] | None:
         return None
     if is_above.operands != (inner, high) or is_below.operands != (x, low):
         return None
-    return x, high.value
+    return (x, high.value) if high.value > 0 else None
 
 
 def _unbounded(expression: Expression) -> tuple[Expression, float] | None:
@@ -157,12 +160,22 @@ def _is_zero_beyond(expression: Expression, x: Expression, bound: float) -> bool
         return _is_zero_beyond(first, x, bound) and _is_zero_beyond(second, x, bound)
     if operation in ("neg", "add", "sub"):
         return all(_is_zero_beyond(operand, x, bound) for operand in operands)
-    if operation == "mul":
-        pairs = (operands, operands[::-1])
-        return any(_is_zero_beyond(a, x, bound) and _is_finite(b) for a, b in pairs)
-    if operation == "div":
-        return _is_zero_beyond(operands[0], x, bound) and _is_at_least_one(operands[1])
+    if operation not in ("mul", "div"):
+        return False
+    for factor, other in (operands, operands[::-1]) if operation == "mul" else (operands,):
+        # Beyond the bound x is no NaN, but another input may be one.
+        if _inputs(other) <= _inputs(x) and _is_zero_beyond(factor, x, bound):
+            if _is_finite(other) if operation == "mul" else _is_at_least_one(other):
+                return True
     return False
+
+
+@lru_cache(maxsize=1 << 14)
+def _inputs(expression: Expression) -> frozenset[float]:
+    """Return the positions of the inputs that an expression depends on."""
+    if expression.operation == "input":
+        return frozenset({expression.value})
+    return frozenset().union(*(_inputs(operand) for operand in expression.operands))
 
 
 def _holds_beyond(condition: Expression, x: Expression, bound: float) -> bool:
@@ -171,7 +184,8 @@ def _holds_beyond(condition: Expression, x: Expression, bound: float) -> bool:
         return False
     magnitude, limit = condition.operands
     is_magnitude = magnitude.operation == "abs" and magnitude.operands[0] is x
-    return is_magnitude and limit.operation == "constant" and limit.value <= bound
+    is_bound = limit.operation == "constant" and limit.value <= bound
+    return is_magnitude and is_bound and limit.value < math.inf
 
 
 @lru_cache(maxsize=1 << 14)

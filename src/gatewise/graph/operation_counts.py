@@ -98,10 +98,13 @@ def _is_for_gradients(node: Node) -> bool:
     """Return whether a condition, or the magnitude that it compares, is used to stop gradients."""
     if not node.users:
         return False
-    if not node.floating:
-        return all(_stops_gradient(user) for user in node.users)
-    is_magnitude = node.op == "abs"
-    return is_magnitude and all(not u.floating and _is_for_gradients(u) for u in node.users)
+    if node.floating and node.op != "abs":
+        return False
+    for user in node.users:
+        is_condition = not user.floating and _is_for_gradients(user)
+        if not is_condition and (node.floating or not _stops_gradient(user)):
+            return False
+    return True
 
 
 def _positions(layer: Node) -> int:

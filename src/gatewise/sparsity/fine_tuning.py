@@ -207,6 +207,13 @@ def fine_tune(
         NotApplicableError: the loss became infinite or no number.
     """
     _check_trainable(model, batches)
+    steps = epochs * len(batches)
+    if steps < len(penalties):
+        raise ArgumentError(
+            "relufy: there are fewer steps than penalties, which have a stage each",
+            got=f"{steps} steps, {len(penalties)} penalties",
+            fix="more epochs or training data, or fewer penalties",
+        )
     recipe = Recipe.model_validate(
         {
             "epochs": epochs,
@@ -216,7 +223,7 @@ def fine_tune(
         }
     )
     config = RunConfig(model="own", data="own", recipe=recipe, seed=seed)
-    objective = PenalisedLoss(places, epochs * len(batches), tuple(penalties))
+    objective = PenalisedLoss(places, steps, tuple(penalties))
     modes = {module: module.training for module in model.modules()}
 
     def setup(device: torch.device) -> TrainingSetup:

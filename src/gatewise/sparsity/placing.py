@@ -32,6 +32,7 @@ class Placed:
         left: layers that stay as they are, with the reason.
         replaced: the layers that were replaced, by path.
         swapped: whether activations were swapped.
+        fast_forms: which fast form each encoder layer of torch had, see :func:`set_module`.
     """
 
     model: nn.Module
@@ -40,11 +41,14 @@ class Placed:
     left: dict[str, str] = field(default_factory=dict)
     replaced: dict[str, nn.Linear] = field(default_factory=dict)
     swapped: bool = False
+    fast_forms: dict[nn.TransformerEncoderLayer, int] = field(default_factory=dict)
 
     def put_back(self) -> None:
         """Give the model its own layers and activations again."""
         for path, layer in self.replaced.items():
             set_module(self.model, path, layer)
+        for layer, form in self.fast_forms.items():
+            layer.activation_relu_or_gelu = form
         if self.swapped:
             undo(self.model)
 
@@ -58,13 +62,18 @@ def place(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
         method: ``"input"`` or ``"gate"``.
         where: patterns of the layers' paths, or a function of a path.
     """
-    _check_where(where)
-    if method == "gate":
-        return _place_gates(model, batch, where)
-    return _place_inputs(model, batch, where)
+    check_where(where)
+    fast_forms = {}
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer):
+            fast_forms[module] = module.activation_relu_or_gelu
+    placed = (_place_gates if method == "gate" else _place_inputs)(model, batch, where)
+    placed.fast_forms = fast_forms
+    return placed
 
 
-def _check_where(where: object) -> None:
+def check_where(where: object) -> None:
+    """Raise unless ``where`` is a pattern, a list of patterns or a function."""
     if where is None or callable(where) or isinstance(where, str):
         return
     if isinstance(where, Sequence) and all(isinstance(pattern, str) for pattern in where):
@@ -167,7 +176,10 @@ def _replace(placed: Placed, path: str, layer: nn.Linear) -> SparseLinear:
 
 
 def set_module(model: nn.Module, path: str, module: nn.Module) -> None:
-    """Put a module in the place of another.
+    """Put a module in the place of another, and see to it that it runs.
+
+    ``nn.TransformerEncoderLayer`` has a fast form that reads the weights of its parts and calls
+    none of them. It runs only if the layer says that its activation is ReLU or GELU.
 
     Args:
         model: it is changed.
@@ -182,6 +194,11 @@ def set_module(model: nn.Module, path: str, module: nn.Module) -> None:
             fix="pass nn.Sequential(model)",
         )
     setattr(model.get_submodule(parent), name, module)
+    while parent:
+        layer = model.get_submodule(parent)
+        if isinstance(layer, nn.TransformerEncoderLayer):
+            layer.activation_relu_or_gelu = 0
+        parent = parent.rpartition(".")[0]
 
 
 @torch.no_grad()

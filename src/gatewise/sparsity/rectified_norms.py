@@ -18,8 +18,12 @@ from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.placing import Where, called_layers, is_chosen, set_module
 from gatewise.sparsity.thresholds import linear_layers
 
-# These ask a tensor about itself, and read no number of it.
-QUESTIONS = ("__get__", "size", "dim", "numel", "element_size", "is_floating_point", "stride")
+# These ask a tensor about itself, and read no number of it: methods and attributes.
+QUESTIONS = frozenset(
+    "size dim ndimension numel nelement element_size is_floating_point stride is_contiguous "
+    "get_device shape dtype device ndim requires_grad is_cuda is_cpu is_meta is_mps layout "
+    "is_sparse is_nested is_quantized is_leaf grad_fn itemsize nbytes names".split()
+)
 
 
 class RectifiedNorm(nn.Module):
@@ -28,6 +32,8 @@ class RectifiedNorm(nn.Module):
     Args:
         norm: the norm. Its parameters are those of ``norm`` in this module.
     """
+
+    norm: nn.Module
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -70,7 +76,7 @@ class _Readers(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = getattr(func, "__name__", str(func))
+        name = _name_of(func)
         for each in tree_leaves((args, kwargs)) if name not in QUESTIONS else ():
             if not isinstance(each, Tensor) or id(each) not in self.outputs:
                 continue
@@ -102,9 +108,14 @@ def rectify_norms(
     _, makes_output = called_layers(model, batch, layers)
     readers = _Readers({id(layer.weight): path for path, layer in layers.items()})
     handles = []
-    for path, module in model.named_modules():
-        if _may_be_norm(module) and is_chosen(path, where):
-            handles.append(module.register_forward_hook(_keeping(readers, path)))
+    paths: dict[nn.Module, list[str]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        if _may_be_norm(module):
+            paths.setdefault(module, []).append(path)
+    for norm, names in paths.items():
+        if is_chosen(names[0], where):
+            hook = _keeping(readers, names[0])
+            handles.append(norm.register_forward_hook(hook, with_kwargs=True))
     try:
         with readers:
             returned = tree_leaves(batch.run(model))
@@ -125,7 +136,10 @@ def rectify_norms(
         elif found & makes_output:
             left[path] = "it is read by the layer that makes the scores"
         else:
-            set_module(model, path, RectifiedNorm(model.get_submodule(path)))
+            norm = model.get_submodule(path)
+            rectified = RectifiedNorm(norm)
+            for each in paths[norm]:  # a norm that several blocks share
+                set_module(model, each, rectified)
             changed.append(path)
             read |= found
     return changed, read, left
@@ -137,9 +151,21 @@ def _may_be_norm(module: nn.Module) -> bool:
 
 
 def _keeping(readers: _Readers, path: str) -> Any:
-    def hook(module: nn.Module, args: Any, output: Any) -> None:
-        shapes = [each.shape for each in args if isinstance(each, Tensor)]
-        if not isinstance(output, Tensor) or output.shape in shapes:
+    def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        given = tree_leaves((args, kwargs))
+        shapes = [each.shape for each in given if isinstance(each, Tensor)]
+        if isinstance(output, Tensor) and output.shape not in shapes:
+            readers.layers.setdefault(path, set())
+            readers.others[path] = "its output has another shape than its input"
+        else:
             readers.keep(path, output)
 
     return hook
+
+
+def _name_of(function: Any) -> str:
+    """Return the name of a function of torch; of an attribute, its own name."""
+    name = getattr(function, "__name__", str(function))
+    if name == "__get__":
+        return str(getattr(getattr(function, "__self__", None), "__name__", name))
+    return name

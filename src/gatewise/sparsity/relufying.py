@@ -11,9 +11,9 @@ from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unkno
 from gatewise.graph import Site, check_runs, copied, find_sites, holds_both_branches, split_example
 from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.fine_tuning import fine_tune
-from gatewise.sparsity.placing import GATED_ROLES, Placed, Where, is_chosen
+from gatewise.sparsity.placing import GATED_ROLES, Placed, Where, check_where, is_chosen
 from gatewise.sparsity.quality import Judge, Quality, scores_of
-from gatewise.sparsity.rectified_norms import rectify_norms
+from gatewise.sparsity.rectified_norms import RectifiedNorm, rectify_norms
 from gatewise.sparsity.results import FineTuning, Sparsified
 from gatewise.sparsity.sparsifying import (
     LEVELS,
@@ -115,6 +115,7 @@ def relufy(
     """
     targets = checked_targets("relufy", model, target, levels, evaluate, repeats)
     _check(unit, shift, epochs, lr, penalties)
+    check_where(where)
     if not isinstance(norms, bool):
         raise ArgumentError("relufy: norms must be True or False", got=norms)
     device = device_of(model)
@@ -195,6 +196,9 @@ def _rectified(
     finally:
         for module, training in modes.items():
             module.training = training
+    for module in model.modules():
+        if isinstance(module, RectifiedNorm) and module.norm in modes:
+            module.training = modes[module.norm]
     if not changed:
         raise NotApplicableError(
             Limitation.NO_LAYER,

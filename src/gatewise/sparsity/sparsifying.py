@@ -178,10 +178,13 @@ def place_in_eval(model: nn.Module, batch: Batch, method: str, where: Where) -> 
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        return place(model, batch, method, where)
+        placed = place(model, batch, method, where)
     finally:
         for module, training in modes.items():
             module.training = training
+    for path, layer in placed.replaced.items():
+        placed.model.get_submodule(path).training = modes.get(layer, layer.training)
+    return placed
 
 
 @dataclass(frozen=True)

@@ -315,7 +315,8 @@ def _from_set(request: DataRequest) -> DiagnosisData:
         labels = split.labels if request.next_tokens else None
         rows = f"{len(split):,} of {len(data.test):,} test rows of {data.name}"
         return _data(split.images.long(), labels, rows, "", True)
-    x = split.images.float() / (255 if split.images.dtype == torch.uint8 else 1)
+    images = split.images[:]  # streamed images are read here
+    x = images.float() / (255 if images.dtype == torch.uint8 else 1)
     steps = _preprocessing(request) if request.stated else None
     if request.size is not None:
         x = _resized(x, request.size)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from gatewise.data import DataSet, load
+from gatewise.data import DataSet, StreamedSplit, load
 from gatewise.errors import ArgumentError, first_line
 from gatewise.files import digest
 from gatewise.studies.comparison.batch_forms import leaves
@@ -91,6 +91,13 @@ def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
     if isinstance(data, str):
         data = load(data)
     if isinstance(data, DataSet):
+        if isinstance(data.train, StreamedSplit):
+            raise ArgumentError(
+                "data: images that are read from their files in every epoch cannot be compared on",
+                got=f"{data.name}, streamed",
+                fix="stream=False or a smaller size; or gatewise compare with a study file that "
+                "names the set",
+            )
         augment = recipe.augmentation().with_normalise(data.mean, data.std)
         parts = []
         for split, size, shuffle in (
