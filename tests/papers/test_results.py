@@ -62,7 +62,9 @@ def test_of_an_unfinished_experiment_only_its_plan_and_finished_cells_are_kept()
             if path.is_file() and path.name != "study.json":
                 assert path.parent.parent == folder / "cells" and path.name == "cell.json"
                 record = find_record(path) or {}
-                assert record["status"] == "finished" and record["key"] in planned
+                # Some experiments name their cells only as they run.
+                assert record["status"] == "finished"
+                assert not planned or record["key"] in planned
 
 
 def test_what_cannot_be_run_is_no_experiment():

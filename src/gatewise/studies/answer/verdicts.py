@@ -1,6 +1,7 @@
 """The verdict on one unit in words: what was shown, or what would have been found."""
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,8 +101,11 @@ def example_noun(result: "StudyResult") -> str:
     """Return what the test set is made of, as far as it is known."""
     if result.content.get("origin"):
         return FOREIGN_NOUN
-    sets = {cell["config"].get("data") for cell in result.cells}
-    return TEXT_NOUN if sets == {TEXT} else NOUN
+    for cell in result.cells:
+        config = cell["config"]  # of a file that may have been edited
+        if not isinstance(config, Mapping) or config.get("data") != TEXT:
+            return NOUN
+    return TEXT_NOUN
 
 
 def within_margin(result: "StudyResult", difference: "Difference") -> bool:
