@@ -26,6 +26,7 @@ from gatewise.sparsity.sparsifying import (
 )
 from gatewise.sparsity.thresholds import set_thresholds
 from gatewise.surgery import plan
+from gatewise.train import evaluating
 
 UNITS = ("relu", "shifted_relu", "relu2")
 PENALTIES = (0.0, 10.0, 30.0)
@@ -189,16 +190,11 @@ def _rectified(
     model: nn.Module, batch: Batch, where: Where
 ) -> tuple[list[str], set[str], dict[str, str]]:
     """Put ReLU after norms of a model, in whatever mode it is."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
+    with evaluating(model):
         changed, readers, left = rectify_norms(model, batch, where)
-    finally:
-        for module, training in modes.items():
-            module.training = training
     for module in model.modules():
-        if isinstance(module, RectifiedNorm) and module.norm in modes:
-            module.training = modes[module.norm]
+        if isinstance(module, RectifiedNorm):
+            module.training = module.norm.training
     if not changed:
         raise NotApplicableError(
             Limitation.NO_LAYER,
@@ -270,15 +266,8 @@ def _replaced(
 def _quality(placed: Placed, original: nn.Module, held_out: Sequence[Batch]) -> Quality:
     """Return the quality of a model without thresholds, compared with the original."""
     judge = Judge()
-    modes = {}
-    for model in (placed.model, original):
-        modes |= {module: module.training for module in model.modules()}
-        model.eval()
-    try:
+    with evaluating(placed.model), evaluating(original):
         for batch in held_out:
             dense = scores_of(batch.run(original)).clone()
             judge.add(batch, batch.run(placed.model), dense)
-    finally:
-        for module, training in modes.items():
-            module.training = training
     return judge.quality()

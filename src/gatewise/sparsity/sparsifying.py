@@ -31,6 +31,7 @@ from gatewise.sparsity.timing import (
     model_seconds,
     numbers_to_displace,
 )
+from gatewise.train import evaluating
 
 LEVELS = (0.25, 0.5, 0.75, 0.9)
 INPUTS = 8  # single inputs on which the whole model is timed
@@ -175,15 +176,10 @@ def device_of(model: nn.Module) -> torch.device:
 
 def place_in_eval(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
     """Put places for thresholds into the model, whose modes stay as they are."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
+    with evaluating(model):
         placed = place(model, batch, method, where)
-    finally:
-        for module, training in modes.items():
-            module.training = training
     for path, layer in placed.replaced.items():
-        placed.model.get_submodule(path).training = modes.get(layer, layer.training)
+        placed.model.get_submodule(path).training = layer.training
     return placed
 
 
