@@ -282,6 +282,19 @@ def test_no_term_of_the_gradient_to_a_trained_steepness_is_lost():
     torch.testing.assert_close(got, terms.double().sum()[None].float(), rtol=2.0**-23, atol=0)
 
 
+@pytest.mark.parametrize(("x", "above", "want"), [(-1e20, 1e18, -2e37), (-1e-25, 1e-22, -2e-48)])
+def test_products_beyond_the_range_of_float32_are_summed_in_float64(x, above, want):
+    unit = gw.create_unit("prelu", channels=1)
+    gradient = torch.zeros(1, 1, 64)
+    # Sums of four products in float32 would be infinite, or 0.
+    gradient[..., 0] = gradient[..., 16] = 2 * above
+    gradient[..., 1] = gradient[..., 17] = -1.9 * above
+    wide = (torch.full((1, 1, 64), x).double() * gradient.double()).sum()
+    (got,) = torch.autograd.grad(unit(torch.full((1, 1, 64), x)), list(unit.parameters()), gradient)
+    assert float(wide) == pytest.approx(want, rel=1e-5)
+    torch.testing.assert_close(got, wide.float().reshape(1), rtol=1e-6, atol=2.0**-149)
+
+
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_the_slope_has_the_same_bits_whether_or_not_the_steepness_is_trained(layout):
     x = (3 * torch.randn(3, 7, 9, 5)).contiguous(memory_format=layout).requires_grad_()

@@ -23,6 +23,7 @@ from gatewise.speed import (
     machine_facts,
     measure_lines,
     measure_on,
+    profiles,
     read_rows,
     rows_as_csv,
     speed_page,
@@ -42,9 +43,61 @@ def test_a_line_is_met_or_missed_with_its_reason(relation: str, measured: float,
     (row,) = measure_lines([line(1.2, relation, measured)], seconds=0)
     assert row.verdict == verdict and row.form == "fused"
     assert row.reason == ""  # nothing is known of this line
-    known = replace(line(1.2, relation, measured), name="relu/crelu")
+    known = replace(
+        line(1.2, relation, measured),
+        name="relu/meta_acon",
+        profile=lambda target: f"PROFILE {target}",
+    )
     (row,) = measure_lines([known], seconds=0)
-    assert row.reason == (known.reason if verdict == "missed" else "") and known.reason
+    assert row.reason.endswith("; PROFILE 1.2") if verdict == "missed" else row.reason == ""
+    assert "means over positions" in known.explain(Timing(1, 1, 1, 1))
+
+
+def test_a_missed_line_names_the_operators_of_both_sides():
+    a = torch.randn(300, 300)
+
+    def ours() -> object:
+        return a @ a @ a
+
+    def theirs() -> object:
+        return a.exp()
+
+    timing = compare_times(ours, theirs, seconds=0)
+    slower = Line("made/line", "x over y", 0.0, "at most", lambda _: (timing, "native"))
+    (row,) = measure_lines([slower], seconds=0)
+    ours_said, theirs_said = row.reason.split("; theirs ")
+    assert "mm" in ours_said and "exp" in theirs_said and " ms (" in ours_said
+    throughput = replace(slower, relation="at least", target=1e9)
+    (row,) = measure_lines([throughput], seconds=0)
+    assert "exp" in row.reason.split("; theirs ")[0]  # the sides of a throughput are exchanged
+
+
+@pytest.mark.parametrize(
+    ("cached", "target", "said"),
+    [
+        (2.0, 0.9, "arithmetic: "),
+        (1.0, 0.9, "memory and calls: "),
+        (2.0, 1.1, "within the target in the profile"),
+    ],
+)
+def test_arithmetic_is_the_reason_if_it_takes_most_of_the_time(monkeypatch, cached, target, said):
+    elements = 64 * 32 * 32
+    monkeypatch.setattr(profiles, "_nanoseconds_in_cache", lambda function, dtype: cached)
+    monkeypatch.setattr(profiles, "seconds_of", lambda step: 3e-9 * elements)
+    words = profiles.cache_in_words(torch.sin, torch.relu, target, (1, 64, 32, 32))
+    assert words.startswith(said) and words.endswith("on these maps 3.00 and 3.00")
+
+
+def test_the_time_in_the_cache_is_that_of_one_element_more(monkeypatch):
+    small, large = (torch.Size(shape).numel() for shape in profiles.CACHED)
+    sizes = iter([small, large] * profiles.REPEATS)
+    # Every call costs a microsecond, every element 2 ns.
+    monkeypatch.setattr(
+        profiles,
+        "seconds_of",
+        lambda step: profiles.REPEATS * (1e-6 + 2e-9 * next(sizes)),
+    )
+    assert profiles._nanoseconds_in_cache(torch.sin, torch.float32) == pytest.approx(2.0)
 
 
 def test_rows_are_read_as_they_were_written(tmp_path: Path):

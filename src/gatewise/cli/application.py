@@ -103,7 +103,9 @@ def _gatewise(
         ),
     ] = False,
 ) -> None:
-    pass
+    from gatewise.native import tune_allocator
+
+    tune_allocator()
 
 
 app.command("diagnose", rich_help_panel=MODELS)(diagnose.diagnose)

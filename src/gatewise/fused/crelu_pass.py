@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.fused.dispatch import record_form
+from gatewise.fused.dispatch import RECORDS, record_form
 from gatewise.fused.kernels import compiled
-from gatewise.fused.safe_calls import dense, is_readable, is_watched
+from gatewise.fused.safe_calls import dense, is_readable, is_watched, passes_caches
 from gatewise.native import COUNT, POINTER, handle_or_warning, source_of, struct_fields
 
 
 class _HalvesCall(ctypes.Structure):
-    _fields_ = struct_fields((POINTER, "x above out"), (COUNT, "rows length threads"))
+    _fields_ = struct_fields((POINTER, "x above out"), (COUNT, "rows length threads streams"))
 
 
 def both_halves(x: Tensor, axis: int) -> Tensor | None:
@@ -33,7 +33,8 @@ def both_halves(x: Tensor, axis: int) -> Tensor | None:
         return None
     if _library() is None:
         return None
-    record_form("fused")
+    if RECORDS:
+        record_form("fused")
     if torch.is_grad_enabled() and x.requires_grad:
         return _BothHalves.apply(x, axis)  # pyright: ignore[reportReturnType] (untyped)
     return _values(x, axis)
@@ -106,6 +107,7 @@ def _run(x: Tensor, axis: int, out: Tensor, above: Tensor | None = None) -> None
     call.length = math.prod(x.shape[dim] for dim in order[order.index(axis) :])
     call.rows = x.numel() // call.length
     call.threads = torch.get_num_threads()
+    call.streams = passes_caches(out)
     handle.gw_crelu(ctypes.byref(call))
 
 

@@ -12,13 +12,13 @@ from gatewise.fused.kernels import Kernel, Number, fits, is_like, kernel_of
 from gatewise.fused.safe_calls import holds_its_numbers, is_on_gpu, is_readable, is_watched
 from gatewise.units import FEW_PASSES, FewPasses, PlainForm, run_plain
 
-_records: list[set[str]] = []
+RECORDS: list[set[str]] = []
 
 
 def start_recording() -> set[str]:
     """Record which forms of elementwise units run from now on."""
     forms: set[str] = set()
-    _records.append(forms)
+    RECORDS.append(forms)
     return forms
 
 
@@ -32,9 +32,9 @@ def stop_recording(forms: set[str]) -> str:
         forms: the result of :func:`start_recording`.
     """
     # By identity: two recordings may hold the same.
-    for place, record in enumerate(_records):
+    for place, record in enumerate(RECORDS):
         if record is forms:
-            del _records[place]
+            del RECORDS[place]
             break
     return " and ".join(sorted(forms)) or "native"
 
@@ -45,7 +45,7 @@ def record_form(form: str) -> None:
     Args:
         form: its name.
     """
-    for record in _records:
+    for record in RECORDS:
         record.add(form)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gatewise.fused.safe_calls import dense
+from gatewise.fused.safe_calls import dense, passes_caches
 from gatewise.fused.source import source_text
 from gatewise.fused.tracing import trace
 from gatewise.native import (
@@ -56,7 +56,7 @@ class _Call(ctypes.Structure):
         ("lengths", COUNT * MOST_NUMBERS),
         ("steps", COUNT * (MOST_NUMBERS * MOST_DIMS)),
         ("sizes", COUNT * MOST_DIMS),
-        *struct_fields((COUNT, "dims count chunks dtype threads wants_sums")),
+        *struct_fields((COUNT, "dims count chunks dtype threads wants_sums streams")),
     ]
 
 
@@ -100,6 +100,7 @@ class Kernel:
         call, _kept = _prepared(x, numbers)
         call.x = x.data_ptr()
         call.out = out.data_ptr()
+        call.streams = passes_caches(out)
         self._run(ctypes.byref(call), None)
         return out
 
@@ -130,6 +131,7 @@ class Kernel:
         call.x = x.data_ptr()
         call.above = gradient.data_ptr()
         call.out = out.data_ptr()
+        call.streams = passes_caches(out)
         sums: list[Tensor | None] = []
         found: list[Tensor | None] = []
         for k, number in enumerate(kept):

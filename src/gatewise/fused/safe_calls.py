@@ -1,6 +1,7 @@
-"""Which calls compiled code may take over: eager ones, up to float32.
+"""Which calls compiled code may take over, and how it reads and writes their memory.
 
-Nothing may observe the torch operations that a compiled call leaves out.
+It takes over eager calls, up to float32. Nothing may observe the torch operations that a compiled
+call leaves out.
 """
 
 import torch
@@ -8,7 +9,10 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.overrides import _get_current_function_mode_stack
 
+from gatewise.native import is_allocator_tuned
+
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+STREAMED = 8 << 20  # bytes of an output that the next operation does not find in a cache of its own
 
 
 def is_watched() -> bool:
@@ -76,3 +80,15 @@ def _fills_its_memory(x: Tensor) -> bool:
             return False
         expected *= size
     return True
+
+
+def passes_caches(out: Tensor) -> bool:
+    """Return whether an output is written by stores that pass the caches by.
+
+    They save the reading of what is overwritten. In memory that is new to the process they cost
+    more than they save.
+
+    Args:
+        out: the output.
+    """
+    return out.numel() * out.element_size() >= STREAMED and is_allocator_tuned()

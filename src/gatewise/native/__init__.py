@@ -6,6 +6,8 @@ source, the compiler's options and the machine, and one of its own bytes. A comp
 also when the compiler is gone. ``GATEWISE_NATIVE=0`` switches all of it off.
 """
 
+from gatewise.native.allocator import is_allocator_tuned as is_allocator_tuned
+from gatewise.native.allocator import tune_allocator as tune_allocator
 from gatewise.native.loader import COMPILERS as COMPILERS
 from gatewise.native.loader import HERE as HERE
 from gatewise.native.loader import Library as Library

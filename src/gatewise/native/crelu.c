@@ -3,12 +3,10 @@
    The input is `rows` of `length` numbers, the output `rows` of twice as many: first the positive parts, then the
    negative ones. Comparisons are false for NaN, so NaN stays NaN and passes the gradient. */
 
-#include <pthread.h>
-#include <stdint.h>
-
+/*@FUNCTIONS@*/
 #define MOST_THREADS 64
 #define LEAST_WORK 65536 /* numbers that pay for a thread */
-#define BLOCK 2048
+#define BLOCK 512
 
 typedef const float *restrict Read;
 typedef float *restrict Write;
@@ -16,7 +14,7 @@ typedef float *restrict Write;
 typedef struct {
     const float *x, *above; /* `above` is NULL forward */
     float *out;
-    int64_t rows, length, threads;
+    int64_t rows, length, threads, streams; /* `streams`: whether the output passes the caches by */
 } Call;
 
 static void values(Read x, Write positive, Write negative, int64_t count) {
@@ -32,15 +30,24 @@ static void slopes(Read x, Read positive, Read negative, Write out, int64_t coun
     }
 }
 static void run_row(const Call *c, int64_t row, int64_t first, int64_t last) {
+    float space[2][BLOCK];
     const float *x = c->x + row * c->length;
     for (int64_t i = first; i < last; i += BLOCK) {
         const int64_t count = last - i < BLOCK ? last - i : BLOCK;
         if (c->above) {
             const float *above = c->above + 2 * row * c->length + i;
-            slopes(x + i, above, above + c->length, c->out + row * c->length + i, count);
+            float *out = c->out + row * c->length + i;
+            slopes(x + i, above, above + c->length, c->streams ? space[0] : out, count);
+            if (c->streams) stream(space[0], out, count);
         } else {
             float *out = c->out + 2 * row * c->length + i;
-            values(x + i, out, out + c->length, count);
+            if (!c->streams) {
+                values(x + i, out, out + c->length, count);
+                continue;
+            }
+            values(x + i, space[0], space[1], count);
+            stream(space[0], out, count);
+            stream(space[1], out + c->length, count);
         }
     }
 }
@@ -58,6 +65,7 @@ static void *run_part(void *given) {
         run_row(part->call, row, start, left < length ? left : length);
         i = (row + 1) * length;
     }
+    if (part->call->streams) end_streams();
     return NULL;
 }
 

@@ -6,7 +6,6 @@ from gatewise.speed.measuring import Timing as Timing
 from gatewise.speed.measuring import compare_times as compare_times
 from gatewise.speed.measuring import kept_bytes as kept_bytes
 from gatewise.speed.measuring import memory_floor as memory_floor
-from gatewise.speed.measuring import tune_allocator as tune_allocator
 from gatewise.speed.pages import speed_page as speed_page
 from gatewise.speed.placing import measure_on as measure_on
 from gatewise.speed.results import Row as Row

@@ -12,6 +12,7 @@ from gatewise.speed.composed_lines import composed_lines
 from gatewise.speed.line import Line, Measured
 from gatewise.speed.measuring import Timing, compare_times, forward_and_backward, kept_bytes
 from gatewise.speed.placing import place
+from gatewise.speed.profiles import cache_in_words
 from gatewise.speed.simplest import UNITS, measured_unit, simplest_unit
 from gatewise.units import PlainForm
 
@@ -56,6 +57,17 @@ def _steps(
     return compare_times(our_step, their_step, seconds=seconds), form
 
 
+def _profiled(
+    target: float,
+    name: str,
+    theirs: Callable[[Tensor], Tensor],
+    shape: tuple[int, ...],
+    dtype: torch.dtype = torch.float32,
+) -> str:
+    """Say where the time of a unit and of the other side goes."""
+    return cache_in_words(measured_unit(name, shape[1]), theirs, target, shape, dtype)
+
+
 def _against_expression(name: str) -> Line:
     def measure(seconds: float) -> Measured:
         x = _maps(AGAINST_EXPRESSION)
@@ -68,6 +80,7 @@ def _against_expression(name: str) -> Line:
         1.1,
         "at most",
         measure,
+        lambda target: _profiled(target, name, simplest_unit(name, 64), AGAINST_EXPRESSION),
     )
 
 
@@ -102,6 +115,7 @@ def _against_relu(name: str, target: float) -> Line:
         target,
         "at most",
         measure,
+        lambda _: _profiled(target, name, torch.relu, AGAINST_RELU),
     )
 
 
@@ -117,6 +131,7 @@ def _half(name: str, dtype: torch.dtype) -> Line:
         1.2,
         "at most",
         measure,
+        lambda target: _profiled(target, name, simplest_unit(name, 64), AGAINST_EXPRESSION, dtype),
     )
 
 

@@ -1,18 +1,14 @@
 """Times of two functions taken in turns, and the bytes that autograd keeps."""
 
-import ctypes
 import statistics
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.speed.placing import clock, place, seconds_of
 
-_MMAP_THRESHOLD = -3
-_TRIM_THRESHOLD = -1
 WARM_UP = 2  # rounds before times count
 
 
@@ -25,12 +21,14 @@ class Timing:
         low: the first quartile.
         high: the third quartile.
         rounds: how many rounds.
+        steps: both functions, if there are two.
     """
 
     ratio: float
     low: float
     high: float
     rounds: int
+    steps: tuple[Callable[[], object], ...] = field(default=(), repr=False, compare=False)
 
 
 def compare_times(
@@ -65,7 +63,7 @@ def compare_times(
         if len(ratios) >= 1001:
             break
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return Timing(middle, low, high, len(ratios))
+    return Timing(middle, low, high, len(ratios), (ours, theirs))
 
 
 def kept_bytes(function: Callable[[], Tensor], *without: Tensor) -> int:
@@ -111,20 +109,6 @@ def forward_and_backward(
         return torch.autograd.grad(function(leaf), [leaf, *parameters], gradient)
 
     return step
-
-
-def tune_allocator() -> bool:
-    """Let the C library reuse the memory of large tensors, and return whether it does.
-
-    Otherwise every tensor above 32 MiB gets new pages, which costs more than an activation.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-    except OSError:  # another C library
-        return False
-    return bool(libc.mallopt(_MMAP_THRESHOLD, 1 << 30) and libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1))
 
 
 def memory_floor(seconds: float) -> Timing:

@@ -36,6 +36,11 @@ def place(thing: Placed) -> Placed:
     return thing.to(_current[0])  # pyright: ignore[reportReturnType] (the same type)
 
 
+def is_processor() -> bool:
+    """Return whether lines are measured on the processor."""
+    return _current[0].type == "cpu"
+
+
 def clock() -> float:
     """Return seconds: of the processor, or for a GPU of the wall clock."""
     return time.monotonic() if _current[0].type == "cuda" else time.process_time()

@@ -77,7 +77,7 @@ def measure_lines(
             rounds=timing.rounds,
             form=form,
             verdict="met" if is_met else "missed",
-            reason="" if is_met else line.reason,
+            reason="" if is_met else line.explain(timing),
         )
         rows.append(row)
         tell(row)

@@ -130,12 +130,12 @@ def _measure(
 ) -> tuple[list["Row"], dict[str, str]]:
     """Measure the lines and print each row when it is there."""
     from gatewise.devices import describe_device
+    from gatewise.native import tune_allocator
     from gatewise.speed import (
         machine_facts,
         measure_lines,
         measure_on,
         memory_floor,
-        tune_allocator,
     )
 
     def tell(row: "Row") -> None:

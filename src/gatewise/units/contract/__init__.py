@@ -1,20 +1,15 @@
 """What every unit declares and shares: facts, module base class, arithmetic, creation."""
 
-from gatewise.units.contract.arithmetic import FLOATS as FLOATS
 from gatewise.units.contract.arithmetic import apply_gate as apply_gate
 from gatewise.units.contract.arithmetic import at_least as at_least
 from gatewise.units.contract.arithmetic import at_most as at_most
 from gatewise.units.contract.arithmetic import cast_like_input as cast_like_input
-from gatewise.units.contract.arithmetic import check_feature_maps as check_feature_maps
-from gatewise.units.contract.arithmetic import check_input as check_input
-from gatewise.units.contract.arithmetic import describe_shape as describe_shape
 from gatewise.units.contract.arithmetic import detach_saturated as detach_saturated
 from gatewise.units.contract.arithmetic import max_magnitude as max_magnitude
 from gatewise.units.contract.arithmetic import mean_without_overflow as mean_without_overflow
 from gatewise.units.contract.arithmetic import per_channel as per_channel
 from gatewise.units.contract.arithmetic import per_sample_and_channel as per_sample_and_channel
 from gatewise.units.contract.arithmetic import replace_infinities as replace_infinities
-from gatewise.units.contract.arithmetic import resolve_dim as resolve_dim
 from gatewise.units.contract.arithmetic import saturation_bound as saturation_bound
 from gatewise.units.contract.arithmetic import self_gated as self_gated
 from gatewise.units.contract.arithmetic import sigmoid as sigmoid
@@ -24,6 +19,7 @@ from gatewise.units.contract.arithmetic import stop_infinities as stop_infinitie
 from gatewise.units.contract.arithmetic import tanh_with_exact_slope as tanh_with_exact_slope
 from gatewise.units.contract.arithmetic import to_compute_dtype as to_compute_dtype
 from gatewise.units.contract.creation import create_unit as create_unit
+from gatewise.units.contract.factory import FLOATS as FLOATS
 from gatewise.units.contract.factory import allocating as allocating
 from gatewise.units.contract.forms import BOUND_FORMS as BOUND_FORMS
 from gatewise.units.contract.forms import FEW_PASSES as FEW_PASSES
@@ -83,8 +79,12 @@ from gatewise.units.contract.unit_module import check_channels as check_channels
 from gatewise.units.contract.unit_module import check_choice as check_choice
 from gatewise.units.contract.unit_module import check_count as check_count
 from gatewise.units.contract.unit_module import check_dim_option as check_dim_option
+from gatewise.units.contract.unit_module import check_feature_maps as check_feature_maps
 from gatewise.units.contract.unit_module import check_flag as check_flag
 from gatewise.units.contract.unit_module import check_generator as check_generator
+from gatewise.units.contract.unit_module import check_input as check_input
 from gatewise.units.contract.unit_module import check_number as check_number
+from gatewise.units.contract.unit_module import describe_shape as describe_shape
 from gatewise.units.contract.unit_module import is_sequence as is_sequence
 from gatewise.units.contract.unit_module import is_size as is_size
+from gatewise.units.contract.unit_module import resolve_dim as resolve_dim

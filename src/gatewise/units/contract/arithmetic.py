@@ -23,51 +23,8 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError
-
-HALVES = (torch.float16, torch.bfloat16)
-FLOATS = (*HALVES, torch.float32, torch.float64)
-
-
-def check_input(unit: str, x: Tensor) -> Tensor:
-    """Return ``x`` if a unit can take it.
-
-    Args:
-        unit: the unit's name in the error message.
-        x: the input.
-
-    Raises:
-        ArgumentError: if ``x`` is not a dense tensor of a real floating point dtype.
-    """
-    allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
-    if not isinstance(x, Tensor):
-        raise ArgumentError(
-            f"{unit}: the input must be a tensor",
-            got=type(x).__name__,
-            allowed=allowed,
-        )
-    if x.layout is not torch.strided or x.is_nested:
-        nested = x.is_nested
-        raise ArgumentError(
-            f"{unit}: the input must be a dense tensor",
-            got="a nested tensor" if nested else f"layout {x.layout}",
-            allowed=allowed,
-            fix="x.to_padded_tensor(0.0)" if nested else "x.to_dense()",
-        )
-    if x.dtype not in FLOATS:
-        raise ArgumentError(
-            f"{unit}: the input must have a real floating point dtype",
-            got=x.dtype,
-            allowed=allowed,
-            fix="x.float()",
-        )
-    return x
-
-
-def describe_shape(value: object) -> str:
-    """Return the shape of a tensor, or the type of anything else, for an error message."""
-    if isinstance(value, Tensor):
-        return f"shape {tuple(value.shape)}"
-    return type(value).__name__
+from gatewise.units.contract.factory import FLOATS, HALVES
+from gatewise.units.contract.unit_module import resolve_dim
 
 
 def to_compute_dtype(x: Tensor) -> Tensor:
@@ -86,20 +43,6 @@ def tanh_with_exact_slope(x: Tensor) -> Tensor:
     rising = (1 - falling) / (1 + falling)
     same = torch.where(x < 0, -rising, rising)  # less exact near 0, but with the right derivative
     return torch.tanh(x).detach() + (same - same.detach())
-
-
-def resolve_dim(unit: str, x: Tensor, dim: int) -> int:
-    """Return ``dim`` counted from the front, if ``x`` has that dimension."""
-    if isinstance(dim, bool) or not isinstance(dim, int):
-        raise ArgumentError(f"{unit}: dim must be an integer", got=dim)
-    if not -x.dim() <= dim < x.dim():
-        raise ArgumentError(
-            f"{unit}: the input has no dimension {dim}",
-            got=f"shape {tuple(x.shape)}",
-            allowed=f"{-x.dim()} <= dim < {x.dim()}",
-            fix="pass the channel dimension as dim=..., or add a batch dimension",
-        )
-    return dim % x.dim()
 
 
 def per_channel(
@@ -136,32 +79,6 @@ def per_channel(
             allowed=f"(1,) or ({x.shape[axis]},)",
         )
     return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
-
-
-def check_feature_maps(unit: str, x: Tensor, axis: int, channels: int) -> list[int]:
-    """Return the dimensions of the positions of ``x``, over which a channel's mean is taken.
-
-    Args:
-        unit: the unit's name in error messages.
-        x: the input, batch first.
-        axis: the channel dimension of ``x``, counted from the front.
-        channels: the number of channels of the unit.
-
-    Raises:
-        ArgumentError: for another number of channels, or samples without positions.
-    """
-    if x.shape[axis] != channels:
-        raise ArgumentError(
-            f"{unit}: wrong number of input channels",
-            got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
-            allowed=channels,
-        )
-    if x.shape[0] and not x.numel():
-        raise ArgumentError(
-            f"{unit}: there is no position to take the mean over",
-            got=f"shape {tuple(x.shape)}",
-        )
-    return [dim for dim in range(1, x.dim()) if dim != axis]
 
 
 def per_sample_and_channel(value: Tensor, x: Tensor, axis: int) -> Tensor:

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import FLOATS
 
+HALVES = (torch.float16, torch.bfloat16)
+FLOATS = (*HALVES, torch.float32, torch.float64)
 # What torch raises for a device that this machine or this build of torch does not have.
 _NO_DEVICE = (RuntimeError, TypeError, ValueError, AssertionError, ImportError, NotImplementedError)
 

@@ -22,7 +22,8 @@ from torch.nn import functional as F
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import cast_like_input, check_input, to_compute_dtype
+from gatewise.units.contract.arithmetic import cast_like_input, to_compute_dtype
+from gatewise.units.contract.unit_module import check_input
 
 # A layer that makes the response that a unit gates.
 Producer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear

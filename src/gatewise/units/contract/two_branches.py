@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import (
+from gatewise.units.contract.unit_module import (
+    UnitModule,
+    check_choice,
     check_input,
     describe_shape,
     resolve_dim,
 )
-from gatewise.units.contract.unit_module import UnitModule, check_choice
 
 Function = Callable[[Tensor], Tensor]
 LAYOUTS = ("gate_last", "gate_first", "interleaved")

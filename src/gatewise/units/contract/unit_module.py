@@ -1,4 +1,4 @@
-"""The base classes of units' modules, and checks of their options."""
+"""The base classes of units' modules, and checks of their options and inputs."""
 
 import functools
 import inspect
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.factory import allocating
+from gatewise.units.contract.factory import FLOATS, allocating
 from gatewise.units.contract.leaf_module import LeafModule
 
 Device = torch.device | str | None
@@ -230,3 +230,85 @@ def check_choice(
             allowed=", ".join(map(repr, allowed)),
         )
     return value
+
+
+def check_input(unit: str, x: Tensor) -> Tensor:
+    """Return ``x`` if a unit can take it.
+
+    Args:
+        unit: the unit's name in the error message.
+        x: the input.
+
+    Raises:
+        ArgumentError: if ``x`` is not a dense tensor of a real floating point dtype.
+    """
+    allowed = "a torch.Tensor of dtype float16, bfloat16, float32 or float64"
+    if not isinstance(x, Tensor):
+        raise ArgumentError(
+            f"{unit}: the input must be a tensor",
+            got=type(x).__name__,
+            allowed=allowed,
+        )
+    if x.layout is not torch.strided or x.is_nested:
+        nested = x.is_nested
+        raise ArgumentError(
+            f"{unit}: the input must be a dense tensor",
+            got="a nested tensor" if nested else f"layout {x.layout}",
+            allowed=allowed,
+            fix="x.to_padded_tensor(0.0)" if nested else "x.to_dense()",
+        )
+    if x.dtype not in FLOATS:
+        raise ArgumentError(
+            f"{unit}: the input must have a real floating point dtype",
+            got=x.dtype,
+            allowed=allowed,
+            fix="x.float()",
+        )
+    return x
+
+
+def resolve_dim(unit: str, x: Tensor, dim: int) -> int:
+    """Return ``dim`` counted from the front, if ``x`` has that dimension."""
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise ArgumentError(f"{unit}: dim must be an integer", got=dim)
+    if not -x.dim() <= dim < x.dim():
+        raise ArgumentError(
+            f"{unit}: the input has no dimension {dim}",
+            got=f"shape {tuple(x.shape)}",
+            allowed=f"{-x.dim()} <= dim < {x.dim()}",
+            fix="pass the channel dimension as dim=..., or add a batch dimension",
+        )
+    return dim % x.dim()
+
+
+def check_feature_maps(unit: str, x: Tensor, axis: int, channels: int) -> list[int]:
+    """Return the dimensions of the positions of ``x``, over which a channel's mean is taken.
+
+    Args:
+        unit: the unit's name in error messages.
+        x: the input, batch first.
+        axis: the channel dimension of ``x``, counted from the front.
+        channels: the number of channels of the unit.
+
+    Raises:
+        ArgumentError: for another number of channels, or samples without positions.
+    """
+    if x.shape[axis] != channels:
+        raise ArgumentError(
+            f"{unit}: wrong number of input channels",
+            got=f"{x.shape[axis]} in shape {tuple(x.shape)}",
+            allowed=channels,
+        )
+    if x.shape[0] and not x.numel():
+        raise ArgumentError(
+            f"{unit}: there is no position to take the mean over",
+            got=f"shape {tuple(x.shape)}",
+        )
+    return [dim for dim in range(1, x.dim()) if dim != axis]
+
+
+def describe_shape(value: object) -> str:
+    """Return the shape of a tensor, or the type of anything else, for an error message."""
+    if isinstance(value, Tensor):
+        return f"shape {tuple(value.shape)}"
+    return type(value).__name__
