@@ -6,10 +6,16 @@ from surgery.small_networks import plain
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.surgery.proof import SwapFailed, difference, subsample
+from gatewise.surgery.proof import (
+    SwapFailed,
+    against_reference,
+    difference,
+    preserved,
+    subsample,
+)
 from gatewise.surgery.proof.preserved import compare_training as _trained
-from gatewise.surgery.proof.running import Run
-from gatewise.surgery.proof.subsample import first_of, parts
+from gatewise.surgery.proof.running import Run, first_of
+from gatewise.surgery.proof.subsample import parts
 
 
 def pooled(*, norm: bool = False) -> nn.Sequential:
@@ -76,7 +82,8 @@ def pictures(side: int = 32, batch: int = 2) -> Tensor:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch):
     """Every pass is long, and pictures may be cut to 8 pixels and more."""
-    monkeypatch.setattr(subsample, "MUCH", 1)
+    for module in (subsample, preserved, against_reference):
+        monkeypatch.setattr(module, "MUCH", 1)
     monkeypatch.setattr(subsample, "LEAST", 8)
 
 
@@ -88,8 +95,6 @@ def proof_of(model: nn.Module, x: Tensor, unit: str = "crelu"):
 
 def test_a_short_proof_is_on_all_of_the_example():
     x = pictures()
-    (part,) = parts(((x,), {}), 10)
-    assert part.example[0][0] is x and not part.words
     assert proof_of(pooled(), x).notes == ()
 
 

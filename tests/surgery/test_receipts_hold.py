@@ -128,6 +128,51 @@ def test_memory_that_is_kept_after_a_run_is_not_left_behind():
         assert gw.receipt(gw.swap(plain, "silu", x)).proved
 
 
+class WritesIntoInput(nn.Module):
+    """An activation that does not say that it writes into its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu_()
+
+
+def relu_with_forward_of_its_own() -> nn.Module:
+    module = nn.ReLU()
+    module.forward = lambda x: x.relu_()
+    return module
+
+
+WRITING = [lambda: nn.ReLU(inplace=True), WritesIntoInput, relu_with_forward_of_its_own]
+
+
+@pytest.mark.parametrize("make", WRITING, ids=["inplace", "own class", "own forward"])
+def test_modules_that_write_into_kept_memory_are_found_whether_or_not_they_say_so(make):
+    model = tricky_models.Features().eval()
+    model.act = make()
+    with pytest.raises(ArgumentError, match="an attribute, a list or a hook keeps after the run"):
+        gw.plan(model, "silu", torch.randn(4, 8))
+
+
+class WritesInEvaluation(tricky_models.Features):
+    """A model that lets its activation write into its input in evaluation mode alone."""
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self.act.inplace = not mode
+        return super().train(mode)
+
+
+def test_what_torchs_own_class_does_in_the_run_decides_and_not_what_it_said_before(monkeypatch):
+    message = "an attribute, a list or a hook keeps after the run"
+    model = WritesInEvaluation()
+    model.act = nn.ReLU()
+    with pytest.raises(ArgumentError, match=message):
+        gw.plan(model, "silu", torch.randn(4, 8))
+    model = tricky_models.Features().eval()
+    model.act = nn.ReLU()
+    monkeypatch.setattr(nn.ReLU, "forward", lambda self, x: x.relu_())
+    with pytest.raises(ArgumentError, match=message):
+        gw.plan(model, "silu", torch.randn(4, 8))
+
+
 @pytest.mark.parametrize("unit", ["psc", "concat_act"])
 def test_outputs_in_slots_are_compared(unit: str):
     with pytest.raises(SwapFailed, match="computes something else"):

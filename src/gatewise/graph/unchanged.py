@@ -5,16 +5,17 @@ import operator
 import random
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from gatewise.errors import ArgumentError
-from gatewise.graph.eager import run_eagerly
+from gatewise.graph.eager import COMPILED, run_eagerly
 
 # Dictionaries of hooks that a module, or a parameter, may have.
 MODULE_HOOKS = (
@@ -59,10 +60,33 @@ def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
     check_not_lazy(model)
     state = _ModelState(model, buffers=buffers)
     try:
-        with run_eagerly(model):
+        with run_eagerly(model) if has_run_settings(model) else nullcontext():
             yield
     finally:
         state.restore()
+
+
+def has_run_settings(model: nn.Module) -> bool:
+    """Whether a module has a configuration or compiled code, which say how it runs."""
+    for module in model.modules():
+        if hasattr(module, "config") or vars(module).get(COMPILED):
+            return True
+    return False
+
+
+def run_on_copies(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> None:
+    """Run ``model`` on copies of all tensors, since it may write into them.
+
+    What it returns is dropped. No variable of the caller holds a tensor of the run.
+    """
+    args, kwargs = tree_map(
+        lambda item: item.clone() if isinstance(item, Tensor) else item, (args, dict(kwargs))
+    )
+    model(*args, **kwargs)
 
 
 def copied(model: nn.Module) -> nn.Module:

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from gatewise.graph.interpret import filled
 from gatewise.graph.ops import (
+    ACTIVATIONS,
     BROADCAST,
     ELEMENTWISE,
     LEAVES,
@@ -37,6 +38,10 @@ RECURRENT = frozenset(
     }
 )
 DROPOUTS = operators_of(Kind.DROPOUT)
+BINARY = frozenset({"max", "min"})  # elementwise if they have two tensors
+WRITES = frozenset({"index_put", "masked_scatter"})
+# Operators that an activation can be written with.
+ARITHMETIC = (ELEMENTWISE | BROADCAST | BINARY | WRITES) - ACTIVATIONS - DROPOUTS
 # A square that is only averaged, or a power inside a norm, is a statistic and no activation.
 STATISTICS = operators_of(Kind.REDUCTION, Kind.ARG_REDUCTION, Kind.SOFTMAX, Kind.LOG_SOFTMAX)
 # Beyond 6, where ReLU6 ends, so that it is not taken for ReLU.
@@ -146,9 +151,7 @@ class _Roots:
 
     def _starts(self, node: Node) -> bool:
         """Whether the output of ``node`` is not an elementwise function of its inputs' roots."""
-        if node.scope in self.inside_sites or node.op in DROPOUTS:
-            return True
-        if get_operator(node.op).kind is Kind.ACTIVATION:
+        if node.scope in self.inside_sites or node.op not in ARITHMETIC:
             return True
         elementwise = node.op in ELEMENTWISE | BROADCAST or _is_binary(node)
         return not elementwise and not _writes_by_mask(node)
@@ -167,12 +170,12 @@ class _Roots:
 
 def _is_binary(node: Node) -> bool:
     """Whether ``node`` is ``torch.max(x, y)`` or ``torch.min(x, y)``, elementwise in both."""
-    return node.op in ("max", "min") and node.tensor("other") is not None
+    return node.op in BINARY and node.tensor("other") is not None
 
 
 def _writes_by_mask(node: Node) -> bool:
     """Whether ``node`` is ``x[mask] = number`` with a mask that a comparison made."""
-    if node.op not in ("index_put", "masked_scatter"):
+    if node.op not in WRITES:
         return False
     return any(get_operator(source.op).kind is Kind.COMPARISON for source in node.inputs)
 

@@ -1,5 +1,6 @@
 """Plan a swap, apply it, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from gatewise.layers import (
     StaticPSLinear,
 )
 from gatewise.surgery.planning import (
+    ENTRY_POINTS,
     Entry,
     Plan,
     Where,
@@ -25,6 +27,7 @@ from gatewise.surgery.planning import (
     name_entry_points,
     read_examples,
     read_requests,
+    without_examples,
 )
 from gatewise.surgery.proof import Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.rewrite import (
@@ -48,7 +51,7 @@ from gatewise.surgery.rewrite import (
     state_shapes,
     state_tensors,
 )
-from gatewise.surgery.saving import follow_transformers, without_example
+from gatewise.surgery.saving import TRANSFORMERS, follow_transformers
 from gatewise.surgery.undoing import find_record, forget_record, opposite_signs
 
 PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
@@ -144,20 +147,22 @@ def plan(
         options=options,
     )
     if match is None:
-        return name_entry_points(make_plan(model, requests, several, strict=strict), model)
-    for request in requests:
-        if not request.swap.can_match:
-            raise ArgumentError(
-                f"{request.unit}: widths cannot be matched",
-                got=f"match={match!r}",
-                fix="leave match out",
-            )
-    from gatewise.surgery.tools import match_plan  # here: it makes and applies plans itself
+        made = make_plan(model, requests, several, strict=strict)
+    else:
+        for request in requests:
+            if not request.swap.can_match:
+                raise ArgumentError(
+                    f"{request.unit}: widths cannot be matched",
+                    got=f"match={match!r}",
+                    fix="leave match out",
+                )
+        from gatewise.surgery.tools import match_plan  # here: it makes and applies plans itself
 
-    matched = match_plan(
-        lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
-    )
-    return name_entry_points(matched, model)
+        made = match_plan(
+            lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
+        )
+    has_entry_points = any(hasattr(model, name) for name in ENTRY_POINTS)
+    return name_entry_points(made, model) if has_entry_points else made
 
 
 def swap(
@@ -188,7 +193,8 @@ def swap(
     Raises:
         SwapFailed: the changed model is not what the plan promises. ``model`` is as it was before.
     """
-    check_optimizer(optimizer, model, inplace)
+    if optimizer is not None:
+        check_optimizer(optimizer, model, inplace)
     return plan(model, unit, example, **choices).apply(model, inplace=inplace, optimizer=optimizer)
 
 
@@ -202,7 +208,8 @@ def apply_plan(
 ) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     plan.check_fits(model)
-    check_optimizer(optimizer, model, inplace)
+    if optimizer is not None:
+        check_optimizer(optimizer, model, inplace)
     before = dict(model.named_parameters())
     shapes = state_shapes(model)
     original = copy_with_same_tensors(model) if inplace and examples else model
@@ -266,7 +273,11 @@ def _install_units(plan: Plan, work: Transaction, like: Tensor | None) -> None:
     placements = placements_of(work.model, plan.swapped, like)
     for number, edge in enumerate(plan.put_back):
         placements.append(Placement(f"put back {number}", "", edge.call, edge.unit(like)))
-    place_units(work, placements)
+    if all(placement.call is None for placement in placements):  # no method is rewritten
+        for placement in placements:
+            work.install(placement.name, placement.path, placement.unit)
+    else:
+        place_units(work, placements)
     for number in range(len(plan.put_back)):
         del work.units[f"put back {number}"]
 
@@ -317,11 +328,12 @@ def _keep_record(
         calls,
         units,
         previous,
-        without_example(plan),
+        without_examples(plan),
         WeightsAtSwap.of(model, held),
-        opposite_signs(plan),
+        opposite_signs(plan) if plan.narrows else {},
     )
-    follow_transformers(model)
+    if TRANSFORMERS in sys.modules:  # otherwise no module can be one of its models
+        follow_transformers(model)
 
 
 def _renamed_slopes(work: Transaction) -> dict[str, str]:

@@ -119,16 +119,14 @@ def opposite_signs(plan: Plan) -> dict[str, int]:
         By the name of a tensor the factor of its second half; empty if the plan was read from a
         file, has other edits, or has other operations between a layer and its activation.
     """
-    if plan.graph is None or not plan.edits:
+    if plan.graph is None or not plan.narrows:
         return {}
     signs: dict[str, int] = {}
     for reading in plan.graph.readings.values():
         for entry in plan.swapped:
             if entry.unit == "crelu" and entry.site in reading.site_nodes:
                 signs |= _signs_before(reading.site_nodes[entry.site].input)
-    narrowed = {edit.name for edit in plan.edits if not bool(edit.new.any())}
-    only_narrowed = narrowed == {edit.name for edit in plan.edits}
-    return signs if only_narrowed and narrowed <= signs.keys() else {}
+    return signs if all(edit.name in signs for edit in plan.edits) else {}
 
 
 def _signs_before(node: Node) -> dict[str, int]:

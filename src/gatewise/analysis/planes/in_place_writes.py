@@ -1,6 +1,7 @@
 """Calls in place: which other nodes of a graph see what was written."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from gatewise.errors import Limitation, NotApplicableError
@@ -11,23 +12,24 @@ VIEWS = RESHAPES | MOVES | CUTS | SPLITS | {"expand", "getitem"}
 
 
 class Writes:
-    """Which nodes of a graph are one tensor, and until when each is needed."""
+    """Which nodes of a graph are one tensor.
 
-    def __init__(self, graph: Graph) -> None:
+    Args:
+        graph: the graph.
+        last_use: the index of the last node that reads each node.
+    """
+
+    def __init__(self, graph: Graph, last_use: Mapping[Node, int]) -> None:
+        self.last_use = last_use
         self.root: dict[Node, Node] = {}
         self.same: dict[Node, list[Node]] = defaultdict(list)
         for node in graph:
             shares_tensor = node.inplace or node.op in SAME
             self.root[node] = self.root[node.inputs[0]] if shares_tensor and node.inputs else node
             self.same[self.root[node]].append(node)
-        self.last_use: dict[Node, int] = {}
-        for node in graph:
-            self.last_use[node] = max((user.index for user in node.users), default=node.index)
 
     def propagate(self, node: Node, values: dict[Node, Any], live: set[Node]) -> None:
         """Give the result of a ``node`` in place to all nodes of its tensor still in use."""
-        if not node.inplace:
-            return
         for other in self._needed(self.root[node], node):
             values[other] = values[node]
             if node in live:

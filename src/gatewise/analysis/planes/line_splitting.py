@@ -1,6 +1,5 @@
 """Split polygons by the lines on which units change their sign: ``native/split.c`` in numpy."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from gatewise.analysis.planes.polygons import (
     Array,
     Polygons,
+    by_vertex_count,
     cut,
     join,
     signs,
@@ -100,19 +100,6 @@ def _sweep(
         np.concatenate((whole, cut_ones, cut_ones)),
         label + len(cut_ones),
     )
-
-
-def by_vertex_count(polygons: Polygons) -> Iterator[tuple[Array, Array]]:
-    """Yield polygons of equal vertex count together.
-
-    Yields:
-        Their indices (n,), and their vertices as (n, count, 3), with a leading 1.
-    """
-    counts = polygons.counts
-    for count in np.unique(counts):
-        which = np.flatnonzero(counts == count)
-        index = polygons.starts[:-1][which][:, None] + np.arange(count)
-        yield which, np.concatenate((np.ones((*index.shape, 1)), polygons.vertices[index]), -1)
 
 
 def _crossed(polygons: Polygons, lines: Array, bounds: Array) -> Array:

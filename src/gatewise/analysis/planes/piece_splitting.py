@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gatewise.analysis.planes.line_splitting import Split, by_vertex_count
+from gatewise.analysis.planes.line_splitting import Split
 from gatewise.analysis.planes.polygons import (
     Array,
     Polygons,
+    by_vertex_count,
     cut,
     join,
     signs,

@@ -113,7 +113,12 @@ class PlaneRun:
             window: the polygon to start with.
             plane: (3, *input) the origin of the plane and its two directions.
         """
-        self.writes = Writes(self.graph)
+        self.last_use: dict[Node, int] = {}  # the index of the last node that reads each
+        for node in self.graph:
+            self.last_use[node] = max((user.index for user in node.users), default=node.index)
+        self.writes = None
+        if any(node.inplace for node in self.graph):
+            self.writes = Writes(self.graph, self.last_use)
         self.composites = Composites(self.graph, self.model)
         self.largest = 1  # elements of the largest tensor, for one input
         state = PlaneState(window, np.zeros(len(window), dtype=np.uint64))
@@ -166,7 +171,8 @@ class PlaneRun:
         else:
             state = self._live(state, node)
             state.live.add(node)
-        self.writes.propagate(node, state.values, state.live)
+        if self.writes is not None and node.inplace:
+            self.writes.propagate(node, state.values, state.live)
         return state
 
     def _live(self, state: PlaneState, node: Node) -> PlaneState:
@@ -232,7 +238,7 @@ class PlaneRun:
         """Forget the inputs of a node that no later node reads."""
         unit = self.composites.calls.get(node)
         for source in node.inputs if unit is None else (unit.input,):
-            if self.writes.last_use[source] <= node.index and source is not self.output:
+            if self.last_use[source] <= node.index and source is not self.output:
                 state.values.pop(source, None)
                 state.live.discard(source)
 

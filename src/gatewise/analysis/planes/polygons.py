@@ -1,5 +1,6 @@
 """Many convex polygons in flat arrays, and cutting them all at once."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +103,19 @@ class Polygons:
             self.labels[low:high],
             self.starts[first : last + 1] - low,
         )
+
+
+def by_vertex_count(polygons: Polygons) -> Iterator[tuple[Array, Array]]:
+    """Yield polygons of equal vertex count together.
+
+    Yields:
+        Their indices (n,), and their vertices as (n, count, 3), with a leading 1.
+    """
+    counts = polygons.counts
+    for count in np.unique(counts):
+        which = np.flatnonzero(counts == count)
+        index = polygons.starts[:-1][which][:, None] + np.arange(count)
+        yield which, np.concatenate((np.ones((*index.shape, 1)), polygons.vertices[index]), -1)
 
 
 def rectangle(low: tuple[float, float], high: tuple[float, float]) -> Polygons:

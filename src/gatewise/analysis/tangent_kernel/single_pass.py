@@ -19,21 +19,18 @@ from gatewise.analysis.tangent_kernel.hooks import Recorder
 from gatewise.analysis.tangent_kernel.layerwise import Backward
 from gatewise.analysis.tangent_kernel.memory import MemoryBudget, layerwise_bytes
 from gatewise.analysis.tangent_kernel.model_state import Subject
-from gatewise.analysis.tangent_kernel.plain_models import is_plain
 from gatewise.analysis.tangent_kernel.sample_blocks import Samples
 from gatewise.analysis.tangent_kernel.winograd_backward import winograd_forwards
 from gatewise.errors import ArgumentError
 
 
 def kernel_in_one_pass(subject: Subject, samples: Samples, memory: int) -> Tensor | None:
-    """Return the kernel, ``(n, o, m, o)``, if one pass is enough.
+    """Return the kernel of a plain model, ``(n, o, m, o)``, if one pass is enough.
 
     Returns:
-        None if the model is not plain, needs a Jacobian, or does not fit in memory at once.
+        None if the model needs a Jacobian, or does not fit in memory at once.
     """
     inputs, first, second = samples.whole()
-    if len(inputs) != 1 or not is_plain(subject.modules, inputs[0]):
-        return None
     recorder = Recorder(inputs, copied=())
     try:
         output, saved_bytes = _run(subject, inputs, recorder, most=memory)

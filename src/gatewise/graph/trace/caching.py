@@ -9,9 +9,8 @@ on values depends on them, too: its key has a hash of all values. A model or an 
 cannot be compared is read each time.
 """
 
-import functools
 import hashlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -49,7 +48,9 @@ class _Outcome:
     result: Graph | Exception
 
 
-_outcomes: ContextVar[dict[Hashable, _Outcome] | None] = ContextVar("outcomes", default=None)
+Readings = dict[Hashable, _Outcome]
+# What was read inside :func:`cached_readings`; ``None`` outside of it.
+READINGS: ContextVar[Readings | None] = ContextVar("readings", default=None)
 
 
 @contextmanager
@@ -58,48 +59,46 @@ def cached_readings() -> Iterator[None]:
 
     A context inside another one uses the readings of the outer one. See Note [Cached readings].
     """
-    if _outcomes.get() is not None:
+    if READINGS.get() is not None:
         yield
         return
-    token = _outcomes.set({})
+    token = READINGS.set({})
     try:
         yield
     finally:
-        _outcomes.reset(token)
+        READINGS.reset(token)
 
 
-def cached(*, by_value: bool) -> Callable[[Reader], Reader]:
-    """Decorate a reader so that it keeps its graphs inside :func:`cached_readings`.
+def read_once(
+    readings: Readings,
+    reader: Reader,
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    mode: str,
+    by_value: bool,
+) -> Graph:
+    """Return the graph of an earlier call inside the context, or let ``reader`` read the model.
 
     Args:
+        readings: what was read inside the context so far.
+        reader: reads the model.
+        model: the model.
+        args: positional arguments to run it on.
+        kwargs: keyword arguments.
+        mode: ``"eval"`` or ``"train"``.
         by_value: whether the graph depends on the values of parameters, buffers and inputs.
     """
-
-    def decorate(reader: Reader) -> Reader:
-        @functools.wraps(reader)
-        def read(
-            model: nn.Module,
-            args: tuple[Any, ...],
-            kwargs: dict[str, Any],
-            *,
-            mode: str,
-        ) -> Graph:
-            outcomes = _outcomes.get()
-            key = None
-            if outcomes is not None:
-                key = _key(reader, model, (args, kwargs), mode, by_value=by_value)
-            if outcomes is None or key is None:
-                return reader(model, args, kwargs, mode=mode)
-            if key not in outcomes:
-                outcomes[key] = _read(reader, model, args, kwargs, mode)
-            result = outcomes[key].result
-            if isinstance(result, Exception):
-                raise result
-            return result
-
-        return read
-
-    return decorate
+    key = _key(reader, model, (args, kwargs), mode, by_value=by_value)
+    if key is None:
+        return reader(model, args, kwargs, mode=mode)
+    if key not in readings:
+        readings[key] = _read(reader, model, args, kwargs, mode)
+    result = readings[key].result
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _read(

@@ -9,15 +9,13 @@ code outside of the model to read.
 
 import gc
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from gatewise.graph import example_tensors
 from gatewise.surgery.calls.frames import is_torch, stack
 
 # Functions that look at a tensor but not at its values.
@@ -84,42 +82,6 @@ def _memories(objects: Iterable[Any]) -> Iterator[int]:
                 yield _memory(item)
             except (NotImplementedError, RuntimeError, ValueError):
                 continue  # a tensor without memory of its own, or of a lazy layer
-
-
-@contextmanager
-def copies_of_results(modules: Iterable[nn.Module], overwritten: Overwritten) -> Iterator[None]:
-    """Within the context, modules that write into their input return a copy of it.
-
-    See Note [Watching a tensor].
-
-    Args:
-        modules: Activation modules.
-        overwritten: Takes the memory that they have overwritten.
-    """
-    changed: list[tuple[nn.Module, Any]] = []
-    try:
-        for module in {id(module): module for module in modules}.values():
-            changed.append((module, vars(module).get("forward")))
-            vars(module)["forward"] = _copying(module.forward, overwritten)
-        yield
-    finally:
-        for module, forward in changed:
-            if forward is None:
-                vars(module).pop("forward", None)
-            else:
-                vars(module)["forward"] = forward
-
-
-def _copying(forward: Any, overwritten: Overwritten) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        result = forward(*args, **kwargs)
-        source = next(example_tensors((args, kwargs)), None)
-        if not isinstance(result, Tensor) or source is None or _memory(result) != _memory(source):
-            return result
-        overwritten.add(source)
-        return result.clone()
-
-    return call
 
 
 @dataclass

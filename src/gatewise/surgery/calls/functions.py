@@ -18,6 +18,9 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+TORCHS_OWN = "torch.nn.modules.activation"  # defines the activation classes of torch
+
+
 class Activation(NamedTuple):
     """The operator of a torch function, and whether the function writes into its input."""
 
@@ -73,4 +76,4 @@ def may_be_activation(module: nn.Module) -> bool:
 
 def is_torchs_own(module: nn.Module) -> bool:
     """Whether ``module`` is an activation class of torch, which calls one function of the table."""
-    return type(module).__module__ == "torch.nn.modules.activation"
+    return type(module).__module__ == TORCHS_OWN

@@ -3,18 +3,26 @@
 This gives the source position of functional calls and of reused modules.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from gatewise.graph import COMPOSITE, Reading, Site, SiteGraph, untouched
-from gatewise.surgery.calls.aliases import Overwritten, copies_of_results
+from gatewise.graph import (
+    COMPOSITE,
+    Reading,
+    Site,
+    SiteGraph,
+    example_tensors,
+    run_on_copies,
+    untouched,
+)
+from gatewise.surgery.calls.aliases import Overwritten
 from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
-from gatewise.surgery.calls.record import record_calls, run_on_copies
+from gatewise.surgery.calls.record import record_calls
 from gatewise.surgery.reasons import Reason, Refusal
 
 REWRITTEN = ("functional", "reused", "addition")
@@ -95,16 +103,55 @@ def _keeps_overwritten(
     overwritten = Overwritten()
     modules = dict(model.named_modules())
     activations = [modules[site.path] for site in graph.sites if site.kind == "module"]
+    watching = _copies_of_results(activations, overwritten)
     with untouched(model, buffers=True), torch.no_grad():
         model.eval()
         try:
-            with copies_of_results(activations, overwritten), coverage.watching():
+            with watching, coverage.watching():
                 run_on_copies(model, args, kwargs)
         except Exception as problem:
             if not any(parameter.is_meta for parameter in model.parameters()):
                 raise
             coverage.unknown = f"the model has no values, and could not be run ({problem})"
-        return bool(overwritten.kept())
+        return bool(overwritten.references) and bool(overwritten.kept())
+
+
+@contextmanager
+def _copies_of_results(modules: Iterable[nn.Module], overwritten: Overwritten) -> Iterator[None]:
+    """Within the context, modules that write into their input return a copy of it.
+
+    See Note [Watching a tensor].
+
+    Args:
+        modules: Activation modules.
+        overwritten: Takes the memory that they have overwritten.
+    """
+    changed: list[tuple[nn.Module, Any]] = []
+    try:
+        for module in {id(module): module for module in modules}.values():
+            changed.append((module, vars(module).get("forward")))
+            vars(module)["forward"] = _copying(module.forward, overwritten)
+        yield
+    finally:
+        for module, forward in changed:
+            if forward is None:
+                vars(module).pop("forward", None)
+            else:
+                vars(module)["forward"] = forward
+
+
+def _copying(forward: Any, overwritten: Overwritten) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = forward(*args, **kwargs)
+        source = next(example_tensors((args, kwargs)), None)
+        if not isinstance(result, Tensor) or source is None:
+            return result
+        if result.untyped_storage()._cdata != source.untyped_storage()._cdata:
+            return result
+        overwritten.add(source)
+        return result.clone()
+
+    return call
 
 
 def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSite]:

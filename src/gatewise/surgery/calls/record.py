@@ -17,10 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import untouched
+from gatewise.graph import run_on_copies, untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
@@ -153,21 +152,6 @@ def _recorded_run(
         recorder.forget()
         raise
     return recorder
-
-
-def run_on_copies(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> None:
-    """Run ``model`` on copies of all tensors, since it may write into them.
-
-    What it returns is dropped. No variable of the caller holds a tensor of the run.
-    """
-    args, kwargs = tree_map(
-        lambda item: item.clone() if isinstance(item, Tensor) else item, (args, dict(kwargs))
-    )
-    model(*args, **kwargs)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """From a request to a plan: choose sites, work out what their swap takes, write it down."""
 
+from gatewise.surgery.planning.entry_points import ENTRY_POINTS as ENTRY_POINTS
 from gatewise.surgery.planning.entry_points import name_entry_points as name_entry_points
 from gatewise.surgery.planning.examples import paths_of as paths_of
 from gatewise.surgery.planning.examples import read_examples as read_examples
@@ -11,6 +12,7 @@ from gatewise.surgery.planning.planner import present_settings as present_settin
 from gatewise.surgery.planning.plans import Entry as Entry
 from gatewise.surgery.planning.plans import Plan as Plan
 from gatewise.surgery.planning.plans import signature_of as signature_of
+from gatewise.surgery.planning.plans import without_examples as without_examples
 from gatewise.surgery.planning.put_back import PutBack as PutBack
 from gatewise.surgery.planning.put_back import SlopedReLU as SlopedReLU
 from gatewise.surgery.planning.requests import Request as Request

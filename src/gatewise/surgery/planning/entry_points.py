@@ -18,6 +18,7 @@ METHODS = (
     "extract_features",
 )
 TABLES = ("feature_info",)  # of the widths of tensors inside
+ENTRY_POINTS = (*METHODS, *TABLES)
 
 
 def name_entry_points(plan: Plan, model: nn.Module) -> Plan:

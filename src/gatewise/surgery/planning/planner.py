@@ -1,6 +1,7 @@
 """Make a plan: read the model, assign sites to requests, draft each swap, write down the result."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -8,7 +9,18 @@ from typing import Any, NoReturn
 from torch import nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
-from gatewise.graph import GATES, Example, Site, parameter_count
+from gatewise.graph import (
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    GATES,
+    LAST_NORMS,
+    TRANSPOSED,
+    Example,
+    Graph,
+    Node,
+    Site,
+    parameter_count,
+)
 from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
 from gatewise.surgery.planning.examples import read_model
 from gatewise.surgery.planning.plans import Entry, Plan, check_changes_something, signature_of
@@ -21,11 +33,13 @@ from gatewise.surgery.planning.swap_interface import (
     Swap,
     is_hidden,
 )
-from gatewise.surgery.propagate import Setting, expected_sizes, growth, operations
+from gatewise.surgery.propagate import ChannelMap, Maps, Setting, growth, operations
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
 
 TORN = "a call that shares its unit stays as it is, or changes otherwise"
+# Layers whose output shape a plan knows, and its proof checks.
+CHECKED_OPS = CONVOLUTIONS | TRANSPOSED | CHANNEL_NORMS | LAST_NORMS | {"linear"}
 WHOLE = ("gatewise.units.", "gatewise.surgery.")  # where classes of units are defined
 Families = list[tuple[Swap, Assigned]]
 
@@ -115,7 +129,9 @@ def _assign(
         offered = [site for site in sites if site.name in activations | extra]
         if not offered:
             _no_sites(context.graph.notes)
-        matching = select(offered, request.where, context.modules)
+        matching = offered
+        if request.where is not None:
+            matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
         taken |= {site.name for site in chosen}
         assigned.append((request, chosen))
@@ -223,8 +239,28 @@ def finish(
         earlier=Transaction(model).level,
         examples=context.examples,
         graph=context.graph,
-        sizes=expected_sizes(graph, draft.maps),
+        sizes=_expected_sizes(graph, draft.maps),
     )
+
+
+def _expected_sizes(graph: Graph, maps: Mapping[Node, Maps]) -> dict[str, tuple[int, ...]]:
+    """The output shape that a plan expects of layer modules, by path.
+
+    Only a module that runs one operator, and runs once, is listed: the output of any other module
+    need not be the output of the operator. Some norms, for example, contain an activation.
+    """
+    operators = Counter(path for node in graph for path, _ in node.scopes)
+    sizes: dict[str, tuple[int, ...]] = {}
+    for node in graph:
+        path = node.scope[0]
+        if not path or operators[path] != 1 or node.op not in CHECKED_OPS or node.shape is None:
+            continue
+        change = maps.get(node)
+        sizes[path] = node.shape
+        if isinstance(change, ChannelMap):
+            before, after = node.shape[: change.dim], node.shape[change.dim + 1 :]
+            sizes[path] = (*before, len(change), *after)
+    return sizes
 
 
 def entry_of(site: Site, wanted: bool, draft: Draft) -> Entry:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from torch import nn
@@ -162,6 +162,12 @@ class Plan:
         """The sites that were asked for and cannot change."""
         return tuple(entry for entry in self.entries if entry.change == "refuse")
 
+    @property
+    def narrows(self) -> bool:
+        """Whether every parameter that is edited has an edit that adds no entries."""
+        narrowed = {edit.name for edit in self.edits if not bool(edit.new.any())}
+        return bool(narrowed) and all(edit.name in narrowed for edit in self.edits)
+
     def by_swap(self) -> list[tuple[Swap, list[Entry]]]:
         """The entries that change, those of all swaps of one class together."""
         groups: dict[type[Swap], tuple[Swap, list[Entry]]] = {}
@@ -255,6 +261,11 @@ class Plan:
 
     def __str__(self) -> str:
         return plan_as_text(self)
+
+
+def without_examples(plan: Plan) -> Plan:
+    """The plan without what is known only while it is in memory, and large."""
+    return replace(plan, examples=(), graph=None, sizes=None)
 
 
 def signature_of(model: nn.Module) -> dict[str, tuple[int, ...]]:

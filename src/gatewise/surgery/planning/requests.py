@@ -74,7 +74,7 @@ def read_requests(
     """
     if policy not in POLICIES:
         raise unknown_name("policy", policy, POLICIES)
-    if is_activation_object(unit):
+    if not isinstance(unit, str) and is_activation_object(unit):
         unit = unit_from(unit).name
     if isinstance(unit, str):
         requests = [Request(unit, dict(options or {}), where)]

@@ -16,19 +16,27 @@ from torch import Tensor, nn
 from gatewise.graph import Reading, untouched
 from gatewise.surgery.calls import Coverage
 from gatewise.surgery.planning import UNCHANGED, Plan
-from gatewise.surgery.proof.failures import (
-    OriginalFailedError,
-    checking_sizes,
-    of_changed,
-    of_original,
-)
+from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.float32 import HALF, InFloat32
-from gatewise.surgery.proof.module_outputs import Samples, first_difference, sampling_outputs
+from gatewise.surgery.proof.module_outputs import (
+    Samples,
+    checking_sizes,
+    first_difference,
+    sampling_outputs,
+)
 from gatewise.surgery.proof.new_weights import MOVED, disturbed, neutral
 from gatewise.surgery.proof.reference import Function, Reference, places_of
 from gatewise.surgery.proof.relative_difference import difference
-from gatewise.surgery.proof.running import LARGE, Run, State, run, state_of
-from gatewise.surgery.proof.subsample import Part, parts
+from gatewise.surgery.proof.running import (
+    LARGE,
+    Run,
+    State,
+    of_changed,
+    of_original,
+    run,
+    state_of,
+)
+from gatewise.surgery.proof.subsample import MUCH, Part, parts
 
 # Bytes of 16-bit weights from which they are converted one at a time, not all at once.
 MANY_BYTES = 1 << 27
@@ -207,7 +215,8 @@ class ReferenceComparison:
         """Train the original and the changed model for one step, and compare with the reference."""
         problem = ""
         is_large = _many_half_bytes(self.original)
-        for part in parts(example, self.plan.operations[1]):
+        operations = self.plan.operations[1]
+        for part in parts(example, operations) if operations > MUCH else [Part(example)]:
             with part.quick():
                 plain = None
                 try:

@@ -1,11 +1,11 @@
-"""Compare what the modules of two models return, call by call.
+"""Compare what the modules of two models return, call by call, and check the sizes of it.
 
 A weight that is zero or tiny can hide a wrong value from the outputs of a model. It does not hide
 it from the outputs of the modules before it.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import example_tensors
+from gatewise.surgery.proof.failures import SwapFailed
 from gatewise.surgery.proof.relative_difference import difference
 
 SAMPLED = 2048  # entries of each output that are kept
@@ -48,6 +49,40 @@ def sampling_outputs(model: nn.Module, samples: Samples) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def checking_sizes(changed: nn.Module, sizes: Mapping[str, tuple[int, ...]]) -> Iterator[None]:
+    """Within the context, the layers of ``changed`` must make outputs of these sizes.
+
+    Args:
+        changed: the changed model, which the caller runs within the context.
+        sizes: the shapes that the plan expects, by the path of the layer.
+
+    Raises:
+        SwapFailed: a layer makes another one.
+    """
+    wrong: list[str] = []
+
+    def check(path: str, output: Any) -> None:
+        if isinstance(output, Tensor) and tuple(output.shape) != sizes[path]:
+            wrong.append(f"{path} makes {tuple(output.shape)}, expected {sizes[path]}")
+
+    handles = []
+    try:
+        for path in sizes:
+            layer = changed.get_submodule(path)
+            handles.append(
+                layer.register_forward_hook(lambda _, __, output, path=path: check(path, output))
+            )
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+    if wrong:
+        raise SwapFailed(
+            "swap: a layer does not make what the plan expects", got="; ".join(wrong[:3])
+        )
 
 
 def first_difference(one: Samples, other: Samples, most: float) -> tuple[str, float]:

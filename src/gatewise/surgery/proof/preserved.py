@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gatewise.surgery.calls import Coverage
 from gatewise.surgery.planning import Plan
-from gatewise.surgery.proof.failures import OriginalFailedError, of_changed, of_original
+from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.new_weights import (
     LIVE,
     any_nonzero,
@@ -19,8 +19,19 @@ from gatewise.surgery.proof.new_weights import (
     perturb,
 )
 from gatewise.surgery.proof.relative_difference import difference
-from gatewise.surgery.proof.running import Arguments, Run, State, run, state_of
-from gatewise.surgery.proof.subsample import first_of, parts, random_example
+from gatewise.surgery.proof.running import (
+    SEED,
+    Arguments,
+    Run,
+    State,
+    each_tensor,
+    first_of,
+    of_changed,
+    of_original,
+    run,
+    state_of,
+)
+from gatewise.surgery.proof.subsample import MUCH, Part, parts
 from gatewise.surgery.propagate import select
 from gatewise.surgery.rewrite import negative_weight
 
@@ -70,7 +81,8 @@ def compare_on_a_part(pair: Comparison, example: Arguments) -> dict[str, Any]:
     nothing there. A difference on a part is a difference.
     """
     results: dict[str, Any] = {}
-    for part in parts(example, pair.plan.operations[1]):
+    operations = pair.plan.operations[1]
+    for part in parts(example, operations) if operations > MUCH else [Part(example)]:
         results = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
         try:
             with part.quick():
@@ -103,6 +115,22 @@ def _compare_single(pair: Comparison, example: Arguments, results: dict[str, Any
     if has_new(pair.plan):
         with disturbed(pair.changed, pair.plan, pair.after):
             results["moved"] = difference(after.outputs, run(pair.changed, one, pair.after).outputs)
+
+
+def random_example(example: Arguments) -> Arguments:
+    """Random numbers with the standard deviation of the example.
+
+    Integers stay, because they may be indices.
+    """
+    generator = torch.Generator().manual_seed(SEED + 1)
+
+    def change(value: Tensor) -> Tensor:
+        if not value.is_floating_point():
+            return value
+        spread = value.float().std() if value.numel() > 1 else torch.ones(())
+        return (torch.randn(value.shape, generator=generator) * spread.cpu()).to(value)
+
+    return each_tensor(example, change)
 
 
 def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any]) -> None:

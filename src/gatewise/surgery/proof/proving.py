@@ -19,14 +19,13 @@ from gatewise.surgery.proof.against_reference import (
     exceeded,
     reference_functions,
 )
-from gatewise.surgery.proof.failures import (
-    OriginalFailedError,
-    SwapFailed,
+from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed
+from gatewise.surgery.proof.module_outputs import (
+    Samples,
+    changed_modules,
     checking_sizes,
-    of_changed,
-    of_original,
+    sampling_outputs,
 )
-from gatewise.surgery.proof.module_outputs import Samples, changed_modules, sampling_outputs
 from gatewise.surgery.proof.new_weights import has_new, neutral
 from gatewise.surgery.proof.preserved import (
     BOUNDS,
@@ -41,6 +40,8 @@ from gatewise.surgery.proof.running import (
     Run,
     State,
     floating_tensors,
+    of_changed,
+    of_original,
     run,
     single_precision,
 )
@@ -99,9 +100,11 @@ def _compared(
     coverage: Coverage,
 ) -> Proof:
     """Compare by the method that fits the plan; ``coverage`` sees the runs of the original."""
+    if plan.preserve:
+        return _prove_preserved(plan, original, changed, examples, coverage)
     functions = reference_functions(plan, units)
     fresh = any(edit.fill == "fresh" for edit in plan.edits)
-    if plan.preserve or (functions == {} and not fresh):
+    if functions == {} and not fresh:
         return _prove_preserved(plan, original, changed, examples, coverage)
     if functions is None:
         return _prove_by_graph(plan, original, changed, units, examples, coverage)

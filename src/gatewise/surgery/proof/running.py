@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import RectifiedInputWarning
-from gatewise.graph import untouched
+from gatewise.graph import example_tensors, untouched
+from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed, first_line
 
 LARGE = 1 << 25  # entries of a weight whose gradient is not computed: it would take gigabytes
 SEED = 0
@@ -121,6 +122,37 @@ def run(
                 return Run(call(), {}, 0)
 
 
+def of_original(action: Callable[[], Run]) -> Run:
+    """Run the original.
+
+    Raises:
+        OriginalFailedError: it cannot be run in this way.
+    """
+    try:
+        return action()
+    except Exception as problem:  # the model's own code may raise anything
+        raise OriginalFailedError(first_line(problem)) from problem
+
+
+def of_changed(action: Callable[[], Run], *, trained: bool = False) -> Run:
+    """Run the changed model.
+
+    Raises:
+        SwapFailed: it cannot be run; with ``trained``, not trained.
+    """
+    try:
+        return action()
+    except Exception as problem:
+        cause = "the model's code may contain a fixed size"
+        if trained:
+            cause += ", or an operation in place on what a unit needs for its gradient"
+        done = "trained" if trained else "run"
+        raise SwapFailed(
+            f"swap: the changed model cannot be {done} ({first_line(problem)})",
+            fix=f"{cause}; leave out the sites before it with where=",
+        ) from problem
+
+
 @contextmanager
 def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]:
     """Run a model for a comparison: restore it on exit, and hide warnings meant for training."""
@@ -214,6 +246,19 @@ def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         if isinstance(value, tuple | list)
         else value
     )
+
+
+def batch_size(example: Any) -> int | None:
+    """The batch size, or ``None`` if the tensors have different ones."""
+    sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def first_of(example: Any) -> Any:
+    """The first example of the batch: another batch size, and less to compute."""
+    if batch_size(example) is None:
+        return example
+    return each_tensor(example, lambda value: value[:1] if value.dim() else value)
 
 
 def floating_tensors(value: Any) -> tuple[Tensor, ...]:

@@ -1,15 +1,15 @@
 """Choose the part of an example that a long proof runs on."""
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from gatewise.graph import example_tensors
-from gatewise.surgery.proof.running import SEED, each_tensor
+from gatewise.surgery.proof.running import batch_size, each_tensor, first_of
 from gatewise.surgery.proof.small_maps import SmallMaps
 
 MUCH = 2e9  # operations of one pass, above which most of the proof runs on a part of the example
@@ -20,14 +20,17 @@ LEAST = 48
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an example. ``words`` says which part, and is empty for the whole example."""
+    """A part of an example.
+
+    Attributes:
+        example: The part.
+        words: Which part it is. Empty for the whole example.
+        quick: Makes the context to run the part in, in which small feature maps are faster.
+    """
 
     example: Any
     words: str = ""
-
-    def quick(self) -> AbstractContextManager[Any]:
-        """Return the context to run the part in, which makes small feature maps faster."""
-        return SmallMaps() if self.words else nullcontext()
+    quick: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 def parts(example: Any, operations: int) -> list[Part]:
@@ -35,13 +38,13 @@ def parts(example: Any, operations: int) -> list[Part]:
 
     Args:
         example: The example.
-        operations: The operations of one pass on it. If they are few, only the whole is returned.
+        operations: The operations of one pass on it, more than ``MUCH``.
     """
     whole = Part(example)
-    batch = _batch(example)
-    if operations <= MUCH or batch is None:
+    batch = batch_size(example)
+    if batch is None:
         return [whole]
-    one = Part(first_of(example), "the first of the batch")
+    one = Part(first_of(example), "the first of the batch", SmallMaps)
     steps = _halvings(example, operations / batch)
     if not steps:
         return [one, whole]
@@ -50,36 +53,7 @@ def parts(example: Any, operations: int) -> list[Part]:
     )
     sides = dict.fromkeys("x".join(map(str, image.shape[2:])) for image in _images(cut))
     words = f"the middle {' and '.join(sides)} of the first of the batch"
-    return [Part(cut, words), one, whole]
-
-
-def first_of(example: Any) -> Any:
-    """Return the first example of the batch: another batch size, and less to compute."""
-    if _batch(example) is None:
-        return example
-    return each_tensor(example, lambda value: value[:1] if value.dim() else value)
-
-
-def random_example(example: Any) -> Any:
-    """Return random numbers with the standard deviation of the example.
-
-    Integers stay, because they may be indices.
-    """
-    generator = torch.Generator().manual_seed(SEED + 1)
-
-    def change(value: Tensor) -> Tensor:
-        if not value.is_floating_point():
-            return value
-        spread = value.float().std() if value.numel() > 1 else torch.ones(())
-        return (torch.randn(value.shape, generator=generator) * spread.cpu()).to(value)
-
-    return each_tensor(example, change)
-
-
-def _batch(example: Any) -> int | None:
-    """Return the batch size, or ``None`` if the tensors have different ones."""
-    sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
-    return sizes.pop() if len(sizes) == 1 else None
+    return [Part(cut, words, SmallMaps), one, whole]
 
 
 def _halvings(example: Any, operations: float) -> int:

@@ -18,8 +18,6 @@ from gatewise.surgery.propagate.reader_columns import columns_of as columns_of
 from gatewise.surgery.propagate.reader_columns import new_columns as new_columns
 from gatewise.surgery.propagate.reader_columns import of_channels as of_channels
 from gatewise.surgery.propagate.reader_columns import readers as readers
-from gatewise.surgery.propagate.sizes import expected_sizes as expected_sizes
-from gatewise.surgery.propagate.sizes import watching_sizes as watching_sizes
 from gatewise.surgery.propagate.sweep import POLICIES as POLICIES
 from gatewise.surgery.propagate.sweep import Maps as Maps
 from gatewise.surgery.propagate.sweep import Sweep as Sweep

@@ -47,14 +47,14 @@ from gatewise.surgery.rewrite.source_edits import (
 
 Recipe = tuple[CallEdit, ...]
 _BASE = "_gatewise_base"
-_RECIPE = "_gatewise_recipe"
+RECIPE = "_gatewise_recipe"  # on a generated class: what it was made from
 _subclasses: WeakValueDictionary[tuple[type, Recipe], type] = WeakValueDictionary()
 _lock = threading.RLock()
 
 
 def base_and_recipe(kind: type) -> tuple[type, Recipe]:
     """Return the class and recipe that ``kind`` was made from: itself and ``()`` if from none."""
-    return vars(kind).get(_BASE, kind), vars(kind).get(_RECIPE, ())
+    return vars(kind).get(_BASE, kind), vars(kind).get(RECIPE, ())
 
 
 def rewritten_class(base: type, recipe: Recipe) -> type:
@@ -72,7 +72,7 @@ def _make(base: type, recipe: Recipe) -> type:
     methods_of_base = homes.pop(base, {})
     # See Note [Where a rewritten method goes].
     between = [_subclass(home, (home,), methods | {HOME: home}) for home, methods in homes.items()]
-    marks = {_BASE: base, _RECIPE: recipe, HOME: base, "__reduce_ex__": _reduce_ex}
+    marks = {_BASE: base, RECIPE: recipe, HOME: base, "__reduce_ex__": _reduce_ex}
     return _subclass(base, (base, *between), methods_of_base | marks)
 
 

@@ -39,8 +39,6 @@ def check_optimizer(optimizer: Any, model: nn.Module, inplace: bool) -> None:
 
     It must hold parameters of ``model``, which is changed in place.
     """
-    if optimizer is None:
-        return
     if not isinstance(optimizer, Optimizer):
         raise ArgumentError(
             "optimizer: is not a torch.optim.Optimizer", got=type(optimizer).__name__

@@ -29,26 +29,21 @@ def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
     calls, units = [], []
     hooked: dict[int, str] = {}  # by unit: the module whose calls it replaces
     for name, path, call, unit in placements:
-        work.units[name] = unit
-        if call is not None:
-            calls.append(call)
-            units.append(unit.train(work.model.get_submodule(call.owner).training))
-            if call.module is not None:
-                old = work.model.get_submodule(call.module)
-                if has_hooks(old) and hooked.setdefault(id(unit), call.module) != call.module:
-                    raise ArgumentError(
-                        f"swap: {call.module} has hooks, and shares its unit with "
-                        f"{hooked[id(unit)]}",
-                        fix="remove the hooks, or leave the site out with where=",
-                    )
-                carry_hooks(old, unit)
-            no_fast_path(work, call.owner)
+        if call is None:
+            work.install(name, path, unit)
             continue
-        old = work.model.get_submodule(path)
-        if hasattr(old, "inplace") and not hasattr(unit, "inplace"):
-            vars(unit)["inplace"] = False  # some models read it
-        home, _, own_name = path.rpartition(".")
-        work.replace(home, own_name, unit.train(old.training), "module")
+        work.units[name] = unit
+        calls.append(call)
+        units.append(unit.train(work.model.get_submodule(call.owner).training))
+        if call.module is not None:
+            old = work.model.get_submodule(call.module)
+            if has_hooks(old) and hooked.setdefault(id(unit), call.module) != call.module:
+                raise ArgumentError(
+                    f"swap: {call.module} has hooks, and shares its unit with {hooked[id(unit)]}",
+                    fix="remove the hooks, or leave the site out with where=",
+                )
+            carry_hooks(old, unit)
+        no_fast_path(work, call.owner)
     if calls:
         work.others.append(rewrite_calls(work.model, calls, units))
 

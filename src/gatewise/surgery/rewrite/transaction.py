@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import HOLDER
 from gatewise.surgery.propagate import Edit, Setting, edited
-from gatewise.surgery.rewrite.classes import Recipe, base_and_recipe, rewritten_class
-from gatewise.surgery.rewrite.copies import carry_hooks
+from gatewise.surgery.rewrite.classes import RECIPE, Recipe, base_and_recipe, rewritten_class
+from gatewise.surgery.rewrite.copies import HOOKS, carry_hooks
 from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
@@ -111,8 +111,18 @@ class Transaction:
         old = held(home, name, kind)
         self.changes.append(Change(path, name, old, kind))
         if kind == "module" and isinstance(old, nn.Module) and isinstance(new, nn.Module):
-            carry_hooks(old, new)
+            if any(getattr(old, hooks, None) for hooks in HOOKS):
+                carry_hooks(old, new)
         put(home, name, new, kind)
+
+    def install(self, site: str, path: str, unit: nn.Module) -> None:
+        """Put ``unit`` in place of the module at ``path``, which is the site called ``site``."""
+        self.units[site] = unit
+        old = self.model.get_submodule(path)
+        if hasattr(old, "inplace") and not hasattr(unit, "inplace"):
+            vars(unit)["inplace"] = False  # some models read it
+        home, _, own_name = path.rpartition(".")
+        self.replace(home, own_name, unit.train(old.training), "module")
 
     def roll_back(self) -> None:
         """Undo everything, the last change first."""
@@ -134,7 +144,7 @@ def rewritten_owners(model: nn.Module) -> dict[str, nn.Module]:
     """The modules whose methods are rewritten, by path."""
     owners = {}
     for path, module in model.named_modules():
-        if base_and_recipe(type(module))[1]:
+        if vars(type(module)).get(RECIPE):
             owners[path] = module
     return owners
 

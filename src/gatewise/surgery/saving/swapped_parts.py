@@ -15,6 +15,7 @@ from gatewise.surgery.planning import Plan
 from gatewise.surgery.rewrite import DEPLOYED, RECORD, SwapRecord, base_and_recipe
 from gatewise.surgery.saving.moved_plans import plan_of_part, plan_of_whole
 
+TRANSFORMERS = "transformers.modeling_utils"  # the module that defines their base class
 PART = "_gatewise_swapped_part"  # on a part: its plans; None stands for a change without a plan
 
 Plans = tuple[Plan | None, ...]
@@ -22,7 +23,7 @@ Plans = tuple[Plan | None, ...]
 
 def pretrained_class() -> Any:
     """The base class of Hugging Face models, or ``None`` if transformers is not in use."""
-    return getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", None)
+    return getattr(sys.modules.get(TRANSFORMERS), "PreTrainedModel", None)
 
 
 def mark_parts(model: nn.Module) -> None:

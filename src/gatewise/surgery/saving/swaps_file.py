@@ -120,8 +120,3 @@ def plans_of(model: nn.Module) -> tuple[Plan, ...]:
             fix="torch.save(model, file) keeps the whole model",
         )
     return tuple(plans)
-
-
-def without_example(plan: Plan) -> Plan:
-    """The plan without what is known only while it is in memory, and large."""
-    return replace(plan, examples=(), graph=None, sizes=None)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import REQUIRED, Site, SiteGraph, get_operator, is_never_negative
+from gatewise.graph import REQUIRED, Sign, Site, SiteGraph, get_operator, is_never_negative
 from gatewise.surgery.calls import check_call, check_plain_call
 from gatewise.surgery.planning import (
     UNCHANGED,
@@ -22,7 +22,7 @@ from gatewise.surgery.planning import (
 )
 from gatewise.surgery.propagate import widen
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.units import LeafModule, create_unit
+from gatewise.units import CReLU, LeafModule
 
 
 class InterleavedCReLU(LeafModule):
@@ -146,7 +146,7 @@ class PairedSwap(Swap):
         dim = entry.options["dim"]
         if entry.unit == "concat_act":
             return ConcatAct(plain_activation(entry.op, old), dim=dim, interleaved=interleaved)
-        return InterleavedCReLU(dim=dim) if interleaved else create_unit("crelu", dim=dim)
+        return InterleavedCReLU(dim=dim) if interleaved else CReLU(dim=dim)
 
     def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
         """What is left if nothing reads the second outputs; with half the filters, the whole unit.
@@ -188,5 +188,11 @@ def plain_activation(op: str, old: nn.Module | None) -> nn.Module:
 
 def is_rectified(graph: SiteGraph, site: Site) -> bool:
     """Whether the input of ``site`` is never negative, in every mode it is in."""
-    readings = [reading for reading in graph.readings.values() if site.name in reading.site_nodes]
-    return all(is_never_negative(reading.site_nodes[site.name].input) for reading in readings)
+    for reading in graph.readings.values():
+        if site.name not in reading.site_nodes:
+            continue
+        source = reading.site_nodes[site.name].input
+        # What a layer makes, as before most sites, can have any sign.
+        if get_operator(source.op).sign is Sign.UNKNOWN or not is_never_negative(source):
+            return False
+    return True
