@@ -1,6 +1,10 @@
 """Two processes of one run, started by ``torchrun``, give the metrics of one process."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -60,3 +64,38 @@ def test_an_environment_that_torchrun_did_not_set_is_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "two")
     with pytest.raises(ArgumentError, match="WORLD_SIZE is not a count"), joined():
         pass
+
+
+# The command line lets SIGPIPE end the process. A write to a killed process sends that signal.
+WRITES_TO_NOBODY = """
+import os, signal
+from torch import distributed
+from gatewise.train.loop import joined
+
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+with joined():
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        os.write(writer, b"gradients")
+    except BrokenPipeError:
+        print("raised")
+assert signal.getsignal(signal.SIGPIPE) == signal.SIG_DFL
+distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(
+    not torch.distributed.is_available(), reason="torch is built without distributed training"
+)
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="there is no SIGPIPE")
+def test_a_write_to_a_killed_process_raises_instead_of_ending_this_one():
+    ended = subprocess.run(
+        [sys.executable, "-c", WRITES_TO_NOBODY],
+        env=dict(os.environ, WORLD_SIZE="2"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "raised\n"), ended.stderr

@@ -8,6 +8,8 @@ the share of its own process, and dropout draws from a stream of its process.
 """
 
 import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,21 +63,40 @@ def joined() -> Iterator[ProcessGroup]:
         raise MissingExtraError(
             "this torch is built without distributed training", fix="install another build"
         )
-    ours = not distributed.is_initialized()
-    if ours:
-        distributed.init_process_group("gloo")
-    try:
-        yield ProcessGroup(distributed.get_rank(), distributed.get_world_size())
-    except RuntimeError as problem:
-        if not _is_lost(problem):
-            raise
-        raise LostProcessError(
-            "another process of this run has ended",
-            fix="rerun the same command for all of them: the run resumes from its last checkpoint",
-        ) from problem
-    finally:
+    with _broken_connections_raise():
+        ours = not distributed.is_initialized()
         if ours:
-            distributed.destroy_process_group()
+            distributed.init_process_group("gloo")
+        try:
+            yield ProcessGroup(distributed.get_rank(), distributed.get_world_size())
+        except RuntimeError as problem:
+            if not _is_lost(problem):
+                raise
+            raise LostProcessError(
+                "another process of this run has ended",
+                fix="rerun the same command for all of them: "
+                "the run resumes from its last checkpoint",
+            ) from problem
+        finally:
+            if ours:
+                distributed.destroy_process_group()
+
+
+@contextmanager
+def _broken_connections_raise() -> Iterator[None]:
+    """Let a write to a process that has ended raise an error.
+
+    The command line lets the signal SIGPIPE end the process, so that ``gatewise ... | head`` stops
+    quietly. Connections between processes send the same signal when the other one is killed.
+    """
+    if not hasattr(signal, "SIGPIPE") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPIPE, before)
 
 
 def _is_lost(problem: RuntimeError) -> bool:
