@@ -29,6 +29,18 @@ hypothesis.settings.register_profile("full", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("full" if FULL else "quick")
 
 
+def pytest_configure() -> None:
+    """Let tests compute in bfloat16 where torch would otherwise end the process.
+
+    Test processes and the programs that tests start inherit the variable.
+    """
+    from gatewise.devices import INSTRUCTIONS_VARIABLE, WITHOUT_TILES, bfloat16_kills
+
+    if INSTRUCTIONS_VARIABLE not in os.environ and bfloat16_kills():
+        os.environ[INSTRUCTIONS_VARIABLE] = WITHOUT_TILES
+        bfloat16_kills.cache_clear()
+
+
 def has_data() -> bool:
     folder = os.environ.get("GATEWISE_DATA")
     return bool(folder) and (Path(folder) / "cifar-10-batches-py").is_dir()

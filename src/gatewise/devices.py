@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +22,12 @@ KINDS = ("cpu", "cuda", "mps", "xpu", "meta")
 ALLOWED = "cpu, cuda, cuda:1, mps, or auto for the accelerator that is there"
 # What torch raises for a device that this machine or this build of torch does not have.
 NO_DEVICE = (RuntimeError, AssertionError, ImportError, NotImplementedError, ValueError)
+# Some builds of torch are killed by a product of bfloat16 matrices on processors with matrix tiles
+# (AMX). They are not if this variable tells torch's library to do without tiles.
+INSTRUCTIONS_VARIABLE = "ONEDNN_MAX_CPU_ISA"
+WITHOUT_TILES = "AVX512_CORE_FP16"
+_PRODUCT = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
+_PRODUCT_SECONDS = 120
 
 
 def find_device(name: str | torch.device | None = None) -> torch.device:
@@ -104,6 +114,52 @@ def place_model(model: nn.Module, device: torch.device, *, channels_last: bool) 
     if channels_last:
         model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     return model.to(device)
+
+
+@cache
+def bfloat16_kills() -> bool:
+    """Return whether a product of bfloat16 matrices ends the process on this processor.
+
+    It is tried once, in a process of its own, and only on processors with matrix tiles (AMX).
+    """
+    if not _has_tiles():
+        return False
+    try:
+        tried = subprocess.run(  # noqa: S603  this Python, and a constant program
+            [sys.executable, "-c", _PRODUCT],
+            capture_output=True,
+            timeout=_PRODUCT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False  # not known
+    return tried.returncode < 0  # ended by a signal
+
+
+def check_bfloat16(device: torch.device) -> None:
+    """Raise if computing in bfloat16 would end the process.
+
+    Args:
+        device: where it would compute.
+
+    Raises:
+        ArgumentError: if a product of bfloat16 matrices ends the process.
+    """
+    if device.type == "cpu" and bfloat16_kills():
+        raise ArgumentError(
+            "bfloat16: a matrix product ends the process here",
+            got=f"torch {torch.__version__} on a processor with matrix tiles (AMX)",
+            fix=f"start Python with {INSTRUCTIONS_VARIABLE}={WITHOUT_TILES} in the environment, "
+            "or compute in float32",
+        )
+
+
+def _has_tiles() -> bool:
+    """Return whether the processor has matrix tiles for bfloat16."""
+    try:
+        return "amx_bf16" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
 
 
 @contextmanager

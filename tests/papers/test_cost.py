@@ -63,7 +63,7 @@ def test_folds_and_a_hold_out_are_runs_too():
     full = trainings(table1.EXPERIMENT.scales["full"], (0, 1))
     assert {len(configs) for configs in full.values()} == {2 * (2 + 10)}
     desk = trainings(table1.EXPERIMENT.scales["desk"], (0, 1))
-    assert {len(configs) for configs in desk.values()} == {2} and len(desk) == 8
+    assert {len(configs) for configs in desk.values()} == {2} and len(desk) == 12
 
 
 @pytest.mark.parametrize("name", sorted(experiments()))

@@ -17,6 +17,7 @@ from gatewise.papers.deep_gated.shared import (
     inputs,
     kernel,
     start,
+    steps_until,
 )
 
 SYNTHETIC = [name for name, each in experiments().items() if not each.needs]
@@ -153,3 +154,12 @@ def test_fours_and_sevens_are_labelled_and_scaled():
     test = fours_and_sevens("test")
     assert test.x.shape == (2010, 784) and float(test.x.max()) == 1.0 and float(test.x.min()) == 0.0
     assert int((test.y == 1).sum()) == 1028 and int((test.y == -1).sum()) == 982
+
+
+def test_steps_are_counted_until_a_share_of_the_error_is_left():
+    falling = [0.9**step for step in range(60)]
+    at_the_limit_of_float32 = [max(0.5**step, 1e-6 * (1 + step % 3)) for step in range(60)]
+    steps = steps_until(
+        {2: {"ratio": [falling, [1.0] * 60]}, 4: {"ratio": [at_the_limit_of_float32]}}, 0.01
+    )
+    assert steps == {2: [44.0, 60.0], 4: [7.0]}  # 0.9^44 < 0.01 < 0.9^43; never: one more

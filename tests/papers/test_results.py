@@ -7,6 +7,7 @@ import pytest
 from gatewise.files import find_record, read_json
 from gatewise.papers import NOT_HERE, PAGES, experiments, generated_part, with_generated_part
 from gatewise.papers.common import SHORT
+from gatewise.papers.common import experiment as experiment_module
 from gatewise.stats import Judgement
 
 ROOT = Path(__file__).parents[2]
@@ -76,3 +77,15 @@ def test_what_cannot_be_run_is_no_experiment():
 def test_a_page_shows_the_records_as_they_are(page: str):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert with_generated_part(text, generated_part(RESULTS, PAGES[page])) == text
+
+
+@pytest.mark.parametrize(("name", "counts"), [("deep_gated/figure3", True), ("iieu/table5", False)])
+def test_finished_cells_count_on_another_machine_unless_they_are_times(monkeypatch, name, counts):
+    experiment = experiments()[name]
+    here = experiment._identity()
+    there = dict(experiment_module.versions(), machine="x86_64 another", threads="64", numpy="9.9")
+    monkeypatch.setattr(experiment_module, "versions", lambda: there)
+    assert (experiment._identity() == here) is counts
+    other_torch = dict(there, torch="9.9")
+    monkeypatch.setattr(experiment_module, "versions", lambda: other_torch)
+    assert experiment._identity() != here

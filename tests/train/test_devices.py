@@ -8,13 +8,15 @@ import torch
 from small_runs import small_run
 from torch.nn import functional as F
 
+from gatewise import devices
 from gatewise.data import load
 from gatewise.devices import describe_device, find_device, move
 from gatewise.errors import ArgumentError
 from gatewise.train import TrainingSetup, differences, environment, train
-from gatewise.train.loop import assemble
+from gatewise.train.loop import assemble, in_precision
 
 META = torch.device("meta")
+ENDED_BY_A_SIGNAL = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 Pair = namedtuple("Pair", "x y")
 
 
@@ -81,3 +83,44 @@ def test_checkpoint_of_another_device_is_not_resumed():
 def test_device_is_in_the_result(tmp_path):
     result = train(small_run(), tmp_path / "run", device="cpu")
     assert result.environment["device"] == "cpu"
+
+
+@pytest.mark.parametrize(("program", "kills"), [("pass", False), (ENDED_BY_A_SIGNAL, True)])
+def test_bfloat16_is_tried_in_a_process_of_its_own(monkeypatch, program, kills):
+    monkeypatch.delenv(devices.INSTRUCTIONS_VARIABLE, raising=False)
+    monkeypatch.setattr(devices, "_has_tiles", lambda: True)
+    monkeypatch.setattr(devices, "_PRODUCT", program)
+    devices.bfloat16_kills.cache_clear()
+    try:
+        assert devices.bfloat16_kills() is kills
+        if kills:
+            with pytest.raises(ArgumentError, match=r"ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"):
+                in_precision("bfloat16")
+        else:
+            in_precision("bfloat16")
+        in_precision("float32")
+    finally:
+        devices.bfloat16_kills.cache_clear()
+
+
+def test_bfloat16_is_tried_only_where_there_are_tiles(monkeypatch):
+    monkeypatch.setattr(devices, "_PRODUCT", ENDED_BY_A_SIGNAL)
+    monkeypatch.setattr(devices, "_has_tiles", lambda: False)
+    devices.bfloat16_kills.cache_clear()
+    try:
+        assert not devices.bfloat16_kills()
+    finally:
+        devices.bfloat16_kills.cache_clear()
+
+
+def test_the_instructions_that_the_user_has_chosen_are_tried_too(monkeypatch):
+    ends = f"import os; os.environ[{devices.INSTRUCTIONS_VARIABLE!r}] == 'WRONG' and os.abort()"
+    monkeypatch.setattr(devices, "_PRODUCT", ends)
+    monkeypatch.setattr(devices, "_has_tiles", lambda: True)
+    for chosen, kills in (("WRONG", True), ("RIGHT", False)):
+        monkeypatch.setenv(devices.INSTRUCTIONS_VARIABLE, chosen)
+        devices.bfloat16_kills.cache_clear()
+        try:
+            assert devices.bfloat16_kills() is kills
+        finally:
+            devices.bfloat16_kills.cache_clear()

@@ -124,8 +124,21 @@ def _machine() -> dict[str, Any]:
     return facts | {
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "bfloat16": _bfloat16_state(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
+
+
+def _bfloat16_state() -> str:
+    """Return whether products of bfloat16 matrices work."""
+    from gatewise.devices import INSTRUCTIONS_VARIABLE, WITHOUT_TILES, bfloat16_kills
+
+    if not bfloat16_kills():
+        return "works"
+    return (
+        "a matrix product ends the process with this build of torch on this processor; "
+        f"start Python with {INSTRUCTIONS_VARIABLE}={WITHOUT_TILES} in the environment"
+    )
 
 
 def _compiled_state(name: str) -> str:

@@ -146,7 +146,7 @@ def _print_cost(
     for arm in cost.arms:
         hours = arm.total / HOUR
         rows.add_row(
-            arm.name, str(arm.tuning), str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}"
+            arm.name, f"{arm.tuning:g}", str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}"
         )
     lines = (cost.words, f"Scale {scale}: {reduced}.", f"To run or resume it: {resume}")
     print_rich(*([rows] if cost.arms else []), *lines)

@@ -36,6 +36,7 @@ from gatewise.papers.common.records import Row as Row
 from gatewise.papers.common.records import column as column
 from gatewise.papers.common.records import line as line
 from gatewise.papers.common.records import row as row
+from gatewise.papers.common.training import IN_ANY_ORDER as IN_ANY_ORDER
 from gatewise.papers.common.training import Curve as Curve
 from gatewise.papers.common.training import Curves as Curves
 from gatewise.papers.common.training import Table as Table
@@ -49,6 +50,9 @@ from gatewise.papers.common.training import train_all as train_all
 from gatewise.papers.common.training import train_cell as train_cell
 from gatewise.papers.common.training import train_once as train_once
 from gatewise.papers.common.training import training_cells as training_cells
+from gatewise.papers.common.tuning import TunedRate as TunedRate
+from gatewise.papers.common.tuning import tuned_rate as tuned_rate
+from gatewise.papers.common.tuning import tuning_runs as tuning_runs
 from gatewise.papers.common.unit_tables import TINY as TINY
 from gatewise.papers.common.unit_tables import UnitTableSettings as UnitTableSettings
 from gatewise.papers.common.unit_tables import unit_cells as unit_cells

@@ -17,8 +17,6 @@ from gatewise.train import RunConfig, seconds_per_run
 HOUR = 3600
 NO_TRAINING = "it trains no networks"
 OWN_LOOP = "it trains in a loop of its own, whose steps are not timed"
-# Experiments use the rates of their settings. A search for rates would add runs to every arm.
-TUNING_RUNS = 0
 
 
 @dataclass(frozen=True)
@@ -27,13 +25,13 @@ class ArmCost:
 
     Attributes:
         name: of the network.
-        tuning: runs that choose its learning rate.
+        tuning: runs that choose its learning rate, counted in whole runs.
         final: runs with the seeds of the experiment; several per seed if the protocol has folds.
         seconds: processor time of one run, computed from three steps, without evaluation.
     """
 
     name: str
-    tuning: int
+    tuning: float
     final: int
     seconds: float
 
@@ -79,9 +77,10 @@ class ExperimentCost:
             return f"{self.experiment} at scale {self.scale} was not timed: {self.reason}."
         runs = sum(arm.tuning + arm.final for arm in self.arms)
         mean = sum(arm.total for arm in self.arms) / runs
-        each = runs / len(self.arms)
+        tuning = self.arms[0].tuning
+        final = runs / len(self.arms) - tuning
         return (
-            f"{len(self.arms)} arms x ({TUNING_RUNS} tuning + {each - TUNING_RUNS:g} final) runs x "
+            f"{len(self.arms)} arms x ({tuning:g} tuning + {final:g} final) runs x "
             f"{mean:.3g} s a run = {self.core_hours:.3g} core-hours "
             f"(processor time, from three training steps of each arm, without evaluation)."
         )
@@ -107,15 +106,17 @@ def cost_of(
     arms: tuple[ArmCost, ...] = ()
     reason = OWN_LOOP if experiment.own_loop else NO_TRAINING
     if experiment.trainings is not None:
-        arms = tuple(_arms(experiment.trainings(settings, numbers), threads))
+        # Experiments without rates to choose from use those of their settings.
+        tuning = getattr(settings, "tuning_runs", 0.0)
+        arms = tuple(_arms(experiment.trainings(settings, numbers), tuning, threads))
         reason = ""
     return ExperimentCost(experiment.name, scale, len(numbers), arms, threads, reason, machine())
 
 
-def _arms(table: Trainings, threads: int) -> Iterator[ArmCost]:
+def _arms(table: Trainings, tuning: float, threads: int) -> Iterator[ArmCost]:
     """Yield the cost of each network of a table of trainings."""
     for name, configs in table.items():
-        yield ArmCost(name, TUNING_RUNS, len(configs), _seconds(configs[0], threads))
+        yield ArmCost(name, tuning, len(configs), _seconds(configs[0], threads))
 
 
 def _seconds(config: RunConfig, threads: int) -> float:

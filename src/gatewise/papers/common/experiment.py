@@ -115,6 +115,8 @@ class Experiment:
             that its cost can be timed before it is run. None if there are none.
         own_loop: whether networks are trained by other code than `gatewise.train.train`, so that
             there is no run to time.
+        measures_time: whether its numbers are times, so that cells of another machine, or of
+            another number of threads, do not count.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Experiment:
     findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
     own_loop: bool = False
+    measures_time: bool = False
 
     def settings_of(self, scale: str) -> Any:
         """Return the settings of a scale.
@@ -192,7 +195,7 @@ class Experiment:
             name=self.name,
             title=self.title,
             about={"scale": scale, "settings": asdict(settings), "seeds": numbers},
-            identity={"experiment": self.name, **versions()},
+            identity=self._identity(),
         )
         try:
             if self.cells is not None:
@@ -220,6 +223,16 @@ class Experiment:
         shutil.rmtree(study.path, ignore_errors=True)
         (folder / UNFINISHED_DATA).unlink(missing_ok=True)
         return written
+
+    def _identity(self) -> dict[str, str]:
+        """Return what a finished cell depends on besides its settings.
+
+        A study goes on from its finished cells on any machine: the instructions of a processor, its
+        threads and the versions of other packages change the last bits of a number.
+        """
+        known = versions()
+        parts = list(known) if self.measures_time else ["gatewise", "torch"]
+        return {"experiment": self.name} | {part: known[part] for part in parts}
 
     def _run_cells(
         self,

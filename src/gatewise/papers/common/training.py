@@ -34,6 +34,9 @@ from gatewise.train import (
 Alter: TypeAlias = Callable[[nn.Module], object]  # changes a network before it is trained
 Curve: TypeAlias = dict[str, list[float | None]]  # by epoch: "loss", "train" and "test" accuracy
 Curves: TypeAlias = dict[str, list[Curve]]  # one for each seed
+# Options of CIFAR-100 at the scale ``desk``: its images may be in another order than published. The
+# record has the digest of the content.
+IN_ANY_ORDER: dict[str, Any] = {"published": False}
 METRICS = {"loss": "train_loss", "train": "train_accuracy", "test": "test_accuracy"}
 # Of dense prediction, besides the others.
 DENSE_METRICS = {

@@ -190,7 +190,6 @@ EXPERIMENT = Experiment(
             train=60,
             test=50,
             superclasses=True,
-            published=False,
             epochs=1,
             images=20,
         ),

@@ -10,6 +10,7 @@ from gatewise.papers.common import Claim, Experiment, Findings, Run, all_lower, 
 from gatewise.papers.crelu.shared import (
     CIFAR,
     NEEDS,
+    RATES,
     ErrorCells,
     ErrorSettings,
     Form,
@@ -45,7 +46,7 @@ FULL = (
 def measure(run: Run) -> Findings:
     """Measure the errors of every form on both data sets, and count parameters at full width."""
     settings: ErrorSettings = run.settings
-    cells = all_errors(run, FORMS, MODEL)
+    cells, rates = all_errors(run, FORMS, MODEL)
     counts = {form: parameters(form) for form in FORMS}
     panels = [error_panel(data, FORMS, cells) for data in CIFAR]
     rows = error_rows(settings, cells, published.TABLE2)
@@ -53,7 +54,7 @@ def measure(run: Run) -> Findings:
         rows.append(row(f"{form}: million parameters at the paper's widths", [count / 1e6]))
     claims = [_error_claim(data, cells) for data in CIFAR]
     claims.append(_fewer_claim(counts))
-    return Findings(panels, rows, claims, settings.notes)
+    return Findings(panels, rows, claims, (*settings.notes, *rates))
 
 
 def parameters(form: str) -> int:
@@ -91,7 +92,6 @@ EXPERIMENT = Experiment(
             train=60,
             test=50,
             superclasses=True,
-            published=False,
             epochs=1,
             hold_out=0,
             folds=0,
@@ -106,6 +106,7 @@ EXPERIMENT = Experiment(
             hold_out=0,
             folds=0,
             dropout=False,
+            rates=RATES,
         ),
         "full": ErrorSettings(changes=FULL),
     },

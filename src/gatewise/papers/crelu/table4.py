@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gatewise.files import read_tensors
 from gatewise.papers.common import (
+    IN_ANY_ORDER,
     CellValues,
     Claim,
     Experiment,
@@ -232,11 +233,12 @@ EXPERIMENT = Experiment(
                 (
                     "epochs = 15",
                     "batch = 128",
+                    "channels_last = true",
                     "optimiser.lr = 0.003",
                     "schedule.warmup = 1",
                     "augment.flip = true",
                 ),
-                {},
+                IN_ANY_ORDER,
                 1 / 6,
             ),
         ),

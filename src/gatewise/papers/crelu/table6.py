@@ -247,7 +247,6 @@ EXPERIMENT = Experiment(
             train=60,
             test=50,
             superclasses=True,
-            published=False,
             epochs=1,
             images=4,
             norm=True,

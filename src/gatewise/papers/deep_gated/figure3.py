@@ -26,10 +26,12 @@ from gatewise.papers.deep_gated.shared import (
     published,
     ratio_panel,
     spectrum_panel,
+    steps_until,
 )
 from gatewise.stats import ClaimResult, Judgement, judge_better
 
 LEVEL = 0.05
+LEFT = 0.01  # the share of the error until which steps are counted
 RANKED = (
     Judgement.NOT_TESTED,
     Judgement.CONTRADICTED,
@@ -136,8 +138,8 @@ def _claims(settings: GatedFigure3Settings, by_width: dict[int, DepthCells]) -> 
     return [
         depth_trend(
             published.DEPTH_HELPS_RANDOM,
-            final_ratios(by_width[wide]),
-            f"error left after {settings.steps} steps, w={wide}",
+            steps_until(by_width[wide], LEFT),
+            f"steps until {LEFT:.0%} of the error is left, at most {settings.steps}, w={wide}",
             rises=False,
         ),
         judged(

@@ -6,6 +6,7 @@ from typing import Any
 from torch import nn
 
 from gatewise.papers.common import (
+    IN_ANY_ORDER,
     Claim,
     Experiment,
     Findings,
@@ -114,6 +115,7 @@ FULL = IieuTable4Settings()
 SMALL = TableTraining(
     "cifar100",
     "iieu_cifar",
+    data_options=IN_ANY_ORDER,
     model_options={"scale": 0.5},
     changes=("epochs = 15", "batch = 128", "schedule.end = 0.0", "schedule.warmup = 1"),
 )

@@ -210,4 +210,5 @@ EXPERIMENT = Experiment(
     },
     measure=measure,
     seeds=3,
+    measures_time=True,
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.data import load
+from gatewise.devices import check_bfloat16, find_device
 from gatewise.errors import ArgumentError, FileError
 from gatewise.studies.engine.cell_work import Task
 from gatewise.studies.engine.cells import (
@@ -161,6 +162,7 @@ class Driver:
         self.groups = plan.groups
         self.left_out = [left.to_dict() for left in plan.left_out]
         cells_of(self.groups, table.seeds[:1])  # refuses two places that are the same run
+        self._check_precision()
         with self.folder.claimed(shard=self.options.shard), self.stop.listening(), self.runner:
             # Another driver may have written the study since the first look.
             before = self.folder.check(table.name) or before
@@ -174,6 +176,12 @@ class Driver:
             self.groups = self._costed(self.search.tuned_groups(), before)
             finished = self._run_final()
         return read_study(self.folder.path) if finished else None
+
+    def _check_precision(self) -> None:
+        """Raise if every run would end by computing in bfloat16 on this machine."""
+        precisions = {group.config.recipe.precision for group in self.groups}
+        if "bfloat16" in precisions and self.options.on in ("local", "here"):
+            check_bfloat16(find_device(self.options.device))
 
     def _plan(self) -> StudyPlan:
         """Return the groups of the study, each tried out."""

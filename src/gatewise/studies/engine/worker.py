@@ -27,10 +27,12 @@ def main() -> None:
     os.dup2(2, 1)
     import torch
 
+    from gatewise.native import tune_allocator
     from gatewise.studies.engine.cell_work import Task, run_cell
     from gatewise.train import StopSignal
 
     torch.set_num_threads(int(sys.argv[1]))
+    tune_allocator()
     stop = StopSignal()
     tasks: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin, tasks, stop), daemon=True).start()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split, ten_crop
+from gatewise.devices import check_bfloat16
 from gatewise.train.config import Loss
 from gatewise.train.loop.losses import example_losses, right
 
@@ -139,8 +140,13 @@ def in_precision(
     Args:
         precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         device: where they compute; the processor if not given.
+
+    Raises:
+        ArgumentError: if computing in bfloat16 would end the process.
     """
     if precision == "float32":
         return nullcontext()
     kind = "cpu" if device is None or device.type == "meta" else device.type
+    if precision == "bfloat16":
+        check_bfloat16(torch.device(kind))
     return torch.autocast(kind, dtype=getattr(torch, precision))

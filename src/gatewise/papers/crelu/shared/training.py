@@ -10,7 +10,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from gatewise.files import read_tensors
 from gatewise.models import Block
-from gatewise.papers.common import data_of, fit
+from gatewise.papers.common import IN_ANY_ORDER, data_of, fit
 from gatewise.train import (
     WEIGHTS,
     Recipe,
@@ -43,8 +43,6 @@ class CifarSettings:
     train: int | None = None  # images; None: all
     test: int | None = None
     superclasses: bool = False  # of CIFAR-100: its 20 in place of its 100 classes
-    # Whether CIFAR-100 must be the published files; else other files may stand in their place.
-    published: bool = True
     changes: tuple[str, ...] = ()  # of the recipe
     epochs: int = 0  # 0: the recipe's own; else a short recipe of ours
     batch: int = 25
@@ -62,6 +60,7 @@ class CifarSettings:
             f"batch = {self.batch}",
             f"optimiser.lr = {self.lr}",
             "augment.flip = true",
+            "channels_last = true",  # faster, by a factor of 1.5 to 2 on processors
         ]
         if self.epochs > 1:
             changes.append("schedule.warmup = 1")
@@ -80,7 +79,9 @@ class CifarSettings:
         if self.test is not None:
             options["test"] = self.test
         if data == "cifar100":
-            options |= {"coarse": self.superclasses, "published": self.published}
+            options["coarse"] = self.superclasses
+            if not self.as_printed:
+                options |= IN_ANY_ORDER
         return options
 
     @property

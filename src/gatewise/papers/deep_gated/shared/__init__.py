@@ -35,6 +35,7 @@ from gatewise.papers.deep_gated.shared.frozen_start import kernel as kernel
 from gatewise.papers.deep_gated.shared.frozen_start import ratio_panel as ratio_panel
 from gatewise.papers.deep_gated.shared.frozen_start import spectrum_panel as spectrum_panel
 from gatewise.papers.deep_gated.shared.frozen_start import start as start
+from gatewise.papers.deep_gated.shared.frozen_start import steps_until as steps_until
 from gatewise.papers.deep_gated.shared.frozen_start import whiteness as whiteness
 from gatewise.papers.deep_gated.shared.gated_cnn import DESK_CNN as DESK_CNN
 from gatewise.papers.deep_gated.shared.gated_cnn import TINY_CNN as TINY_CNN

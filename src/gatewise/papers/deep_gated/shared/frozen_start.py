@@ -188,6 +188,26 @@ def final_ratios(cells: DepthCells) -> dict[int, Numbers]:
     return {depth: column(cell["ratio"], -1) for depth, cell in cells.items()}
 
 
+def steps_until(cells: DepthCells, share: float) -> dict[int, Numbers]:
+    """Return after how many steps a share of the error is left, by depth and seed.
+
+    It is one more than the number of steps if more is left at the end. Unlike the error at the end,
+    it does not depend on the rounding of float32, which is all that is left of an error of 1e-6.
+
+    Args:
+        cells: curves by depth.
+        share: of the initial error.
+    """
+    steps: dict[int, Numbers] = {}
+    for depth, cell in cells.items():
+        by_seed_of_depth = []
+        for ratios in cell["ratio"]:
+            reached = [step for step, ratio in enumerate(ratios) if ratio <= share]
+            by_seed_of_depth.append(float(reached[0] if reached else len(ratios)))
+        steps[depth] = by_seed_of_depth
+    return steps
+
+
 def whiteness(cells: DepthCells) -> dict[int, Numbers]:
     """Return the trace over the largest eigenvalue, by depth and seed.
 

@@ -5,7 +5,7 @@ from gatewise.papers.common import TableTraining
 DESK_CNN = TableTraining(
     "cifar10",
     "deep_gated_adam",
-    ("epochs = 15", "batch = 128", "optimiser.lr = 1e-3"),
+    ("epochs = 15", "batch = 128", "optimiser.lr = 1e-3", "channels_last = true"),
     model_options={"scale": 0.125},
 )
 TINY_CNN = TableTraining(
