@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gatewise.functional import crelu
-from gatewise.fused import start_recording, stop_recording
+from gatewise.fused import crelu_pass, start_recording, stop_recording
 from gatewise.native import library
 
 pytestmark = pytest.mark.skipif(library("crelu").handle is None, reason="no compiled code")
@@ -47,3 +47,30 @@ def test_second_derivatives_threads_and_tensors_with_gaps():
     (slope,) = torch.autograd.grad(y, x, above, create_graph=True)
     (again,) = torch.autograd.grad(slope.sum(), above)
     assert torch.equal(again, torch.cat(((x > 0).float(), -(x < 0).float()), 1))
+
+
+# Channels of images in channels_last are rows of this length: below, at and above one vector, the
+# limit of short rows, and rows of which 100 fill no whole block.
+CHANNELS = (1, 3, 7, 8, 9, 12, 15, 16, 23, 64, 127, 128, 129, 300)
+
+
+@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("streams", [False, True])
+def test_rows_of_every_length(channels: int, threads: int, streams: bool, monkeypatch):
+    monkeypatch.setattr(crelu_pass, "passes_caches", lambda out: streams)
+    x = torch.randn(5, channels, 40, 33).contiguous(memory_format=torch.channels_last)
+    x[:, 0, :2, :3] = torch.tensor([float("nan"), -0.0, float("-inf")])
+    x.requires_grad_()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        y = crelu(x, 1)
+        want = torch.cat((x.relu(), x.neg().relu()), 1)
+        above = torch.randn_like(want)
+        (ours,) = torch.autograd.grad(y, x, above)
+    finally:
+        torch.set_num_threads(before)
+    (theirs,) = torch.autograd.grad(want, x, above)
+    torch.testing.assert_close(y, want, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(ours, theirs)
