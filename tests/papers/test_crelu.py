@@ -34,7 +34,6 @@ from gatewise.papers.crelu.shared import (
     paired_layers,
     published,
     squeezenet,
-    without_dropout,
 )
 from gatewise.train.config import run_config
 from gatewise.train.loop import StopSignal, build_model
@@ -250,10 +249,15 @@ def test_folding_the_norms_leaves_the_function():
     torch.testing.assert_close(after(x), before, rtol=1e-9, atol=1e-9)
 
 
-def test_without_dropout_nothing_is_dropped():
-    network = without_dropout(create_model("vgg_cifar", scale=1 / 16)).train()
-    drops = [module for module in network.modules() if isinstance(module, nn.Dropout)]
-    assert drops and all(torch.equal(drop(torch.ones(50)), torch.ones(50)) for drop in drops)
+def test_without_dropout_the_network_has_none_and_the_same_weights():
+    dropped, whole = (
+        create_model("vgg_cifar", scale=1 / 16, dropout=flag) for flag in (True, False)
+    )
+    assert any(isinstance(module, nn.Dropout) for module in dropped.modules())
+    assert not any(isinstance(module, nn.Dropout) for module in whole.modules())
+    assert [*map(torch.Tensor.size, whole.parameters())] == [
+        *map(torch.Tensor.size, dropped.parameters())
+    ]
 
 
 @torch.no_grad()

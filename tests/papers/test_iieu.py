@@ -22,6 +22,7 @@ from gatewise.papers.iieu import (
     table6,
     table7,
 )
+from gatewise.train import build_model
 from gatewise.units.catalogue import IIEUB
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +111,17 @@ def test_published_numbers_stand_beside_the_papers_own_scale_alone():
 
 def test_a_threshold_that_is_not_reached_counts_as_one_epoch_beyond_the_last():
     sizes = experiments()["iieu/table1"].scales["desk"]
-    assert convergence._or_never({"a": [3, None]}, sizes) == {"a": [3, 16]}
+    after = sizes.training.changed_recipe().epochs + 1
+    assert convergence._or_never({"a": [3, None]}, sizes) == {"a": [3, after]}
+
+
+@pytest.mark.parametrize("name", ["iieu/table1", "iieu/table2", "iieu/table4"])
+def test_every_network_of_a_table_can_be_built_at_desk_scale(name: str):
+    experiment = experiments()[name]
+    assert experiment.trainings is not None
+    for configs in experiment.trainings(experiment.scales["desk"], (0,)).values():
+        network = build_model(configs[0], classes=100, shape=(3, 32, 32))
+        assert network(torch.randn(2, 3, 32, 32)).shape == (2, 100)
 
 
 def test_groups_of_one_channel_leave_the_bias_alone():

@@ -5,25 +5,30 @@ from pathlib import Path
 import pytest
 
 from gatewise.errors import GatewiseError
-from gatewise.papers.common import TunedRate, tuned_rate, tuning_runs
+from gatewise.papers.common import (
+    CellValues,
+    Experiment,
+    Findings,
+    TunedRate,
+    rates_in_words,
+    row,
+    tuned_rates,
+    tuning_cells,
+    tuning_runs,
+)
 from gatewise.papers.common.tuning import quarter_run
 from gatewise.papers.crelu import table1, table2
+from gatewise.papers.crelu.shared import ErrorSettings
+from gatewise.studies import CellCall, FunctionCell, FunctionStudy
 from gatewise.train import RunConfig, find_recipe, run_config
 
 
-class EveryCell:
-    """A run of an experiment that keeps the values of its cells."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.values = {}
-
-    def training(self, cell: str) -> Path:
-        return self.folder / cell
-
-    def cell(self, name: str, work):
-        self.values[name] = work()
-        return self.values[name]
+def values_of(folder: Path, rates: tuple[float, ...]) -> dict:
+    """Run the cells that tune ``mlp``; return their values by name."""
+    cells = tuning_cells({"mlp": config_at}, rates)
+    records = FunctionStudy(folder, name="tuning").run(cells)
+    assert records is not None
+    return {name: record["value"] for name, record in records.items()}
 
 
 def config_at(rate: float, seed: int) -> RunConfig:
@@ -39,17 +44,20 @@ def config_at(rate: float, seed: int) -> RunConfig:
 
 
 def test_the_rate_with_the_best_accuracy_on_held_out_images_is_chosen(tmp_path: Path):
-    run = EveryCell(tmp_path)
-    tuned = tuned_rate(run, "mlp", (1e-6, 0.1, 1000.0), config_at)  # pyright: ignore[reportArgumentType]
+    rates = (1e-6, 0.1, 1000.0)
+    values = values_of(tmp_path, rates)
+    assert len(values) == 6 and "mlp, tuning, rate 0.1, seed 1" in values
+    tuned = tuned_rates(["mlp"], rates, values)["mlp"]
     assert tuned.rate == 0.1 and not tuned.is_at_edge and tuned.words == "0.1"
     assert tuned.accuracies[1000.0] is None  # it diverged
     assert tuned.accuracies[0.1] > tuned.accuracies[1e-6]
-    assert len(run.values) == 6 and "mlp, tuning, rate 0.1, seed 1" in run.values
+    assert rates_in_words({"mlp": tuned})[0].endswith("mlp 0.1.") and rates_in_words({}) == ()
 
 
 def test_a_network_that_diverges_at_every_rate_is_an_error(tmp_path: Path):
+    rates = (900.0, 1000.0)
     with pytest.raises(GatewiseError, match="diverged at every rate"):
-        tuned_rate(EveryCell(tmp_path), "mlp", (900.0, 1000.0), config_at)  # pyright: ignore[reportArgumentType]
+        tuned_rates(["mlp"], rates, values_of(tmp_path, rates))
 
 
 def test_a_rate_at_the_edge_is_said():
@@ -69,3 +77,51 @@ def test_the_tables_of_errors_are_tuned_at_desk_scale_alone(table):
     scales = table.EXPERIMENT.scales
     assert scales["desk"].tuning_runs == tuning_runs(scales["desk"].rates) == 2.5
     assert scales["full"].tuning_runs == scales["tiny"].tuning_runs == 0
+
+
+def first_cell(cell: CellCall) -> int:
+    return cell.settings["number"] + 1
+
+
+def second_cell(cell: CellCall) -> int:
+    return cell.settings["number"] * 10
+
+
+def further_cells(values: CellValues) -> list[FunctionCell]:
+    chosen = max(values.values.values())
+    return [FunctionCell("second", second_cell, {"number": chosen})]
+
+
+def test_cells_that_depend_on_the_values_of_others_run_after_them(tmp_path: Path):
+    experiment = Experiment(
+        name="tuning/rounds",
+        title="two rounds of cells",
+        scales={"desk": ErrorSettings("small")},
+        cells=lambda settings, seeds: [
+            FunctionCell(f"first {seed}", first_cell, {"number": seed}) for seed in seeds
+        ],
+        then=further_cells,
+        findings=lambda values: Findings([], [row("second", [values["second"]])]),
+    )
+    result = experiment.run("desk", 3, tmp_path)
+    assert result.findings.rows[0].ours == 30  # the largest first value is 3
+
+
+def test_the_final_runs_of_a_table_have_the_chosen_rates():
+    settings = table1.EXPERIMENT.scales["desk"]
+    tuning = table1.TABLE.cells(settings, (0, 1))
+    best = {}
+    values = {}
+    for place, cell in enumerate(tuning):
+        values[cell.name] = float(place % 7)
+        arm = cell.name.split(", tuning")[0]
+        best.setdefault(arm, []).append((values[cell.name], cell.settings["recipe"]))
+    given = CellValues(settings, (0, 1), values)
+    rates = table1.TABLE.rates(given)
+    final = table1.TABLE.then(given)
+    assert len(rates) == len(settings.data) * len(table1.FORMS) and len(final) == 2 * len(rates)
+    assert len({tuned.rate for tuned in rates.values()}) > 1
+    for cell in final:
+        config = run_config(**cell.settings["config"])
+        assert config.recipe.optimiser.lr == rates[cell.name.rpartition(", seed")[0]].rate
+        assert config.hold_out is None and config.recipe.epochs == settings.epochs

@@ -14,7 +14,8 @@ from gatewise.speed.placing import place
 from gatewise.units import create_unit, iieu_b, patch_norm
 
 BATCH, PIXELS = 8, 112
-# Images, input and output channels, kernel and pixels of a convolution; its memory format; the target.
+# Images, input and output channels, kernel and pixels of a convolution; its memory format; the
+# target.
 READERS = {
     "3x3_64_64": ((16, 64, 64, 3, 56), torch.contiguous_format, 0.93),
     "1x1_64_256_channels_last": ((16, 64, 256, 1, 56), torch.channels_last, 0.85),

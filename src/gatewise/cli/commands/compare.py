@@ -13,7 +13,10 @@ from gatewise.cli.options import (
     Device,
     Epochs,
     Json,
+    On,
     RecipeChanges,
+    Shard,
+    Workers,
     check_least,
     recipe_lines,
     toml_table,
@@ -99,15 +102,6 @@ Match = Annotated[
 Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="The folder of this study. One for each study.")
 ]
-On = Annotated[
-    str,
-    typer.Option(
-        metavar="PLACE",
-        help="Where to run: `local` (processes of this computer), `here` (this process), `ray` "
-        "(a Ray cluster of this computer, or the one in RAY_ADDRESS), `ray:HOST:PORT` (a cluster "
-        "that this computer is part of) or `ray://HOST:PORT` (Ray's client protocol).",
-    ),
-]
 GpusPerCell = Annotated[
     float,
     typer.Option(
@@ -115,15 +109,6 @@ GpusPerCell = Annotated[
         help="GPUs for each run; 0.5 if two runs share one.",
     ),
 ]
-Shard = Annotated[
-    str | None,
-    typer.Option(
-        metavar="I/N",
-        help="This is one of N commands that run the same study in the same folder, on one "
-        "computer or many, for example of a Slurm array. Each runs what no other has claimed.",
-    ),
-]
-Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]
 Threads = Annotated[int, typer.Option(help="Threads of each run. 0: an equal share of the cores.")]
 Tries = Annotated[int, typer.Option(help="How often to try a run whose worker crashed.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Repeat the runs that failed.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
-from gatewise.cli.options import Device, Json
+from gatewise.cli.options import Device, Json, On, Shard, Workers, check_least
 from gatewise.cli.output import print_error, print_json, print_note, print_rich, table
 from gatewise.errors import ArgumentError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gatewise.papers import Experiment, Result, Row
+    from gatewise.studies import RunOptions
 
 Name = Annotated[
     str | None,
@@ -63,6 +64,9 @@ def reproduce(
     out: Out = Path("reproduced"),
     cost: Cost = False,
     pages: Pages = False,
+    on: On = "local",
+    workers: Workers = 1,
+    shard: Shard = None,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
@@ -93,7 +97,13 @@ def reproduce(
         os.environ[DEVICE_VARIABLE] = str(find_device(device))
     if cost:
         return _print_cost(experiment, scale, seeds, out, json)
-    result = experiment.run(scale, seeds, out, tell=lambda piece: print_note(f"{name}: {piece}"))
+    result = experiment.run(
+        scale,
+        seeds,
+        out,
+        tell=lambda piece: print_note(f"{name}: {piece}"),
+        options=_options(experiment, on, workers, shard),
+    )
     if json:
         print_json(result.to_dict())
     else:
@@ -106,6 +116,24 @@ def reproduce(
         print_error(f"{row.what}: ours {row.ours:.6g}, {closed_form}")
     if result.failed:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _options(
+    experiment: "Experiment", on: str, workers: int, shard: str | None
+) -> "RunOptions | None":
+    """Return where the parts of an experiment run; None for this process."""
+    check_least("--workers", workers, 0)
+    if on == "here" or (on == "local" and workers == 1 and shard is None):
+        return None
+    if experiment.cells is None:
+        raise ArgumentError(
+            f"reproduce: {experiment.name} runs in one process",
+            got=f"--on {on} --workers {workers}" + (f" --shard {shard}" if shard else ""),
+            fix="leave these options out",
+        )
+    from gatewise.studies import RunOptions
+
+    return RunOptions(on=on, workers=workers, shard=shard)
 
 
 def _print_list(experiments: list["Experiment"], json: bool) -> None:

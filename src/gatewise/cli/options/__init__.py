@@ -24,8 +24,11 @@ from gatewise.cli.options.shared_options import DryRun as DryRun
 from gatewise.cli.options.shared_options import Epochs as Epochs
 from gatewise.cli.options.shared_options import Json as Json
 from gatewise.cli.options.shared_options import Length as Length
+from gatewise.cli.options.shared_options import On as On
 from gatewise.cli.options.shared_options import RecipeChanges as RecipeChanges
+from gatewise.cli.options.shared_options import Shard as Shard
 from gatewise.cli.options.shared_options import Tokenizer as Tokenizer
+from gatewise.cli.options.shared_options import Workers as Workers
 from gatewise.cli.options.shared_options import check_least as check_least
 from gatewise.cli.options.shared_options import recipe_lines as recipe_lines
 from gatewise.cli.options.shared_options import toml_table as toml_table

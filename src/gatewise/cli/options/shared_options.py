@@ -52,6 +52,24 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Only check the configuration: read no data and write nothing."),
 ]
+On = Annotated[
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Where to run: `local` (processes of this computer), `here` (this process), `ray` "
+        "(a Ray cluster of this computer, or the one in RAY_ADDRESS), `ray:HOST:PORT` (a cluster "
+        "that this computer is part of) or `ray://HOST:PORT` (Ray's client protocol).",
+    ),
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N",
+        help="This is one of N commands that run the same study in the same folder, on one "
+        "computer or many, for example of a Slurm array. Each runs what no other has claimed.",
+    ),
+]
+Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]
 
 
 def toml_table(option: str, pairs: list[str] | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError
-from gatewise.units import LeafModule, check_input, check_number, sigmoid, to_compute_dtype
+from gatewise.units import LeafModule, check_input, check_number, elementwise, sigmoid
 
 
 def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
@@ -27,10 +27,14 @@ def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
 
     Lakshminarayanan and Singh, 2020, "Deep Gated Networks", arXiv:2002.03996.
     """
-    w = to_compute_dtype(check_input("soft_gate", q))
+    check_input("soft_gate", q)
     beta = check_number("soft_gate", "beta", beta)
     eps = check_number("soft_gate", "eps", eps)
-    return ((1 + eps) * sigmoid(beta * w)).to(q.dtype)
+    return elementwise(_plain_soft_gate, q, beta, 1 + eps)
+
+
+def _plain_soft_gate(w: Tensor, beta: float, top: float) -> Tensor:
+    return top * sigmoid(beta * w)
 
 
 def hard_gate(q: Tensor) -> Tensor:

@@ -127,7 +127,10 @@ def shortcut(channels: int, width: int, stride: int, style: Style) -> nn.Module:
 
 def join_and_unit(width: int, style: Style) -> tuple[nn.Module | None, nn.Module]:
     """Return the module that joins the branches, ``None`` for a sum, and the unit after it."""
-    join = None if style.coupler is None else Coupler(width, reduction=style.coupler)
+    join = None
+    if style.coupler is not None:
+        # A stage narrower than the reduction has one feature, as the narrowest one of the paper.
+        join = Coupler(width, reduction=min(style.coupler, width))
     if style.before:
         return join, nn.Identity()
     unit = style.out.module(nn.Identity(), width)

@@ -24,6 +24,7 @@ def vgg_cifar(
     filters: str = "half",
     at: Sequence[int] | None = None,
     norm_before_crelu: bool = False,
+    dropout: bool = True,
     scale: float = 1.0,
     classes: int = 10,
     channels: int = 3,
@@ -40,12 +41,14 @@ def vgg_cifar(
         at: the slots that have ``unit``, counted from 1; the others have ReLU.
         norm_before_crelu: whether batch norm precedes CReLU. The tables print none; whether there
             was one is open.
+        dropout: whether there is dropout, as in the tables.
         scale: factor on all widths.
         classes: outputs.
         channels: input channels.
     """
     check_sizes("vgg_cifar", classes=classes, channels=channels)
     check_flag("vgg_cifar", "norm_before_crelu", norm_before_crelu)
+    check_flag("vgg_cifar", "dropout", dropout)
     chosen = slots(len(WIDTHS), unit, at=at, filters=filters)
     chain = Chain(channels)
     ratios = dict(DROPOUT)
@@ -56,16 +59,18 @@ def vgg_cifar(
         norm = slot.unit != "crelu" or norm_before_crelu
         width = check_scale("vgg_cifar", scale, width)
         chain.conv(f"conv{place}", width, 3, slot, padding=1, norm=norm, bias=True)
-        if place in ratios:
+        if dropout and place in ratios:
             chain.add(f"drop{place}", nn.Dropout(ratios[place]))
         if place in POOLS_AFTER:
             chain.add(f"pool{POOLS_AFTER.index(place) + 1}", nn.MaxPool2d(2))
     chain.average("pool6")  # 1x1 already for images of 32 pixels, so this changes nothing there
-    chain.add("drop13", nn.Dropout(0.5))
+    if dropout:
+        chain.add("drop13", nn.Dropout(0.5))
     # With CReLU in some slots only, the tables have ReLU in the hidden layer.
     hidden = RELU if at is not None or chosen[0].needs_maps else chosen[0]
     chain.linear("fc14", check_scale("vgg_cifar", scale, 512), hidden, norm=True)
-    chain.add("drop14", nn.Dropout(0.5))
+    if dropout:
+        chain.add("drop14", nn.Dropout(0.5))
     chain.linear("fc15", classes, None)
     return chain.build()
 

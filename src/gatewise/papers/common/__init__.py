@@ -50,11 +50,15 @@ from gatewise.papers.common.training import train_all as train_all
 from gatewise.papers.common.training import train_cell as train_cell
 from gatewise.papers.common.training import train_once as train_once
 from gatewise.papers.common.training import training_cells as training_cells
+from gatewise.papers.common.tuning import ConfigAt as ConfigAt
 from gatewise.papers.common.tuning import TunedRate as TunedRate
-from gatewise.papers.common.tuning import tuned_rate as tuned_rate
+from gatewise.papers.common.tuning import rates_in_words as rates_in_words
+from gatewise.papers.common.tuning import tuned_rates as tuned_rates
+from gatewise.papers.common.tuning import tuning_cells as tuning_cells
 from gatewise.papers.common.tuning import tuning_runs as tuning_runs
 from gatewise.papers.common.unit_tables import TINY as TINY
 from gatewise.papers.common.unit_tables import UnitTableSettings as UnitTableSettings
+from gatewise.papers.common.unit_tables import tuned_unit_cells as tuned_unit_cells
 from gatewise.papers.common.unit_tables import unit_cells as unit_cells
 from gatewise.papers.common.unit_tables import unit_findings as unit_findings
 from gatewise.papers.common.unit_tables import unit_runs as unit_runs

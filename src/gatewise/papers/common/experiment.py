@@ -4,8 +4,10 @@ Note [How experiments run]. The work of an experiment is a list of cells that th
 runs: each has a name, plain settings and a function, and its record is written as soon as it ends.
 If interrupted, the same command resumes with the cells that have no record. They are kept in the
 folder ``unfinished`` beside the results, which is removed when the results are written. An
-experiment declares its cells (``cells``) and turns their values into findings (``findings``). The
-older form is one function, ``measure``, that asks for one cell after another.
+experiment declares its cells (``cells``), those that depend on the values of the first (``then``,
+for example runs at the learning rates that were chosen), and turns all values into findings
+(``findings``). Declared cells run in several processes. The older form is one function,
+``measure``, that asks for one cell after another.
 """
 
 import importlib
@@ -110,6 +112,7 @@ class Experiment:
         seeds: how many; as many as the paper has.
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
+        then: takes the values of these cells and returns further ones. None if there are none.
         findings: turns the values of the cells into findings.
         trainings: takes the settings and the seeds and returns every training run by network, so
             that its cost can be timed before it is run. None if there are none.
@@ -126,6 +129,7 @@ class Experiment:
     seeds: int = 5
     needs: tuple[str, ...] = ()
     cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
+    then: Callable[[CellValues], Sequence[FunctionCell]] | None = None
     findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
     own_loop: bool = False
@@ -220,8 +224,9 @@ class Experiment:
             machine=machine(),
         )
         written = write_result(result, folder)
-        shutil.rmtree(study.path, ignore_errors=True)
-        (folder / UNFINISHED_DATA).unlink(missing_ok=True)
+        if options is None or options.shard is None:  # other shards may still read the cells
+            shutil.rmtree(study.path, ignore_errors=True)
+            (folder / UNFINISHED_DATA).unlink(missing_ok=True)
         return written
 
     def _identity(self) -> dict[str, str]:
@@ -244,17 +249,32 @@ class Experiment:
     ) -> tuple[Findings, float]:
         """Run the declared cells; return the findings and the seconds of processor time."""
         assert self.cells is not None and self.findings is not None  # noqa: S101  run() checked
-        cells = self.cells(settings, seeds)
+        # Workers get the threads of this process, which the results name. Failed cells are run
+        # again, because an experiment without them has no findings.
+        changes = {"threads": int(versions()["threads"]), "retry_failed": True}
+        options = (options or RunOptions(on="here")).model_copy(update=changes)
+        cells = list(self.cells(settings, seeds))
+        records = self._records(study, cells, tell, options)
+        if self.then is not None:
+            cells += self.then(CellValues(settings, seeds, _values(records)))
+            records = self._records(study, cells, tell, options)
+        seconds = sum(record["process_seconds"] for record in records.values())
+        return self.findings(CellValues(settings, seeds, _values(records))), seconds
+
+    def _records(
+        self,
+        study: FunctionStudy,
+        cells: Sequence[FunctionCell],
+        tell: Tell,
+        options: RunOptions,
+    ) -> dict[str, dict[str, Any]]:
+        """Run the cells that have no record; return the records by name."""
         names = {study.key(cell.name, cell.reference, cell.settings): cell.name for cell in cells}
 
         def watch(_: StudyProgress, event: Event | None) -> None:
             if event is not None and event.kind == "started":
                 tell(names[event.key])
 
-        # Workers get the threads of this process, which the results name. Failed cells are run
-        # again, because an experiment without them has no findings.
-        changes = {"threads": int(versions()["threads"]), "retry_failed": True}
-        options = (options or RunOptions(on="here")).model_copy(update=changes)
         records = study.run(cells, options, watch=watch)
         if records is None:
             raise KeyboardInterrupt
@@ -266,9 +286,7 @@ class Experiment:
                 got=" | ".join(reasons),
                 fix="correct the cause and rerun the same command to resume",
             )
-        seconds = sum(record["process_seconds"] for record in records.values())
-        values = {name: record["value"] for name, record in records.items()}
-        return self.findings(CellValues(settings, seeds, values)), seconds
+        return records
 
     def _run_measure(
         self,
@@ -282,6 +300,11 @@ class Experiment:
         with study.claimed():
             run = Run(study, settings, seeds, tell)
             return self.measure(run), run.seconds
+
+
+def _values(records: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values in the records of cells, by name."""
+    return {name: record["value"] for name, record in records.items()}
 
 
 def _refuse_other_scale(record: Path, scale: str) -> None:

@@ -5,15 +5,17 @@ epochs cost two and a half runs.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from gatewise.errors import GatewiseError
-from gatewise.papers.common.experiment import Run
-from gatewise.papers.common.training import fit
+from gatewise.papers.common.experiment import CellValues
+from gatewise.papers.common.training import data_of
+from gatewise.studies import CellCall, FunctionCell, plain_config
 from gatewise.train import RunConfig, run_config
+
+ConfigAt: TypeAlias = Callable[[float, int], RunConfig]  # the run at a rate with a seed
 
 SEEDS = (0, 1)
 SHARE = 4  # a network is tuned for one of so many parts of the epochs
@@ -52,45 +54,78 @@ def tuning_runs(rates: Sequence[float]) -> float:
     return len(rates) * len(SEEDS) / SHARE
 
 
-def tuned_rate(
-    run: Run,
-    name: str,
-    rates: Sequence[float],
-    config_at: Callable[[float, int], RunConfig],
-    options_of: Callable[[RunConfig], dict[str, Any]] = lambda config: {},
-) -> TunedRate:
-    """Train at every rate for a quarter of the epochs, and choose the best on held-out images.
+def tuning_cells(arms: Mapping[str, ConfigAt], rates: Sequence[float]) -> list[FunctionCell]:
+    """Return one short training for every network, rate and seed.
 
     Args:
-        run: of the experiment; every training is a cell.
-        name: of the network.
+        arms: by the name of the network, its whole run at a rate with a seed.
         rates: to choose from.
-        config_at: returns the whole run at a rate with a seed.
-        options_of: returns options of :func:`gatewise.train.train` for a run.
+    """
+    cells = []
+    for name, config_at in arms.items():
+        for rate in rates:
+            for seed in SEEDS:
+                config = quarter_run(config_at(rate, seed))
+                cells.append(
+                    FunctionCell(_cell_name(name, rate, seed), held_accuracy, plain_config(config))
+                )
+    return cells
+
+
+def held_accuracy(cell: CellCall) -> float | None:
+    """Train the configuration in the cell's settings.
+
+    Returns:
+        The accuracy on the images that are held out; None if the run diverged.
+    """
+    config = run_config(**cell.settings)
+    result = cell.train(config, data=data_of(config))
+    if result.status != "finished" or result.metrics is None:
+        return None
+    return result.metrics["held_accuracy"]
+
+
+def tuned_rates(
+    arms: Iterable[str], rates: Sequence[float], values: Mapping[str, Any] | CellValues
+) -> dict[str, TunedRate]:
+    """Return the rate of each network that is best on held-out images.
+
+    Args:
+        arms: the names of the networks.
+        rates: to choose from.
+        values: of the cells of :func:`tuning_cells`.
 
     Raises:
-        GatewiseError: if a run diverged at every rate.
+        GatewiseError: if the runs of a network diverged at every rate.
     """
+    tuned = {}
+    for name in arms:
+        accuracies: dict[float, float | None] = {}
+        for rate in rates:
+            held = [values[_cell_name(name, rate, seed)] for seed in SEEDS]
+            accuracies[rate] = None if None in held else statistics.fmean(held)
+        finished = {rate: mean for rate, mean in accuracies.items() if mean is not None}
+        if not finished:
+            raise GatewiseError(f"{name}: training diverged at every rate", got=list(rates))
+        best = max(finished, key=lambda rate: finished[rate])
+        tuned[name] = TunedRate(best, accuracies)
+    return tuned
 
-    def held_accuracy(rate: float, seed: int, cell: str) -> float | None:
-        """Return the accuracy after a quarter of the epochs; None if the run diverged."""
-        config = quarter_run(config_at(rate, seed))
-        result = fit(config, run.training(cell), **options_of(config))
-        if result.status != "finished" or result.metrics is None:
-            return None
-        return result.metrics["held_accuracy"]
 
-    accuracies: dict[float, float | None] = {}
-    for rate in rates:
-        held = []
-        for seed in SEEDS:
-            cell = f"{name}, tuning, rate {rate:g}, seed {seed}"
-            held.append(run.cell(cell, partial(held_accuracy, rate, seed, cell)))
-        accuracies[rate] = None if None in held else statistics.fmean(held)
-    finished = {rate: mean for rate, mean in accuracies.items() if mean is not None}
-    if not finished:
-        raise GatewiseError(f"{name}: training diverged at every rate", got=list(rates))
-    return TunedRate(max(finished, key=lambda rate: finished[rate]), accuracies)
+def rates_in_words(rates: Mapping[str, TunedRate]) -> tuple[str, ...]:
+    """Return a note on the rates that were chosen; none if there were none to choose from."""
+    if not rates:
+        return ()
+    chosen = [f"{name} {tuned.words}" for name, tuned in rates.items()]
+    return (
+        "Each network has its own learning rate, chosen on a tenth of the training images with two "
+        f"seeds at a quarter of the epochs: {'; '.join(chosen)}.",
+    )
+
+
+def _cell_name(name: str, rate: float, seed: int) -> str:
+    """Return the name of a cell, unique in a table."""
+    return f"{name}, tuning, rate {rate:g}, seed {seed}"
 
 
 def quarter_run(config: RunConfig) -> RunConfig:

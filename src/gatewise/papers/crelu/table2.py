@@ -1,23 +1,28 @@
 """Table 2: VGG on CIFAR with CReLU after early convolutions, and half the filters there."""
 
-from functools import partial
-
 import torch
 
 from gatewise.graph import parameter_count
 from gatewise.models import create_model
-from gatewise.papers.common import Claim, Experiment, Findings, Run, all_lower, counted, row
+from gatewise.papers.common import (
+    CellValues,
+    Claim,
+    Experiment,
+    Findings,
+    all_lower,
+    counted,
+    row,
+)
 from gatewise.papers.crelu.shared import (
     CIFAR,
     NEEDS,
     RATES,
     ErrorCells,
     ErrorSettings,
+    ErrorTable,
     Form,
-    all_errors,
     error_panel,
     error_rows,
-    error_trainings,
     errors_of,
     published,
 )
@@ -43,18 +48,21 @@ FULL = (
 )
 
 
-def measure(run: Run) -> Findings:
-    """Measure the errors of every form on both data sets, and count parameters at full width."""
-    settings: ErrorSettings = run.settings
-    cells, rates = all_errors(run, FORMS, MODEL)
+TABLE = ErrorTable(FORMS, MODEL)
+
+
+def findings(values: CellValues) -> Findings:
+    """Judge the errors of every form on every data set, and count parameters at full width."""
+    settings: ErrorSettings = values.settings
+    cells = TABLE.errors(values)
     counts = {form: parameters(form) for form in FORMS}
-    panels = [error_panel(data, FORMS, cells) for data in CIFAR]
+    panels = [error_panel(data, FORMS, cells) for data in settings.data]
     rows = error_rows(settings, cells, published.TABLE2)
     for form, count in counts.items():
         rows.append(row(f"{form}: million parameters at the paper's widths", [count / 1e6]))
-    claims = [_error_claim(data, cells) for data in CIFAR]
+    claims = [_error_claim(data, cells) for data in settings.data]
     claims.append(_fewer_claim(counts))
-    return Findings(panels, rows, claims, (*settings.notes, *rates))
+    return Findings(panels, rows, claims, TABLE.notes(values))
 
 
 def parameters(form: str) -> int:
@@ -98,10 +106,11 @@ EXPERIMENT = Experiment(
             dropout=False,
         ),
         "desk": ErrorSettings(
-            "an 8th of the filters, 15 epochs, no dropout, no shifts; "
+            "CIFAR-10 alone, an 8th of the filters, 6 epochs, no dropout, no shifts; "
             "one run on all images in place of the hold-out; no folds",
+            data=("cifar10",),
             width=1 / 8,
-            epochs=15,
+            epochs=6,
             batch=128,
             hold_out=0,
             folds=0,
@@ -110,8 +119,10 @@ EXPERIMENT = Experiment(
         ),
         "full": ErrorSettings(changes=FULL),
     },
-    measure=measure,
-    trainings=partial(error_trainings, forms=FORMS, model=MODEL),
+    cells=TABLE.cells,
+    then=TABLE.then,
+    findings=findings,
+    trainings=TABLE.trainings,
     seeds=8,
     needs=NEEDS,
 )

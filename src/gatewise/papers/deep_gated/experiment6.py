@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
         ),
         "desk": replace(
             FULL,
-            reduced="an eighth of the width, 15 epochs, rate 1e-3, batch 128",
+            reduced="a 16th of the width, 4 epochs, rate 1e-3, batch 128",
             training=DESK_CNN,
         ),
         "full": FULL,

@@ -144,7 +144,7 @@ EXPERIMENT = Experiment(
         "desk": replace(
             FULL,
             training=DESK_CNN,
-            reduced="an eighth of the width, 15 epochs, rate 1e-3, batch 128",
+            reduced="a 16th of the width, 4 epochs, rate 1e-3, batch 128",
         ),
         "full": FULL,
     },

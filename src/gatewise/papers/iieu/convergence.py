@@ -192,7 +192,7 @@ TRAINING = TableTraining(
     data_options=IN_ANY_ORDER,
     model_options={"scale": 0.5},
     changes=(
-        "epochs = 15",
+        "epochs = 4",
         "batch = 128",
         "schedule.end = 0.0",
         "schedule.warmup = 1",
@@ -204,7 +204,7 @@ TRAINING = TableTraining(
 DESK = IieuConvergenceSettings(0, thresholds=(3.68, 2.76, 2.3), training=TRAINING)
 SMALLER = (
     "all of CIFAR-100 instead of ImageNet, on ResNets for images of 32 pixels of depth {} and half "
-    "the width; 15 epochs, batch 128; thresholds 80, 60, 50 % of log 100"
+    "the width; 4 epochs, batch 128; thresholds 80, 60, 50 % of log 100"
 )
 DIGITS = TableTraining(
     "digits",

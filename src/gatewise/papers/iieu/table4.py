@@ -117,7 +117,13 @@ SMALL = TableTraining(
     "iieu_cifar",
     data_options=IN_ANY_ORDER,
     model_options={"scale": 0.5},
-    changes=("epochs = 15", "batch = 128", "schedule.end = 0.0", "schedule.warmup = 1"),
+    changes=(
+        "epochs = 4",
+        "batch = 128",
+        "schedule.end = 0.0",
+        "schedule.warmup = 1",
+        "channels_last = true",
+    ),
 )
 DIGITS = TableTraining(
     "digits",
@@ -138,9 +144,9 @@ EXPERIMENT = Experiment(
         ),
         "desk": replace(
             FULL,
-            depth=14,
+            depth=8,
             training=SMALL,
-            reduced="depth 14, half the width, 15 epochs, batch 128",
+            reduced="depth 8, half the width, 4 epochs, batch 128",
         ),
         "full": FULL,
     },

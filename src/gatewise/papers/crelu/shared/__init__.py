@@ -18,12 +18,10 @@ from gatewise.papers.crelu.shared.pictures import mosaic as mosaic
 from gatewise.papers.crelu.shared.protocol import RATES as RATES
 from gatewise.papers.crelu.shared.protocol import ErrorCells as ErrorCells
 from gatewise.papers.crelu.shared.protocol import ErrorSettings as ErrorSettings
-from gatewise.papers.crelu.shared.protocol import all_errors as all_errors
+from gatewise.papers.crelu.shared.protocol import ErrorTable as ErrorTable
 from gatewise.papers.crelu.shared.protocol import error_panel as error_panel
 from gatewise.papers.crelu.shared.protocol import error_rows as error_rows
-from gatewise.papers.crelu.shared.protocol import error_trainings as error_trainings
 from gatewise.papers.crelu.shared.protocol import errors_of as errors_of
-from gatewise.papers.crelu.shared.protocol import without_dropout as without_dropout
 from gatewise.papers.crelu.shared.squeezenet import FIRST as FIRST
 from gatewise.papers.crelu.shared.squeezenet import convolutions as convolutions
 from gatewise.papers.crelu.shared.training import CIFAR as CIFAR

@@ -5,26 +5,24 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
-
-from torch import nn
 
 from gatewise.papers.common import (
+    CellValues,
+    ConfigAt,
     Line,
     Numbers,
     Panel,
     Row,
-    Run,
     Table,
     TunedRate,
     column,
     data_of,
-    fit,
     line,
+    rates_in_words,
     row,
-    tuned_rate,
+    tuned_rates,
+    tuning_cells,
     tuning_runs,
 )
 from gatewise.papers.crelu.shared.training import (
@@ -33,10 +31,10 @@ from gatewise.papers.crelu.shared.training import (
     Form,
     configuration,
     errors,
-    initial_network,
     trainings,
 )
-from gatewise.train import RunConfig, single, ten_folds
+from gatewise.studies import CellCall, FunctionCell, plain_config
+from gatewise.train import RunConfig, run_config, single, ten_folds
 
 RATES = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2)  # to choose from, for Adam
 # By data set and form: for each seed its errors by name.
@@ -50,6 +48,7 @@ class ErrorSettings(CifarSettings):
     hold_out: int = 5000  # images, for "Single"; 0: one run of all epochs on all images
     folds: int = 10  # for "Average" and "Vote"; 0: neither
     rates: tuple[float, ...] = ()  # of which each form gets its best; none: the recipe's for all
+    data: tuple[str, ...] = tuple(CIFAR)
 
     @property
     def tuning_runs(self) -> float:
@@ -57,124 +56,131 @@ class ErrorSettings(CifarSettings):
         return tuning_runs(self.rates)
 
 
-def all_errors(
-    run: Run, forms: Mapping[str, Form], model: str = "convpool_cnn"
-) -> tuple[ErrorCells, tuple[str, ...]]:
-    """Measure the errors of every form on both data sets, one cell per seed.
+@dataclass(frozen=True)
+class ErrorTable:
+    """The networks of a table of errors, and the cells that measure them.
 
-    Args:
-        run: its settings and seeds.
+    Attributes:
         forms: by name.
         model: the network.
-
-    Returns:
-        The errors, and notes on the learning rates that were chosen.
     """
 
-    def measure(data: str, form: str, seed: int) -> dict[str, float | None]:
-        """Measure one form on one data set with one seed."""
-        tuned = rates.get((data, form))
-        config = config_of(data, form, seed, tuned.rate if tuned else None)
-        return measured_errors(run.settings, config, run.training(f"{data} {form} {seed}"))
+    forms: Mapping[str, Form]
+    model: str = "convpool_cnn"
 
-    def config_of(data: str, form: str, seed: int, rate: float | None) -> RunConfig:
+    def cells(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+        """Return the runs that choose the learning rates, or all runs if none is chosen."""
+        if settings.rates:
+            return tuning_cells(self._arms(settings), settings.rates)
+        return self._final_cells(settings, seeds, {})
+
+    def then(self, values: CellValues) -> list[FunctionCell]:
+        """Return the runs at the chosen learning rates."""
+        if not values.settings.rates:
+            return []
+        return self._final_cells(values.settings, values.seeds, self.rates(values))
+
+    def rates(self, values: CellValues) -> dict[str, TunedRate]:
+        """Return the chosen rates, by data set and form; none if none was chosen."""
+        settings: ErrorSettings = values.settings
+        if not settings.rates:
+            return {}
+        return tuned_rates(self._arms(settings), settings.rates, values)
+
+    def notes(self, values: CellValues) -> tuple[str, ...]:
+        """Return the notes of the settings and of the rates."""
+        return (*values.settings.notes, *rates_in_words(self.rates(values)))
+
+    def errors(self, values: CellValues) -> ErrorCells:
+        """Return the measured errors."""
+        cells: ErrorCells = {}
+        for data in values.settings.data:
+            for form in self.forms:
+                names = [_cell_name(data, form, seed) for seed in values.seeds]
+                cells[data, form] = [values[name] for name in names]
+            # Notes the digest, if worker processes read the data.
+            data_of(configuration(values.settings, self.forms[form], data, 0, self.model))
+        return cells
+
+    def trainings(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> Table:
+        """Return all runs but those that choose rates, by data set and form.
+
+        Args:
+            settings: how errors are measured. A hold-out is two runs of at most all epochs.
+            seeds: of every form.
+        """
+        runs = (2 if settings.hold_out else 1) + settings.folds
+        table = trainings(settings, seeds, self.forms, settings.data, self.model)
+        return {name: configs * runs for name, configs in table.items()}
+
+    def _arms(self, settings: ErrorSettings) -> dict[str, ConfigAt]:
+        """Return the run of every form on every data set at a rate with a seed."""
+        arms: dict[str, ConfigAt] = {}
+        for data in settings.data:
+            for form in self.forms:
+
+                def config_at(
+                    rate: float, seed: int, data: str = data, form: str = form
+                ) -> RunConfig:
+                    return self._config(settings, data, form, seed, rate)
+
+                arms[_arm_name(data, form)] = config_at
+        return arms
+
+    def _config(
+        self, settings: ErrorSettings, data: str, form: str, seed: int, rate: float | None
+    ) -> RunConfig:
         """Return the run of one form, at a rate or at that of the settings."""
-        settings = run.settings if rate is None else replace(run.settings, lr=rate)
-        return configuration(settings, forms[form], data, seed, model)
+        if rate is not None:
+            settings = replace(settings, lr=rate)
+        return configuration(settings, self.forms[form], data, seed, self.model)
 
-    rates: dict[tuple[str, str], TunedRate] = {}
-    cells: ErrorCells = {}
-    for data, title in CIFAR.items():
-        for form in forms:
-            if run.settings.rates:
-                rates[data, form] = tuned_rate(
-                    run,
-                    f"{title}, {form}",
-                    run.settings.rates,
-                    lambda rate, seed, data=data, form=form: config_of(data, form, seed, rate),
-                    partial(_training_options, run.settings),
-                )
-            cells[data, form] = []
-            for seed in run.seeds:
-                cell = run.cell(
-                    f"{title}, {form}, seed {seed}",
-                    lambda data=data, form=form, seed=seed: measure(data, form, seed),
-                )
-                cells[data, form].append(cell)
-    return cells, _rates_in_words(rates)
+    def _final_cells(
+        self, settings: ErrorSettings, seeds: tuple[int, ...], rates: Mapping[str, TunedRate]
+    ) -> list[FunctionCell]:
+        """Return one cell for every data set, form and seed."""
+        cells = []
+        for data in settings.data:
+            for form in self.forms:
+                tuned = rates.get(_arm_name(data, form))
+                for seed in seeds:
+                    config = self._config(settings, data, form, seed, tuned.rate if tuned else None)
+                    chosen = {
+                        "config": plain_config(config),
+                        "hold_out": settings.hold_out,
+                        "folds": settings.folds,
+                    }
+                    cells.append(FunctionCell(_cell_name(data, form, seed), error_cell, chosen))
+        return cells
 
 
-def _rates_in_words(rates: Mapping[tuple[str, str], TunedRate]) -> tuple[str, ...]:
-    """Return a note on the rates that were chosen."""
-    if not rates:
-        return ()
-    chosen = [f"{CIFAR[data]}, {form} {tuned.words}" for (data, form), tuned in rates.items()]
-    return (
-        "Each form has its own learning rate, chosen on a tenth of the training images with two "
-        f"seeds at a quarter of the epochs: {'; '.join(chosen)}.",
-    )
+def _arm_name(data: str, form: str) -> str:
+    return f"{CIFAR[data]}, {form}"
 
 
-def error_trainings(
-    settings: ErrorSettings,
-    seeds: tuple[int, ...],
-    forms: Mapping[str, Form],
-    model: str = "convpool_cnn",
-) -> Table:
-    """Return the runs that :func:`all_errors` makes, by data set and form.
-
-    Args:
-        settings: how errors are measured. A hold-out is two runs of at most all epochs.
-        seeds: of every form.
-        forms: by name.
-        model: the network.
-    """
-    runs = (2 if settings.hold_out else 1) + settings.folds
-    return {
-        name: configs * runs
-        for name, configs in trainings(settings, seeds, forms, CIFAR, model).items()
-    }
+def _cell_name(data: str, form: str, seed: int) -> str:
+    return f"{CIFAR[data]}, {form}, seed {seed}"
 
 
-def measured_errors(
-    settings: ErrorSettings,
-    config: RunConfig,
-    folder: Path,
-) -> dict[str, float | None]:
+def error_cell(cell: CellCall) -> dict[str, float | None]:
     """Return errors in per cent by name: train and test, and with folds average and vote.
 
     Args:
-        settings: how errors are measured.
-        config: the run.
-        folder: of its training; an interrupted one resumes there.
+        cell: its settings have the configuration, and how many images and folds are held out.
     """
-    options = _training_options(settings, config)
+    config = run_config(**cell.settings["config"])
+    held, parts = cell.settings["hold_out"], cell.settings["folds"]
+    data = data_of(config)
     measured: dict[str, float | None]
-    if settings.hold_out:
-        result = single(config, folder / "single", examples=settings.hold_out, **options)
+    if held:
+        result = single(config, Path(cell.folder, "single"), examples=held, data=data)
         measured = {"train": 100 * result.train_error, "test": 100 * result.test_error}
     else:
-        measured = errors(fit(config, folder / "run", **options))
-    if settings.folds:
-        folds = ten_folds(config, folder / "folds", folds=settings.folds, **options)
+        measured = errors(cell.train(config, data=data))
+    if parts:
+        folds = ten_folds(config, Path(cell.folder, "folds"), folds=parts, data=data)
         measured |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
     return measured
-
-
-def _training_options(settings: ErrorSettings, config: RunConfig) -> dict[str, Any]:
-    """Return the data, and the network if its dropout is switched off."""
-    options: dict[str, Any] = {"data": data_of(config)}
-    if not settings.dropout:
-        options["network"] = lambda: without_dropout(initial_network(config))
-    return options
-
-
-def without_dropout(network: nn.Module) -> nn.Module:
-    """Return ``network`` with dropout switched off."""
-    for module in network.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    return network
 
 
 def errors_of(cells: ErrorCells, data: str, form: str, name: str = "test") -> Numbers:

@@ -144,7 +144,7 @@ def configuration(
     options = {**form.options, "scale": settings.width * form.widths}
     if settings.norm:
         options["norm"] = True
-    if model == "convpool_cnn" and settings.as_printed:
+    if model == "vgg_cifar" or (model == "convpool_cnn" and settings.as_printed):
         options["dropout"] = settings.dropout
     return run_config(
         model=model,

@@ -5,8 +5,8 @@ from gatewise.papers.common import TableTraining
 DESK_CNN = TableTraining(
     "cifar10",
     "deep_gated_adam",
-    ("epochs = 15", "batch = 128", "optimiser.lr = 1e-3", "channels_last = true"),
-    model_options={"scale": 0.125},
+    ("epochs = 4", "batch = 128", "optimiser.lr = 1e-3", "channels_last = true"),
+    model_options={"scale": 1 / 16},
 )
 TINY_CNN = TableTraining(
     "digits",
