@@ -10,7 +10,14 @@ from typer.testing import CliRunner
 
 from gatewise.cli import app
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.papers import cost_of, experiments, find_experiment
+from gatewise.files import write_json
+from gatewise.papers import (
+    cost_at_start,
+    cost_of,
+    experiments,
+    find_experiment,
+    generated_part,
+)
 from gatewise.papers.common import Experiment, TableTraining, costs
 from gatewise.papers.crelu import table1
 from gatewise.train import RunConfig, seconds_per_run
@@ -101,3 +108,30 @@ def test_unknown_scales_and_seeds_are_refused():
         cost_of(EXPERIMENT, "deskk")
     with pytest.raises(ArgumentError, match="seeds"):
         cost_of(EXPERIMENT, "desk", 0)
+
+
+def test_the_cost_is_timed_once_and_stands_on_the_page_until_there_are_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    words = cost_at_start(EXPERIMENT, "desk", 2, tmp_path)
+    assert words is not None and "core-hours" in words
+    monkeypatch.setattr(costs, "cost_of", None)  # it is not called again
+    assert cost_at_start(EXPERIMENT, "desk", 2, tmp_path) == words
+    folder = EXPERIMENT.folder(tmp_path)
+    cell = folder / "unfinished" / "cells" / "one"
+    cell.mkdir(parents=True)
+    write_json(cell / "cell.json", {"process_seconds": 1800.0})
+    page = generated_part(tmp_path)
+    assert f"| {EXPERIMENT.name} | {words}" in page and "1 parts in 0.5 core-hours" in page
+    assert f"`gatewise reproduce {EXPERIMENT.name} --scale desk --out results`" in page
+    assert EXPERIMENT.name not in generated_part(tmp_path, "another_paper")
+    (folder / "results.json").write_text("{}")
+    assert cost_at_start(EXPERIMENT, "desk", 2, tmp_path) is None
+    assert cost_at_start(find_experiment("crelu/table5"), "desk", None, tmp_path) is None
+
+
+def test_options_that_share_work_are_refused_where_an_experiment_is_one_process(tmp_path: Path):
+    told = CliRunner().invoke(
+        app, ["reproduce", "deep_gated/figure7", "--workers", "2", "--out", str(tmp_path)]
+    )
+    assert told.exit_code == 2 and "runs in one process" in told.output

@@ -12,6 +12,7 @@ from gatewise.papers.common import Experiment as Experiment
 from gatewise.papers.common import ExperimentCost as ExperimentCost
 from gatewise.papers.common import Result as Result
 from gatewise.papers.common import Row as Row
+from gatewise.papers.common import cost_at_start as cost_at_start
 from gatewise.papers.common import cost_of as cost_of
 from gatewise.papers.common import generated_part as generated_part
 from gatewise.papers.common import with_generated_part as with_generated_part

@@ -97,18 +97,21 @@ def reproduce(
         os.environ[DEVICE_VARIABLE] = str(find_device(device))
     if cost:
         return _print_cost(experiment, scale, seeds, out, json)
+    options = _options(experiment, on, workers, shard)
+    if scale != "tiny":
+        _print_cost_at_start(experiment, scale, seeds, out)
     result = experiment.run(
         scale,
         seeds,
         out,
         tell=lambda piece: print_note(f"{name}: {piece}"),
-        options=_options(experiment, on, workers, shard),
+        options=options,
     )
     if json:
         print_json(result.to_dict())
     else:
         print_rich(*_page(result))
-    folder = Path(out, *result.experiment.split("/"))
+    folder = experiment.folder(out)
     files = ", ".join(result.files)
     print_note(f"wrote {files} to {folder} ({result.seconds:.0f} s of CPU time)")
     for row in result.failed:
@@ -134,6 +137,17 @@ def _options(
     from gatewise.studies import RunOptions
 
     return RunOptions(on=on, workers=workers, shard=shard)
+
+
+def _print_cost_at_start(
+    experiment: "Experiment", scale: str, seeds: int | None, out: Path
+) -> None:
+    """Print what the training costs before it starts."""
+    from gatewise.papers import cost_at_start
+
+    words = cost_at_start(experiment, scale, seeds, out)
+    if words is not None:
+        print_note(f"{experiment.name}: {words}")
 
 
 def _print_list(experiments: list["Experiment"], json: bool) -> None:

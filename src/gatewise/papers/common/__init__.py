@@ -15,6 +15,7 @@ from gatewise.papers.common.claims import percent as percent
 from gatewise.papers.common.claims import with_spread as with_spread
 from gatewise.papers.common.costs import ArmCost as ArmCost
 from gatewise.papers.common.costs import ExperimentCost as ExperimentCost
+from gatewise.papers.common.costs import cost_at_start as cost_at_start
 from gatewise.papers.common.costs import cost_of as cost_of
 from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues

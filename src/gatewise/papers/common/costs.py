@@ -6,11 +6,14 @@ Times are of the processor, not of a clock on the wall, so that other programs d
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from gatewise.papers.common.experiment import Experiment, Trainings, machine
+from gatewise.files import make_folder, read_json, write_json
+from gatewise.papers.common.experiment import COST, Experiment, Trainings, machine
+from gatewise.papers.common.writing import RESULT
 from gatewise.studies import examples_of, facts_of
 from gatewise.train import RunConfig, seconds_per_run
 
@@ -111,6 +114,36 @@ def cost_of(
         arms = tuple(_arms(experiment.trainings(settings, numbers), tuning, threads))
         reason = ""
     return ExperimentCost(experiment.name, scale, len(numbers), arms, threads, reason, machine())
+
+
+def cost_at_start(
+    experiment: Experiment, scale: str, seeds: int | None, out: str | Path
+) -> str | None:
+    """Return what an experiment costs in words, as timed when it was first started in its folder.
+
+    The cost is kept in the folder, so that the page of all records can name it.
+
+    Args:
+        experiment: that is about to run.
+        scale: one of its scales.
+        seeds: how many; as many as the experiment has if None.
+        out: the folder of all experiments.
+
+    Returns:
+        None if no training can be timed, or if the folder has results.
+    """
+    folder = experiment.folder(out)
+    if experiment.trainings is None or (folder / RESULT).exists():
+        return None
+    path = folder / COST
+    if path.exists():
+        kept = read_json(path)
+        if kept["scale"] == scale:
+            return kept["words"]
+    cost = cost_of(experiment, scale, seeds)
+    make_folder(folder)
+    write_json(path, {**cost.to_dict(), "words": cost.words})
+    return cost.words
 
 
 def _arms(table: Trainings, tuning: float, threads: int) -> Iterator[ArmCost]:

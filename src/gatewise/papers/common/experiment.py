@@ -33,6 +33,7 @@ DATA_READ: dict[str, str] = {}  # what the running experiment has read, with its
 DATA_BEFORE: dict[str, str] = {}
 UNFINISHED = "unfinished"
 UNFINISHED_DATA = "unfinished_data.json"
+COST = "cost.json"  # what the training costs, as timed before it started
 TRAINING = "training"
 MOST_SEEDS = 1000
 SHOWN = 3  # failed cells that an error names
@@ -163,6 +164,14 @@ class Experiment:
             )
         return tuple(range(count))
 
+    def folder(self, out: str | Path) -> Path:
+        """Return the folder of its results.
+
+        Args:
+            out: the folder of all experiments.
+        """
+        return Path(out, *self.name.split("/"))
+
     def run(
         self,
         scale: str = "desk",
@@ -189,7 +198,7 @@ class Experiment:
         """
         settings = self.settings_of(scale)
         numbers = self.seed_numbers(seeds)
-        folder = Path(out, *self.name.split("/"))
+        folder = self.folder(out)
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)
         DATA_READ.clear()
@@ -226,7 +235,8 @@ class Experiment:
         written = write_result(result, folder)
         if options is None or options.shard is None:  # other shards may still read the cells
             shutil.rmtree(study.path, ignore_errors=True)
-            (folder / UNFINISHED_DATA).unlink(missing_ok=True)
+            for name in (UNFINISHED_DATA, COST):
+                (folder / name).unlink(missing_ok=True)
         return written
 
     def _identity(self) -> dict[str, str]:

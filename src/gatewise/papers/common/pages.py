@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import read_json
+from gatewise.papers.common.experiment import COST, UNFINISHED
 from gatewise.papers.common.writing import RESULT
 from gatewise.stats import Judgement
 
+HOUR = 3600
 SHORT = "short_training"  # the folder of records of short training
 BEGIN = "<!-- generated from results/ by `gatewise reproduce --pages`: do not edit -->"
 END = "<!-- end of the generated part -->"
 COUNTED = ("desk", "full")
 COLUMNS = ("what", "claim of the paper", "verdict", "n", "what decided it", "scale")
+BEGUN_COLUMNS = ("what", "cost, timed before it started", "finished", "to resume it")
+BEGUN = (
+    "These experiments have begun and have no verdicts yet. Their finished parts are kept in "
+    "`results/`, and the command goes on from them on any machine."
+)
 
 Record = Mapping[str, Any]
 
@@ -52,6 +59,9 @@ def generated_part(folder: Path, paper: str | None = None) -> str:
         counted = [one for one in counted if one["experiment"].startswith(f"{paper}/")]
         short = [one for one in short if one["experiment"].startswith(f"{paper}/")]
     parts = [BEGIN, "", _summary(counted), "", *_table(counted)]
+    begun = _begun(folder, paper)
+    if begun:
+        parts += ["", BEGUN, "", *begun]
     if short:
         parts += ["", _short_summary(short), "", *_table(short)]
     return "\n".join([*parts, "", END])
@@ -69,6 +79,27 @@ def with_generated_part(text: str, part: str) -> str:
         return f"{text.rstrip()}\n\n{part}\n"
     _, _, after = rest.partition(END)
     return before + part + after
+
+
+def _begun(folder: Path, paper: str | None) -> list[str]:
+    """Return one row for each experiment that has finished cells and no record."""
+    rows = []
+    for path in sorted(folder.rglob(COST)):
+        cost = read_json(path)
+        name = cost["experiment"]
+        if paper is not None and not name.startswith(f"{paper}/"):
+            continue
+        cells = [
+            read_json(one) for one in sorted(path.parent.glob(f"{UNFINISHED}/cells/*/cell.json"))
+        ]
+        hours = sum(cell["process_seconds"] for cell in cells) / HOUR
+        where = f"{cost['machine']['processor']}, {cost['scale']}"
+        finished = f"{len(cells)} parts in {hours:.2g} core-hours"
+        command = f"`gatewise reproduce {name} --scale {cost['scale']} --out results`"
+        rows.append(f"| {name} | {cost['words']} {where} | {finished} | {command} |")
+    if not rows:
+        return []
+    return [f"| {' | '.join(BEGUN_COLUMNS)} |", "|---" * len(BEGUN_COLUMNS) + "|", *rows]
 
 
 def _summary(records: Sequence[Record]) -> str:
