@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from gatewise.files import make_folder, read_json, write_json
-from gatewise.papers.common.experiment import COST, Experiment, Trainings, machine
+from gatewise.papers.common.experiment import COST, Experiment, Trainings
+from gatewise.papers.common.machines import machine
 from gatewise.papers.common.writing import RESULT
 from gatewise.studies import examples_of, facts_of
 from gatewise.train import RunConfig, seconds_per_run

@@ -11,18 +11,16 @@ for example runs at the learning rates that were chosen), and turns all values i
 """
 
 import importlib
-import os
-import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import make_folder, read_json, write_json
+from gatewise.papers.common.machines import machine, versions
 from gatewise.papers.common.records import Findings, Result
 from gatewise.papers.common.writing import RESULT, write_result
 from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
@@ -362,18 +360,6 @@ def note_data(name: str, digest: str) -> None:
     DATA_READ[name] = digest
 
 
-def machine() -> dict[str, str]:
-    """Return what the processor is, and how many cores there are."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    name = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    return {"processor": name, "cores": str(cores), "system": platform.system()}
-
-
 def experiments_in(package: str, modules: Sequence[str]) -> tuple[Experiment, ...]:
     """Return the ``EXPERIMENT`` of each module of a paper.
 
@@ -385,21 +371,3 @@ def experiments_in(package: str, modules: Sequence[str]) -> tuple[Experiment, ..
     for name in modules:
         experiments.append(importlib.import_module(f"{package}.{name}").EXPERIMENT)
     return tuple(experiments)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of everything that decides the numbers."""
-    import torch
-
-    packages = {}
-    for name in ("gatewise", "torch", "numpy", "scipy"):
-        try:
-            packages[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            packages[name] = "unknown"  # a source tree can be run without being installed
-    return {
-        **packages,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "threads": str(torch.get_num_threads()),
-    }
