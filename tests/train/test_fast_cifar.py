@@ -121,3 +121,27 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path):
     resumed = train(config, tmp_path / "cut", data=DATA, pace=Pace(checkpoint_seconds=0.0))
     assert whole is not None and resumed is not None
     assert resumed.weights_sha256 == whole.weights_sha256 and resumed.metrics == whole.metrics
+
+
+@pytest.mark.parametrize(
+    "unit", ["relu", "crelu", "maxout", "psc", "static_psc", "low_rank_psc", "abs"]
+)
+def test_no_norm_divides_by_zero_at_the_start(unit: str):
+    """A copy of a negative part is constant after two pools; its norm would divide by 0."""
+    generator = torch.Generator().manual_seed(2)
+    # Edges between even areas, so that patches are correlated as in photographs.
+    images = torch.randn(64, 3, 4, 4, generator=generator).repeat_interleave(8, 2)
+    images = images.repeat_interleave(8, 3) + 0.1 * torch.randn(64, 3, 32, 32, generator=generator)
+    torch.manual_seed(0)
+    network = gw.create_model("fast_cifar", unit=unit, widths=(6, 23, 23))
+    network.start_from_data(images)
+    least = []
+
+    def keep(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        least.append(inputs[0].var((0, 2, 3)).min().item())
+
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.register_forward_pre_hook(keep)
+    network(images)
+    assert len(least) == 6 and min(least) > 1e-3, least

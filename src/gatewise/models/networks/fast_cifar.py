@@ -1,5 +1,6 @@
 """A small network that reaches a real accuracy on CIFAR within minutes of one core."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
@@ -47,8 +48,18 @@ class Scale(nn.Module):
 class FastCifar(nn.Sequential):
     """A chain whose first layer whitens patches of the images and is not trained.
 
-    The first filters of every other convolution start as copies of its inputs.
+    The first filters of every other convolution start as copies of its inputs. After CReLU they are
+    copies of the positive parts: a copy of a negative part is constant where its maximum is, and
+    after two pools in all images, so that a norm would divide by 0.
+
+    Args:
+        parts: the layers.
+        signs: 2 if convolutions read positive and then negative parts, else 1.
     """
+
+    def __init__(self, parts: OrderedDict[str, nn.Module], signs: int) -> None:
+        super().__init__(parts)
+        self.signs = signs
 
     def reset_parameters(self) -> None:
         """Set the starting values that are not random, after all layers have drawn theirs."""
@@ -56,7 +67,7 @@ class FastCifar(nn.Sequential):
         for name, part in self.named_children():
             layer = getattr(part, "layer", None)
             if name != "whiten" and isinstance(layer, nn.Conv2d | PSConv2d | StaticPSConv2d):
-                _start_as_copies(layer)
+                _start_as_copies(layer, self.signs)
 
     @torch.no_grad()
     def start_from_data(self, images: Tensor) -> None:
@@ -111,7 +122,7 @@ def fast_cifar(
     chain.flatten("flat", 1)
     chain.linear("head", classes, None, bias=False)
     chain.add("scale", Scale(LOGITS))
-    built = FastCifar(chain.parts)
+    built = FastCifar(chain.parts, signs=2 if slot.ratio > 1 and not slot.defers else 1)
     built.reset_parameters()
     return built
 
@@ -138,10 +149,10 @@ def _add_block(chain: Chain, name: str, width: int, slot: Slot) -> None:
 
 
 @torch.no_grad()
-def _start_as_copies(layer: nn.Module) -> None:
+def _start_as_copies(layer: nn.Module, signs: int) -> None:
     """Let the first filters of a convolution return its inputs, or parts of one sign of them."""
     weight = layer.get_parameter("weight")
-    nn.init.dirac_(weight[: weight.shape[1]])
+    nn.init.dirac_(weight[: weight.shape[1] // signs])
     if isinstance(layer, PSConv2d):
         layer.get_parameter("weight_neg")[: weight.shape[1]] = 0.0
     elif isinstance(layer, StaticPSConv2d) and layer.split == "learned":
