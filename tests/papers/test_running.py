@@ -2,7 +2,7 @@
 
 import csv
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,16 @@ from gatewise.papers.common import (
     Picture,
     Row,
     Run,
+    TableTraining,
+    data_notes,
+    data_of,
     line,
     note_data,
     png,
     row,
 )
 from gatewise.stats import half_width, mean, standard_deviation
+from gatewise.studies import CellCall, FunctionCell
 
 
 @dataclass(frozen=True)
@@ -255,3 +259,44 @@ def test_finished_cells_are_not_joined_with_cells_of_other_data(tmp_path: Path):
         experiment(measure).run("desk", out=tmp_path)
     experiment(measure).run("desk", out=tmp_path / "elsewhere")
     assert not list((tmp_path / "elsewhere").rglob("unfinished*"))
+
+
+def test_cells_of_a_killed_process_are_not_joined_with_cells_of_other_data(tmp_path: Path):
+    """A killed process writes nothing at its end, so the data is noted before the first cell."""
+    digests = ["a" * 64]
+
+    def measure(run: Run) -> Findings:
+        run.cell("first", lambda: note_data("photos", digests[0]))
+        assert read_json(tmp_path / "some/thing/unfinished_data.json") == {"photos": "a" * 64}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        experiment(measure).run("desk", out=tmp_path)
+
+
+def test_workers_are_not_started_with_other_data_than_that_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The process that starts workers reads the data first, and cells count for its content."""
+    training = TableTraining("digits", "adam", ("epochs = 1",), {"train": 50})
+    config = training.config("mlp", 0)
+    trained = Experiment(
+        name="some/thing",
+        title="a thing",
+        scales={"desk": SomeSettings()},
+        cells=lambda settings, seeds: [FunctionCell("one", counted_cell)],
+        findings=lambda values: Findings([], [row("a", [values["one"]])]),
+        trainings=lambda settings, seeds: {"mlp": [config]},
+    )
+    trained.run("desk", out=tmp_path)
+    other = replace(data_of(config), digest="b" * 64)
+    monkeypatch.setattr(data_notes, "_load", lambda *_: other)
+    with pytest.raises(ArgumentError, match=r"data set digits .* is not the one of the record"):
+        trained.run("desk", out=tmp_path)
+    assert not (tmp_path / "some/thing/unfinished").exists()  # nothing has run
+    elsewhere = trained.run("desk", out=tmp_path / "elsewhere")
+    assert elsewhere.data_sha256 == {'digits {"train": 50}': "b" * 64}
+
+
+def counted_cell(cell: CellCall) -> int:
+    return 1

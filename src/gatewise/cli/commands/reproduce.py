@@ -126,7 +126,13 @@ def _options(
 ) -> "RunOptions | None":
     """Return where the parts of an experiment run; None for this process."""
     check_least("--workers", workers, 0)
-    if on == "here" or (on == "local" and workers == 1 and shard is None):
+    if on == "here" and workers > 1:
+        raise ArgumentError(
+            "reproduce: one process runs one part at a time",
+            got=f"--on here --workers {workers}",
+            fix="--on local",
+        )
+    if on in ("local", "here") and workers == 1 and shard is None:
         return None
     if experiment.cells is None:
         raise ArgumentError(

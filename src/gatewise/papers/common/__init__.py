@@ -17,12 +17,13 @@ from gatewise.papers.common.costs import ArmCost as ArmCost
 from gatewise.papers.common.costs import ExperimentCost as ExperimentCost
 from gatewise.papers.common.costs import cost_at_start as cost_at_start
 from gatewise.papers.common.costs import cost_of as cost_of
+from gatewise.papers.common.data_notes import data_of as data_of
+from gatewise.papers.common.data_notes import note_data as note_data
 from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment
 from gatewise.papers.common.experiment import Run as Run
 from gatewise.papers.common.experiment import experiments_in as experiments_in
-from gatewise.papers.common.experiment import note_data as note_data
 from gatewise.papers.common.pages import SHORT as SHORT
 from gatewise.papers.common.pages import generated_part as generated_part
 from gatewise.papers.common.pages import with_generated_part as with_generated_part
@@ -44,7 +45,6 @@ from gatewise.papers.common.training import Table as Table
 from gatewise.papers.common.training import TableTraining as TableTraining
 from gatewise.papers.common.training import at_end as at_end
 from gatewise.papers.common.training import curve_lines as curve_lines
-from gatewise.papers.common.training import data_of as data_of
 from gatewise.papers.common.training import fit as fit
 from gatewise.papers.common.training import table_curves as table_curves
 from gatewise.papers.common.training import train_all as train_all

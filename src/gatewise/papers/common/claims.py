@@ -176,8 +176,9 @@ def by_seed(values: Numbers) -> dict[int, float]:
 
 def _named(name: str, result: ClaimResult) -> ClaimResult:
     """Return the result with the name of its pair."""
+    name = name.rstrip(":")
     reason = f"{name}: {result.reason}" if result.reason else ""
-    evidence = tuple(replace(one, name=name.rstrip(":")) for one in result.evidence)
+    evidence = tuple(replace(one, name=name) for one in result.evidence)
     return replace(result, evidence=evidence, reason=reason)
 
 

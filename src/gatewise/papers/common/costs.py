@@ -139,7 +139,7 @@ def cost_at_start(
     path = folder / COST
     if path.exists():
         kept = read_json(path)
-        if kept["scale"] == scale:
+        if (kept["scale"], kept["seeds"]) == (scale, len(experiment.seed_numbers(seeds))):
             return kept["words"]
     cost = cost_of(experiment, scale, seeds)
     make_folder(folder)

@@ -19,18 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.files import make_folder, read_json, write_json
+from gatewise.files import make_folder, read_json
+from gatewise.papers.common.data_notes import (
+    UNFINISHED,
+    UNFINISHED_DATA,
+    data_of,
+    noting_data,
+)
 from gatewise.papers.common.machines import machine, versions
 from gatewise.papers.common.records import Findings, Result
 from gatewise.papers.common.writing import RESULT, write_result
 from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
 from gatewise.train import RunConfig
 
-DATA_READ: dict[str, str] = {}  # what the running experiment has read, with its digest
-# What the record in the folder, or the cells that are finished there, were made with.
-DATA_BEFORE: dict[str, str] = {}
-UNFINISHED = "unfinished"
-UNFINISHED_DATA = "unfinished_data.json"
 COST = "cost.json"  # what the training costs, as timed before it started
 TRAINING = "training"
 MOST_SEEDS = 1000
@@ -199,23 +200,18 @@ class Experiment:
         folder = self.folder(out)
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)
-        DATA_READ.clear()
-        _read_data_before(folder)
-        study = FunctionStudy(
-            folder / UNFINISHED,
-            name=self.name,
-            title=self.title,
-            about={"scale": scale, "settings": asdict(settings), "seeds": numbers},
-            identity=self._identity(),
-        )
-        try:
+        with noting_data(folder) as read:
+            study = FunctionStudy(
+                folder / UNFINISHED,
+                name=self.name,
+                title=self.title,
+                about={"scale": scale, "settings": asdict(settings), "seeds": numbers},
+                identity=self._identity() | self._data_identity(settings, numbers),
+            )
             if self.cells is not None:
                 findings, seconds = self._run_cells(study, settings, numbers, tell, options)
             else:
                 findings, seconds = self._run_measure(study, settings, numbers, tell)
-        finally:
-            if DATA_READ:  # the finished cells were made with it
-                write_json(folder / UNFINISHED_DATA, {**DATA_BEFORE, **DATA_READ})
         result = Result(
             experiment=self.name,
             title=self.title,
@@ -227,7 +223,7 @@ class Experiment:
             versions=versions(),
             seconds=seconds,
             date=date.today().isoformat(),
-            data_sha256=dict(sorted(DATA_READ.items())),
+            data_sha256=dict(sorted(read.items())),
             machine=machine(),
         )
         written = write_result(result, folder)
@@ -246,6 +242,17 @@ class Experiment:
         known = versions()
         parts = list(known) if self.measures_time else ["gatewise", "torch"]
         return {"experiment": self.name} | {part: known[part] for part in parts}
+
+    def _data_identity(self, settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
+        """Read the data of declared cells, and return its digests.
+
+        Worker processes read the data again. So a finished cell counts only for the content that
+        this process has read.
+        """
+        if self.cells is None or self.trainings is None:
+            return {}
+        table = self.trainings(settings, seeds)
+        return {"data": sorted({data_of(configs[0]).digest for configs in table.values()})}
 
     def _run_cells(
         self,
@@ -327,37 +334,6 @@ def _refuse_other_scale(record: Path, scale: str) -> None:
             allowed=f"scale {kept}",
             fix="name another folder with --out",
         )
-
-
-def _read_data_before(folder: Path) -> None:
-    """Read which data the record and the finished cells in the folder were made with."""
-    DATA_BEFORE.clear()
-    if (folder / RESULT).exists():
-        DATA_BEFORE.update(read_json(folder / RESULT).get("data_sha256", {}))
-    if (folder / UNFINISHED_DATA).exists():
-        DATA_BEFORE.update(read_json(folder / UNFINISHED_DATA))
-
-
-def note_data(name: str, digest: str) -> None:
-    """Note that the running experiment reads a data set; its record names it.
-
-    Args:
-        name: of the data set, with its options.
-        digest: the sha256 of its content.
-
-    Raises:
-        ArgumentError: if the record or the finished cells in the folder have another content.
-    """
-    before = DATA_BEFORE.get(name, digest)
-    if before != digest:
-        raise ArgumentError(
-            f"the data set {name} is not the one of the record and cells in the folder",
-            got=f"sha256 {digest}",
-            allowed=f"sha256 {before}",
-            fix="let GATEWISE_DATA name the folder with that data, or name another folder with "
-            "--out",
-        )
-    DATA_READ[name] = digest
 
 
 def experiments_in(package: str, modules: Sequence[str]) -> tuple[Experiment, ...]:

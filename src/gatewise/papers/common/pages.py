@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import read_json
-from gatewise.papers.common.experiment import COST, UNFINISHED
+from gatewise.papers.common.data_notes import UNFINISHED
+from gatewise.papers.common.experiment import COST
 from gatewise.papers.common.writing import RESULT
 from gatewise.stats import Judgement
+from gatewise.studies import StudyFolder
 
 HOUR = 3600
 SHORT = "short_training"  # the folder of records of short training
@@ -86,17 +88,21 @@ def _begun(folder: Path, paper: str | None) -> list[str]:
     rows = []
     for path in sorted(folder.rglob(COST)):
         cost = read_json(path)
-        name = cost["experiment"]
-        if paper is not None and not name.startswith(f"{paper}/"):
+        name, scale = cost["experiment"], cost["scale"]
+        is_finished = (path.parent / RESULT).exists()
+        if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
             continue
-        cells = [
-            read_json(one) for one in sorted(path.parent.glob(f"{UNFINISHED}/cells/*/cell.json"))
+        keys = [one.parent.name for one in path.parent.glob(f"{UNFINISHED}/cells/*/cell.json")]
+        kept = StudyFolder(path.parent / UNFINISHED).records(keys)
+        seconds = [
+            cell["process_seconds"]
+            for cell in kept.readable.values()
+            if cell["status"] == "finished"
         ]
-        hours = sum(cell["process_seconds"] for cell in cells) / HOUR
-        where = f"{cost['machine']['processor']}, {cost['scale']}"
-        finished = f"{len(cells)} parts in {hours:.2g} core-hours"
-        command = f"`gatewise reproduce {name} --scale {cost['scale']} --out results`"
-        rows.append(f"| {name} | {cost['words']} {where} | {finished} | {command} |")
+        finished = f"{len(seconds)} parts in {sum(seconds) / HOUR:.2g} core-hours"
+        where = f"{cost['machine']['processor']}, scale {scale}"
+        command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
+        rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
     if not rows:
         return []
     return [f"| {' | '.join(BEGUN_COLUMNS)} |", "|---" * len(BEGUN_COLUMNS) + "|", *rows]

@@ -4,19 +4,17 @@ Every network of a table has the same data, recipe and batches, and the same ini
 shapes agree, so that networks are compared seed by seed.
 """
 
-import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from torch import nn
 
-from gatewise.data import DETECTION, SEGMENTATION, DataSet, load
-from gatewise.papers.common.experiment import CellValues, Run, note_data
+from gatewise.data import DETECTION, SEGMENTATION
+from gatewise.papers.common.data_notes import data_of
+from gatewise.papers.common.experiment import CellValues, Run
 from gatewise.papers.common.records import Line, Numbers, column, line
 from gatewise.studies import CellCall, FunctionCell, plain_config
 from gatewise.train import (
@@ -195,14 +193,6 @@ def at_end(curves: Curves, part: str) -> dict[str, Numbers]:
     return {name: [curve[part][-1] for curve in seeds] for name, seeds in curves.items()}
 
 
-def data_of(config: RunConfig) -> DataSet:
-    """Return the data of a run, read once per process."""
-    options = json.dumps(config.data_options)
-    data = _load(config.data, options, os.environ.get("GATEWISE_DATA"))
-    note_data(config.data if options == "{}" else f"{config.data} {options}", data.digest)
-    return data
-
-
 def _cell_name(name: str, config: RunConfig) -> str:
     """Return the name of a cell, unique in a table."""
     return f"{name}, seed {config.seed}"
@@ -224,9 +214,3 @@ def _altered(config: RunConfig, alter: Alter) -> nn.Module:
     network = build_model(config, classes=data.classes, shape=data.shape)
     alter(network)
     return network
-
-
-@lru_cache(maxsize=4)
-def _load(name: str, options: str, folder: str | None) -> DataSet:
-    """Load a data set; the arguments are hashable so that it can be cached."""
-    return load(name, folder=folder, **json.loads(options))
