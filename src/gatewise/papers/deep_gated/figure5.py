@@ -198,7 +198,7 @@ EXPERIMENT = Experiment(
             examples=300,
             epochs=2,
         ),
-        "desk": GatedFigure5Settings(),
+        "desk": GatedFigure5Settings("15 epochs", epochs=15),
         "full": GatedFigure5Settings(),
     },
     measure=measure,
