@@ -98,8 +98,6 @@ class ErrorTable:
             for form in self.forms:
                 names = [_cell_name(data, form, seed) for seed in values.seeds]
                 cells[data, form] = [values[name] for name in names]
-            # Notes the digest, if worker processes read the data.
-            data_of(configuration(values.settings, self.forms[form], data, 0, self.model))
         return cells
 
     def trainings(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> Table:
