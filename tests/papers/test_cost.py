@@ -125,7 +125,7 @@ def test_the_cost_is_timed_once_and_stands_on_the_page_until_there_are_results(
     record = {"format": 1, "process_seconds": 1800.0, "status": "finished"}
     write_record_once(cell / "cell.json", record)
     page = generated_part(tmp_path)
-    assert f"| {EXPERIMENT.name} | {words}" in page and "1 parts in 0.5 core-hours" in page
+    assert f"| {EXPERIMENT.name} | {words}" in page and "1 part in 0.5 core-hours" in page
     assert f"`gatewise reproduce {EXPERIMENT.name} --scale desk --seeds 2 --out results`" in page
     assert EXPERIMENT.name not in generated_part(tmp_path, "another_paper")
     write_json(folder / "results.json", {"scale": "tiny"})

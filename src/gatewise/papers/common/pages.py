@@ -16,6 +16,7 @@ from gatewise.papers.common.experiment import COST
 from gatewise.papers.common.writing import RESULT
 from gatewise.stats import Judgement
 from gatewise.studies import StudyFolder
+from gatewise.words import plural
 
 HOUR = 3600
 SHORT = "short_training"  # the folder of records of short training
@@ -99,7 +100,7 @@ def _begun(folder: Path, paper: str | None) -> list[str]:
             for cell in kept.readable.values()
             if cell["status"] == "finished"
         ]
-        finished = f"{len(seconds)} parts in {sum(seconds) / HOUR:.2g} core-hours"
+        finished = f"{plural(len(seconds), 'part')} in {sum(seconds) / HOUR:.2g} core-hours"
         where = f"{cost['machine']['processor']}, scale {scale}"
         command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
         rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
