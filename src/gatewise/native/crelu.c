@@ -9,6 +9,7 @@
 #define BLOCK 512
 #define SHORT 128 /* a row of at most so many numbers is short: many of them are computed together */
 #define LANES 8
+#define SPACE (16 * SHORT) /* numbers of short rows that are written together */
 
 typedef const float *restrict Read;
 typedef float *restrict Write;
@@ -54,7 +55,6 @@ static void run_row(const Call *c, int64_t row, int64_t first, int64_t last) {
     }
 }
 
-
 /* A short row in vectors of LANES numbers, of which the last overlaps the one before. */
 typedef float Lanes __attribute__((vector_size(4 * LANES)));
 typedef int32_t Bits __attribute__((vector_size(4 * LANES)));
@@ -96,9 +96,9 @@ static inline void short_slopes(const float *x, const float *above, float *out, 
     }
 }
 static void run_short_rows(const Call *c, int64_t first, int64_t last) {
-    float space[8 * 2 * SHORT];
+    float space[SPACE];
     const int64_t length = c->length, written = c->above ? length : 2 * length;
-    const int64_t together = 8 * 2 * SHORT / written;
+    const int64_t together = SPACE / written;
     for (int64_t row = first; row < last; row += together) {
         const int64_t rows = last - row < together ? last - row : together;
         const float *x = c->x + row * length;

@@ -29,7 +29,7 @@ READERS = {
 
 def block_lines() -> list[Line]:
     """Return the lines of IIEU, Meta-ACON and CReLU with its reader."""
-    lines = [
+    return [
         Line(
             "relu/iieu_b_elementwise",
             "elementwise part of IIEU-B over native relu, forward and backward, 32x64x56x56",
@@ -72,7 +72,13 @@ def block_lines() -> list[Line]:
             "at most",
             _patch_norm,
         ),
+        *_reader_lines(),
     ]
+
+
+def _reader_lines() -> list[Line]:
+    """Return the lines of CReLU and phase selection with the layer that reads them."""
+    lines = []
     for name, (maps, layout, target) in READERS.items():
         lines.append(
             Line(

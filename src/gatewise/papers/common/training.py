@@ -118,7 +118,6 @@ def table_curves(table: Table, values: CellValues) -> Curves:
     """Return the curves that :func:`training_cells` measured."""
     curves: Curves = {}
     for name, configs in table.items():
-        data_of(configs[0])  # notes its digest, if worker processes read it
         curves[name] = [values[_cell_name(name, config)] for config in configs]
     return curves
 

@@ -95,9 +95,14 @@ def tuned_rates(
         rates: to choose from.
         values: of the cells of :func:`tuning_cells`.
 
+    Returns:
+        By network; nothing if there are no rates to choose from.
+
     Raises:
         GatewiseError: if the runs of a network diverged at every rate.
     """
+    if not rates:
+        return {}
     tuned = {}
     for name in arms:
         accuracies: dict[float, float | None] = {}

@@ -127,7 +127,7 @@ def _arms(settings: UnitTableSettings) -> dict[str, ConfigAt]:
 def _rates(values: CellValues) -> dict[str, TunedRate]:
     """Return the chosen rates; none if none was chosen."""
     settings: UnitTableSettings = values.settings
-    return tuned_rates(settings.arms, settings.rates, values) if settings.rates else {}
+    return tuned_rates(settings.arms, settings.rates, values)
 
 
 def unit_findings(

@@ -5,7 +5,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from gatewise.papers.common import (
     CellValues,
@@ -83,8 +82,6 @@ class ErrorTable:
     def rates(self, values: CellValues) -> dict[str, TunedRate]:
         """Return the chosen rates, by data set and form; none if none was chosen."""
         settings: ErrorSettings = values.settings
-        if not settings.rates:
-            return {}
         return tuned_rates(self._arms(settings), settings.rates, values)
 
     def notes(self, values: CellValues) -> tuple[str, ...]:
@@ -171,12 +168,12 @@ def error_cell(cell: CellCall) -> dict[str, float | None]:
     data = data_of(config)
     measured: dict[str, float | None]
     if held:
-        result = single(config, Path(cell.folder, "single"), examples=held, data=data)
+        result = single(config, cell.folder / "single", examples=held, data=data)
         measured = {"train": 100 * result.train_error, "test": 100 * result.test_error}
     else:
         measured = errors(cell.train(config, data=data))
     if parts:
-        folds = ten_folds(config, Path(cell.folder, "folds"), folds=parts, data=data)
+        folds = ten_folds(config, cell.folder / "folds", folds=parts, data=data)
         measured |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
     return measured
 
