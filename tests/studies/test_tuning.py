@@ -27,6 +27,8 @@ from gatewise.studies.engine import (
     run_study,
     status,
 )
+from gatewise.studies.engine.cells import plan_study
+from gatewise.studies.engine.driver import plan_runs
 from gatewise.train import StopSignal, run_config
 from gatewise.train.loop import assemble, build_model
 
@@ -376,6 +378,21 @@ def test_the_runs_are_counted_first_and_their_time_is_estimated(tuned):
     # Four runs of one unit, whichever takes longer; four runs without tuning are of both.
     assert 0 < estimate.confirmation < 2 * estimate.untuned and estimate.fewer_seeds == 1
     assert seen[-1][1].left == 0
+
+
+def test_the_time_of_short_tuning_runs_is_not_taken_for_that_of_final_runs():
+    tune = {"lr": [1e-3, 1e-2], "seeds": 1, "epochs": 1}
+    study = small_study(**FEWER | {"recipe": TABLE["recipe"] | {"epochs": 4}, "tune": tune})
+    search = RateSearch(plan_study(study).groups, study.table.tune, seeds=study.table.seeds)
+    _, times = plan_runs(search, study, workers=2)
+    for group in search.groups:
+        for _ in range(2):
+            times.count(group.place, tuning=True)
+            times.measured(group.place, 10.0, tuning=True)
+    estimate = times.estimate()
+    assert estimate is not None and estimate.left == 2 * 2 * 40.0 / 2  # two final runs of two units
+    assert estimate.untuned == estimate.left
+    assert estimate.with_fewer_seeds == (2 * 2 * 10.0 + 2 * 40.0) / 2
 
 
 def test_right_and_wrong_is_kept_for_each_test_example(tuned):

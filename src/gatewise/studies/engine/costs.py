@@ -124,13 +124,21 @@ class RunTimes:
         runs: tuning, final and confirmation runs of every group.
         seeds: of every group.
         workers: runs at once.
+        tuning_shares: epochs of a tuning run over those of a final run, by group.
     """
 
-    def __init__(self, runs: Mapping[Hashable, RunCounts], seeds: int, workers: int) -> None:
+    def __init__(
+        self,
+        runs: Mapping[Hashable, RunCounts],
+        seeds: int,
+        workers: int,
+        tuning_shares: Mapping[Hashable, float],
+    ) -> None:
         self.runs = runs
         self.seeds = seeds
         self.workers = workers
-        self.seconds: dict[Hashable, float] = {}
+        self.tuning_shares = tuning_shares
+        self.seconds: dict[Hashable, float] = {}  # of a final run
         self.ended: Counter[tuple[Hashable, bool]] = Counter()
 
     @property
@@ -142,8 +150,10 @@ class RunTimes:
         """Take in that a run of a group has ended."""
         self.ended[group, tuning] += 1
 
-    def measured(self, group: Hashable, seconds: float) -> None:
+    def measured(self, group: Hashable, seconds: float, *, tuning: bool = False) -> None:
         """Take in how long a run took; later ones count more, as the first includes a warm-up."""
+        if tuning:
+            seconds /= self.tuning_shares[group]
         self.seconds[group] = (self.seconds.get(group, seconds) + seconds) / 2
 
     def estimate(self) -> TimeEstimate | None:
@@ -154,12 +164,13 @@ class RunTimes:
         left = confirmation = untuned = with_fewer = 0.0
         for group, runs in self.runs.items():
             seconds = self.seconds[group] / self.workers
+            share = self.tuning_shares[group]
             tuning_left = max(0, runs.tuning - self.ended[group, True])
             final_left = max(0, runs.final - self.ended[group, False])
-            left += seconds * (tuning_left + final_left)
+            left += seconds * (share * tuning_left + final_left)
             confirmation += seconds * runs.confirmation
             untuned += seconds * runs.final
-            with_fewer += seconds * (runs.tuning + runs.final * fewer / self.seeds)
+            with_fewer += seconds * (share * runs.tuning + runs.final * fewer / self.seeds)
         return TimeEstimate(left, confirmation, untuned, fewer, with_fewer)
 
 

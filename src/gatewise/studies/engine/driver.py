@@ -294,10 +294,12 @@ class Driver:
         by_key = {cell.key: cell for cell in cells}
         for key, status in self.folder.statuses(by_key, below).items():
             cell = by_key[key]
-            self.times.count(cell.place, tuning=cell.role == TRIAL)
+            tuning = cell.role == TRIAL
+            self.times.count(cell.place, tuning=tuning)
             if status == "finished" and cell.place not in self.times.seconds:
                 record = self.folder.record(key, below) or {}
-                self.times.measured(cell.place, record.get("process_seconds") or 0.0)
+                seconds = record.get("process_seconds") or 0.0
+                self.times.measured(cell.place, seconds, tuning=tuning)
 
     def _watch(self, progress: StudyProgress, event: Event | None) -> None:
         """Add what is planned and the estimated time to a progress report, and pass it on."""
@@ -305,10 +307,11 @@ class Driver:
             self.begun[event.key] = time.monotonic()
         elif event is not None and event.kind in ENDS:
             cell = self.cells[event.key]
-            self.times.count(cell.place, tuning=cell.role == TRIAL)
+            tuning = cell.role == TRIAL
+            self.times.count(cell.place, tuning=tuning)
             begun = self.begun.pop(event.key, None)
             if event.kind == "finished" and begun is not None:
-                self.times.measured(cell.place, time.monotonic() - begun)
+                self.times.measured(cell.place, time.monotonic() - begun, tuning=tuning)
         progress.planned = self.planned
         self.events += 1
         # An estimate asks every group, so there is one for about as many events as groups.
@@ -353,8 +356,10 @@ def plan_runs(search: RateSearch, study: Study, workers: int) -> tuple[RunCounts
     seeds = len(study.table.seeds)
     baseline = study.table.baseline
     runs: dict[Hashable, RunCounts] = {}
+    shares: dict[Hashable, float] = {}
     for group in search.groups:
         place = group.place
+        shares[place] = search.tuning_share(group)
         tuned = place.block in search.blocks
         # At worst every unit is lower and its neighbours are run; of the baseline, only if fewer.
         confirms = tuned and (place.unit != baseline or search.tune.mode == "full")
@@ -369,7 +374,7 @@ def plan_runs(search: RateSearch, study: Study, workers: int) -> tuple[RunCounts
         final=sum(one.final for one in counts),
         confirmation=sum(one.confirmation for one in counts),
     )
-    return whole, RunTimes(runs, seeds, workers)
+    return whole, RunTimes(runs, seeds, workers, shares)
 
 
 def group_contents(groups: Sequence[Group], baseline: str) -> list[dict[str, Any]]:

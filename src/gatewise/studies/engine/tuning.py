@@ -149,6 +149,12 @@ class RateSearch:
             return 0
         return sum(int(min(keep, len(block.grid))) * more for keep, more in self.rounds)
 
+    def tuning_share(self, group: Group) -> float:
+        """Return the epochs of a tuning run of a group over those of a final run."""
+        recipe = group.config.recipe
+        fewer = recipe.epochs - self.tune.epochs if self.tune.epochs else 0
+        return (recipe.total_epochs - fewer) / recipe.total_epochs
+
     def batch(self) -> list[Cell]:
         """Return the cells to run next, a run of each group first; none if all rates are chosen."""
         queues = []
