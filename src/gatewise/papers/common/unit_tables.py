@@ -35,7 +35,7 @@ REDUCED = "fast_cifar of widths 8-32-32 on all of CIFAR-10, 4 epochs, batches of
 DESK = TableTraining(
     "cifar10",
     "fast_cifar",
-    ("epochs = 4",),
+    ("epochs = 4", "batch = 256", "ema = 0.0", "optimiser.lr = 0.5"),
     model_options={"widths": WIDTHS},
     evaluate_every=4,
 )
