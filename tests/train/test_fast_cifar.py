@@ -67,7 +67,7 @@ def test_the_rate_rises_to_its_peak_after_a_fifth_and_falls():
     found = [rates(recipe, step, 10).lr for step in (0, 8, 16, 48, 79)]
     # 80 steps: 0.2 at first, 1 at step 16, then linear to 0.07 at step 80.
     by_hand = [0.2, 0.6, 1.0, 1 - 0.93 * 32 / 64, 1 - 0.93 * 63 / 64]
-    assert found == pytest.approx([0.5 * share for share in by_hand])
+    assert found == pytest.approx([0.75 * share for share in by_hand])
 
 
 def test_shifts_of_norms_have_64_times_the_rate_and_shrink_alike():
@@ -76,9 +76,9 @@ def test_shifts_of_norms_have_64_times_the_rate_and_shrink_alike():
     optimiser = make_optimiser(network, recipe)
     set_rates(optimiser, rates(recipe, 16, 10))
     others, norms = optimiser.param_groups
-    assert norms["lr"] == 64 * others["lr"] == 32.0 and len(norms["params"]) == 6
+    assert norms["lr"] == 64 * others["lr"] == 48.0 and len(norms["params"]) == 6
     shrinks = [group["lr"] * group["weight_decay"] for group in optimiser.param_groups]
-    assert shrinks[0] == pytest.approx(shrinks[1]) == pytest.approx(0.5 * 1.33e-3)
+    assert shrinks[0] == pytest.approx(shrinks[1]) == pytest.approx(0.75 * 1.33e-3)
 
 
 def test_images_are_mirrored_in_alternate_epochs_and_borders_are_reflected():
