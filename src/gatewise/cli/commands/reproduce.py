@@ -35,7 +35,7 @@ Scale = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Number of seeds. Default: as many as the paper has."),
+    typer.Option(metavar="N", help="Number of seeds. Default: as many as --list says."),
 ]
 Pages = Annotated[
     bool,

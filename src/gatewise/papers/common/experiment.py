@@ -109,7 +109,7 @@ class Experiment:
         scales: settings by the name of the scale: ``tiny`` (seconds, for tests), ``desk`` (what
             two cores do in hours) and ``full`` (the paper's own).
         measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
-        seeds: how many; as many as the paper has.
+        seeds: how many; at least 8 where runs decide a claim.
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
         then: takes the values of these cells and returns further ones. None if there are none.
@@ -184,7 +184,7 @@ class Experiment:
 
         Args:
             scale: one of ``scales``.
-            seeds: how many, from 0 on; as many as the paper has if None.
+            seeds: how many, from 0 on; as many as the experiment says if None.
             out: the folder of all experiments. If interrupted, the same call resumes.
             tell: called with the name of each cell before it runs.
             options: where cells are run; in this process if not given. Workers use as many

@@ -147,4 +147,5 @@ EXPERIMENT = Experiment(
         "full": GatedFigure1Settings(),
     },
     measure=measure,
+    seeds=8,  # the paper does not say how many
 )

@@ -68,6 +68,7 @@ EXPERIMENT = Experiment(
         "full": FULL,
     },
     measure=measure,
+    seeds=8,  # the paper does not say how many
     own_loop=True,
     needs=("MNIST",),
 )
