@@ -109,7 +109,7 @@ class Experiment:
         scales: settings by the name of the scale: ``tiny`` (seconds, for tests), ``desk`` (what
             two cores do in hours) and ``full`` (the paper's own).
         measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
-        seeds: how many; at least 8 where runs decide a claim.
+        seeds: how many, if no other number is asked for.
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
         then: takes the values of these cells and returns further ones. None if there are none.

@@ -99,5 +99,6 @@ EXPERIMENT = Experiment(
         "full": GatedFigure4Settings(),
     },
     measure=measure,
+    seeds=8,  # the paper has 5
     own_loop=True,
 )
