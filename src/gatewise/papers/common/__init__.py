@@ -23,6 +23,7 @@ from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment
 from gatewise.papers.common.experiment import Run as Run
+from gatewise.papers.common.experiment import TrainedNetworks as TrainedNetworks
 from gatewise.papers.common.experiment import experiments_in as experiments_in
 from gatewise.papers.common.pages import SHORT as SHORT
 from gatewise.papers.common.pages import generated_part as generated_part

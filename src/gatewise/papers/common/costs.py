@@ -113,7 +113,7 @@ def cost_of(
         # Experiments without rates to choose from use those of their settings.
         tuning = getattr(settings, "tuning_runs", 0.0)
         arms = tuple(_arms(experiment.trainings(settings, numbers), tuning, threads))
-        reason = ""
+        reason = "" if arms else NO_TRAINING
     return ExperimentCost(experiment.name, scale, len(numbers), arms, threads, reason, machine())
 
 
@@ -142,6 +142,8 @@ def cost_at_start(
         if (kept["scale"], kept["seeds"]) == (scale, len(experiment.seed_numbers(seeds))):
             return kept["words"]
     cost = cost_of(experiment, scale, seeds)
+    if not cost.arms:
+        return None
     make_folder(folder)
     write_json(path, {**cost.to_dict(), "words": cost.words})
     return cost.words

@@ -7,7 +7,8 @@ folder ``unfinished`` beside the results, which is removed when the results are 
 experiment declares its cells (``cells``), those that depend on the values of the first (``then``,
 for example runs at the learning rates that were chosen), and turns all values into findings
 (``findings``). Declared cells run in several processes. The older form is one function,
-``measure``, that asks for one cell after another.
+``measure``, that asks for one cell after another. Such an experiment can also read what the record
+of another experiment keeps of its trained networks, in place of training them again.
 """
 
 import importlib
@@ -24,6 +25,7 @@ from gatewise.papers.common.data_notes import (
     UNFINISHED,
     UNFINISHED_DATA,
     data_of,
+    note_data,
     noting_data,
 )
 from gatewise.papers.common.machines import machine, versions
@@ -53,6 +55,33 @@ class CellValues:
         return self.values[name]
 
 
+@dataclass(frozen=True)
+class TrainedNetworks:
+    """What the record of an experiment keeps of its trained networks, by the name of the cell."""
+
+    values: Mapping[str, Any]
+    notes: tuple[str, ...]  # where they come from, and the notes of their training
+
+    def measured(self, cell: str, what: str) -> Any:
+        """Return one measurement of one network.
+
+        Args:
+            cell: its name.
+            what: the measurement.
+
+        Raises:
+            ArgumentError: if the record does not have it.
+        """
+        kept = self.values.get(cell, {})
+        if what not in kept:
+            raise ArgumentError(
+                f"the record does not have {what} of the network {cell!r}",
+                got=sorted(kept),
+                fix="if its training diverged, this experiment cannot be run with that seed",
+            )
+        return kept[what]
+
+
 class Run:
     """One run of an experiment that asks for its cells one after another.
 
@@ -61,6 +90,7 @@ class Run:
         settings: of the scale.
         seeds: of the run.
         tell: called with the name of a cell before it runs.
+        out: the folder of all experiments.
     """
 
     def __init__(
@@ -69,10 +99,12 @@ class Run:
         settings: Any,
         seeds: tuple[int, ...],
         tell: Tell,
+        out: Path,
     ) -> None:
         self.settings = settings
         self.seeds = seeds
         self.seconds = 0.0
+        self._out = out
         self._study = study
         self._tell = tell
         self._depends_on = {"settings": plain(asdict(settings)), "seeds": list(seeds)}
@@ -98,6 +130,38 @@ class Run:
         self.seconds += record["process_seconds"]
         return record["value"]
 
+    def networks_of(self, experiment: str) -> TrainedNetworks:
+        """Return what the record of another experiment keeps of its trained networks.
+
+        The data of these networks is noted as data of this experiment.
+
+        Args:
+            experiment: its name. Its record is in the same folder of all experiments.
+
+        Raises:
+            ArgumentError: if there is no such record, or if it has fewer seeds.
+        """
+        path = self._out / experiment / RESULT
+        record = read_json(path) if path.exists() else None
+        seeds = () if record is None else tuple(record["seeds"])
+        if record is None or not set(self.seeds) <= set(seeds):
+            raise ArgumentError(
+                f"this experiment reads the networks of {experiment}, which must be run first",
+                got=f"{path}: " + ("no such file" if record is None else f"seeds {list(seeds)}"),
+                allowed=f"a record with the seeds {list(self.seeds)}",
+                fix=f"gatewise reproduce {experiment} --seeds {len(self.seeds)} --out {self._out}",
+            )
+        for name, content in record["data_sha256"].items():
+            note_data(name, content)
+        return TrainedNetworks(
+            values=record["findings"].get("networks", {}),
+            notes=(
+                f"The networks are those of {experiment} ({record['date']}), which were not "
+                "trained again.",
+                *record["findings"]["notes"],
+            ),
+        )
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -115,7 +179,7 @@ class Experiment:
         then: takes the values of these cells and returns further ones. None if there are none.
         findings: turns the values of the cells into findings.
         trainings: takes the settings and the seeds and returns every training run by network, so
-            that its cost can be timed before it is run. None if there are none.
+            that its cost can be timed before it is run. None if there are none at any scale.
         own_loop: whether networks are trained by other code than `gatewise.train.train`, so that
             there is no run to time.
         measures_time: whether its numbers are times, so that cells of another machine, or of
@@ -211,7 +275,7 @@ class Experiment:
             if self.cells is not None:
                 findings, seconds = self._run_cells(study, settings, numbers, tell, options)
             else:
-                findings, seconds = self._run_measure(study, settings, numbers, tell)
+                findings, seconds = self._run_measure(study, settings, numbers, tell, Path(out))
         result = Result(
             experiment=self.name,
             title=self.title,
@@ -309,11 +373,12 @@ class Experiment:
         settings: Any,
         seeds: tuple[int, ...],
         tell: Tell,
+        out: Path,
     ) -> tuple[Findings, float]:
         """Run an experiment of the older form; return findings and seconds of processor time."""
         assert self.measure is not None  # noqa: S101  an experiment has one of the two forms
         with study.claimed():
-            run = Run(study, settings, seeds, tell)
+            run = Run(study, settings, seeds, tell, out)
             return self.measure(run), run.seconds
 
 

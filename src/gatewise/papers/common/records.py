@@ -1,6 +1,6 @@
 """What an experiment finds: curves, numbers beside the paper's, and claims of the paper."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -101,6 +101,8 @@ class Findings:
     rows: Sequence[Row]
     claims: Sequence[Claim] = ()
     notes: Sequence[str] = ()  # choices the paper leaves open, and corrections
+    # By the name of a cell: what other experiments read of its trained network.
+    networks: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class Result:
         """
         content = plain(asdict(self))
         del content["findings"]["panels"]
+        if not self.findings.networks:
+            del content["findings"]["networks"]
         for row, record in zip(self.findings.rows, content["findings"]["rows"], strict=True):
             record |= {"agrees": row.agrees, "scale": self.scale_in_words}
         return content

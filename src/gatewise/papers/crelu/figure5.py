@@ -1,7 +1,6 @@
 """Figure 5: do filters with CReLU after the first four convolutions come in opposite pairs?"""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from torch import nn
@@ -12,6 +11,8 @@ from gatewise.papers.common import (
     Findings,
     Row,
     Run,
+    Table,
+    TrainedNetworks,
     all_better,
     column,
     judged,
@@ -25,8 +26,11 @@ from gatewise.papers.crelu.shared import (
     FOUR_LAYER_MODEL,
     FOUR_LAYERS,
     INSTEAD,
+    PAIRS,
+    TABLE1,
     CifarSettings,
     Layer,
+    cell_name,
     configuration,
     histogram,
     paired_layers,
@@ -38,6 +42,11 @@ from gatewise.stats import Judgement, mean
 
 LAYERS = tuple(f"conv{place}" for place in FOUR_LAYERS)
 SURE = 0.001
+TOGETHER = "histograms are of all seeds' filters together."
+INSTEAD_TABLE1 = (
+    "ConvPool-CNN-C on CIFAR-10 with CReLU after every convolution, in the place of All-CNN-B on "
+    "ImageNet with CReLU after the first four"
+)
 NO_PAIRS = "no layer with ReLU pairs after this training, so that nothing could vanish"
 
 Cells = dict[str, list[Any]]  # by form: for each seed its first four layers, and errors
@@ -48,12 +57,41 @@ class CreluFigure5Settings(CifarSettings):
     """Sizes of the training, and how many sets of random filters are drawn."""
 
     draws: int = 30
+    networks_of: str = ""  # the experiment whose trained networks are measured; none: its own
 
 
 def measure(run: Run) -> Findings:
     """Measure the pairing after training, with CReLU and, for comparison, with ReLU."""
-    cells: Cells = {}
+    settings: CreluFigure5Settings = run.settings
+    if settings.networks_of:
+        networks = run.networks_of(settings.networks_of)
+        cells = _read_pairs(run.seeds, networks)
+        notes = (f"{INSTEAD_TABLE1}; {TOGETHER}", *networks.notes)
+    else:
+        cells = _measured_pairs(run)
+        notes = (f"{INSTEAD}; {TOGETHER}", *settings.notes)
     panels = []
+    for form, seeds in cells.items():
+        for place in range(len(LAYERS)):
+            panels.append(histogram(_pooled(form, seeds, place)))
+    return Findings(panels, _rows(cells), [_aligned_claim(cells), _vanished_claim(cells)], notes)
+
+
+def _read_pairs(seeds: tuple[int, ...], networks: TrainedNetworks) -> Cells:
+    """Return the pairing that another experiment measured on its networks."""
+    cells: Cells = {}
+    for form in FOUR_LAYER_FORMS:
+        cells[form] = []
+        for seed in seeds:
+            name = cell_name(FOUR_LAYER_DATA, form, seed)
+            errors = {"test": networks.measured(name, "test")}
+            cells[form].append({"errors": errors, "layers": networks.measured(name, PAIRS)})
+    return cells
+
+
+def _measured_pairs(run: Run) -> Cells:
+    """Train the networks and measure the pairing of their first four layers."""
+    cells: Cells = {}
     for form in FOUR_LAYER_FORMS:
         cells[form] = []
         for seed in run.seeds:
@@ -62,10 +100,7 @@ def measure(run: Run) -> Findings:
                 lambda form=form, seed=seed: _measure_seed(run, form, seed),
             )
             cells[form].append(cell)
-        for place in range(len(LAYERS)):
-            panels.append(histogram(_pooled(form, cells[form], place)))
-    notes = (f"{INSTEAD}; histograms are of all seeds' filters together.", *run.settings.notes)
-    return Findings(panels, _rows(cells), [_aligned_claim(cells), _vanished_claim(cells)], notes)
+    return cells
 
 
 def _measure_seed(run: Run, form: str, seed: int) -> dict[str, Any]:
@@ -78,8 +113,28 @@ def _measure_seed(run: Run, form: str, seed: int) -> dict[str, Any]:
         FOUR_LAYER_MODEL,
     )
     network, errors = trained(config, run.training(f"{form} {seed}"))
+    return {"errors": errors, "layers": first_pairs(network, run.settings.draws)}
+
+
+def first_pairs(network: nn.Module, draws: int) -> list[dict[str, Any]]:
+    """Return the pairing of the first four convolutions, without the single correlations.
+
+    Args:
+        network: trained; its convolutions are named conv1, conv2 and so on.
+        draws: sets of random filters.
+    """
     first = nn.ModuleDict({layer: network.get_submodule(f"{layer}.layer") for layer in LAYERS})
-    return {"errors": errors, "layers": paired_layers(first, run.settings.draws)}
+    layers = paired_layers(first, draws)
+    for layer in layers:
+        del layer["partner"], layer["correlation"]
+    return layers
+
+
+def _trainings(settings: CreluFigure5Settings, seeds: tuple[int, ...]) -> Table:
+    """Return the training runs; none if the networks are those of another experiment."""
+    if settings.networks_of:
+        return {}
+    return trainings(settings, seeds, FOUR_LAYER_FORMS, (FOUR_LAYER_DATA,), FOUR_LAYER_MODEL)
 
 
 def _pooled(form: str, seeds: list[Any], place: int) -> Layer:
@@ -161,18 +216,14 @@ EXPERIMENT = Experiment(
             draws=5,
         ),
         "desk": CreluFigure5Settings(
-            f"{INSTEAD}; a 6th of the filters, 15 epochs, batch norm",
-            width=1 / 6,
-            epochs=15,
-            batch=128,
-            norm=True,
+            f"the networks of Table 1: {INSTEAD_TABLE1}; a 12th of the filters, 10 epochs, "
+            "batch norm",
+            networks_of=TABLE1,
         ),
         "full": CreluFigure5Settings(INSTEAD),
     },
     measure=measure,
-    trainings=partial(
-        trainings, forms=FOUR_LAYER_FORMS, data=(FOUR_LAYER_DATA,), model=FOUR_LAYER_MODEL
-    ),
+    trainings=_trainings,
     seeds=8,
     needs=(CIFAR[FOUR_LAYER_DATA],),
 )

@@ -1,5 +1,8 @@
 """Table 1: ConvPool-CNN-C on CIFAR with ReLU, with CReLU, with twice and with half the filters."""
 
+from dataclasses import dataclass
+from typing import Any
+
 from gatewise.papers.common import (
     CellValues,
     Claim,
@@ -9,20 +12,31 @@ from gatewise.papers.common import (
     all_lower,
     not_tested,
 )
+from gatewise.papers.crelu.figure4 import invariance_scores
+from gatewise.papers.crelu.figure5 import first_pairs
 from gatewise.papers.crelu.shared import (
     CIFAR,
     CONVPOOL,
+    INVARIANCE,
     NEEDS,
+    PAIRS,
     RATES,
+    RATIOS,
     ErrorCells,
     ErrorSettings,
     ErrorTable,
     Form,
+    error_cell,
     error_panel,
     error_rows,
     errors_of,
+    network_inputs,
     published,
+    trained_network,
 )
+from gatewise.papers.crelu.table6 import reconstruction_ratios
+from gatewise.studies import CellCall
+from gatewise.train import run_config
 
 # Parameters grow with the square of the widths, and CReLU doubles them.
 WIDER = "ReLU, parameters of CReLU"
@@ -37,9 +51,59 @@ ONLY_CIFAR_10 = (
 BETTER_AT_EQUAL_PARAMETERS = (
     "with as many parameters, CReLU has lower test errors than ReLU (not in the paper)"
 )
+MEASURED = {
+    "ReLU": (INVARIANCE, PAIRS),
+    "CReLU": (INVARIANCE, PAIRS),
+    "CReLU, half": (RATIOS,),
+}
 
 
-TABLE = ErrorTable(FORMS)
+@dataclass(frozen=True)
+class CreluTable1Settings(ErrorSettings):
+    """Sizes, how errors are measured, and what Figures 4 and 5 and Table 6 read.
+
+    They read measurements of these networks if there is no hold-out.
+    """
+
+    score_images: int = 0  # test images for invariance scores; 0: none
+    draws: int = 0  # sets of random filters beside the trained ones; 0: no pairing
+    ratio_images: int = 0  # test images that are reconstructed; 0: none
+
+    def measures(self, form: str) -> dict[str, int]:
+        """Return what is measured on the trained networks of a form, with its size.
+
+        Args:
+            form: its name.
+        """
+        sizes = {INVARIANCE: self.score_images, PAIRS: self.draws, RATIOS: self.ratio_images}
+        return {what: sizes[what] for what in MEASURED.get(form, ()) if sizes[what]}
+
+
+def network_cell(cell: CellCall) -> dict[str, Any]:
+    """Return errors, and measurements of the trained network unless its training diverged.
+
+    Args:
+        cell: its settings are those of :func:`error_cell`, and ``measures``, the size of each
+            measurement by name.
+    """
+    measured: dict[str, Any] = dict(error_cell(cell))
+    sizes = cell.settings.get("measures", {})
+    if not sizes or measured["test"] is None:
+        return measured
+    config = run_config(**cell.settings["config"])
+    network = trained_network(config, cell.folder / "run")
+    if INVARIANCE in sizes:
+        images = network_inputs(config, sizes[INVARIANCE])
+        measured[INVARIANCE] = invariance_scores(network, images)
+    if PAIRS in sizes:
+        measured[PAIRS] = first_pairs(network, sizes[PAIRS])
+    if RATIOS in sizes:
+        images = network_inputs(config, sizes[RATIOS])
+        measured[RATIOS] = reconstruction_ratios(network, images, config.seed)
+    return measured
+
+
+TABLE = ErrorTable(FORMS, function=network_cell)
 
 
 def findings(values: CellValues) -> Findings:
@@ -48,7 +112,13 @@ def findings(values: CellValues) -> Findings:
     cells = TABLE.errors(values)
     panels = [error_panel(data, FORMS, cells) for data in settings.data]
     rows = error_rows(settings, cells, published.TABLE1)
-    return Findings(panels, rows, _claims(settings, cells), TABLE.notes(values))
+    return Findings(
+        panels,
+        rows,
+        _claims(settings, cells),
+        TABLE.notes(values),
+        networks=TABLE.networks(values),
+    )
 
 
 def _claims(settings: ErrorSettings, cells: ErrorCells) -> list[Claim]:
@@ -103,7 +173,7 @@ EXPERIMENT = Experiment(
     name="crelu/table1",
     title="ConvPool-CNN-C with ReLU and CReLU on CIFAR",
     scales={
-        "tiny": ErrorSettings(
+        "tiny": CreluTable1Settings(
             "a 24th of the filters, 60 images, 1 epoch, CIFAR-100's superclasses, "
             "20 images held out, 2 folds",
             width=1 / 24,
@@ -114,7 +184,7 @@ EXPERIMENT = Experiment(
             hold_out=20,
             folds=2,
         ),
-        "desk": ErrorSettings(
+        "desk": CreluTable1Settings(
             # A 6th of the filters takes over 15 core-hours.
             "CIFAR-10 alone, a 12th of the filters, 10 epochs, batch norm; "
             "one run on all images in place of the hold-out; no folds",
@@ -126,8 +196,11 @@ EXPERIMENT = Experiment(
             folds=0,
             norm=True,
             rates=RATES,
+            score_images=300,
+            draws=30,
+            ratio_images=200,
         ),
-        "full": ErrorSettings(),
+        "full": CreluTable1Settings(),
     },
     cells=TABLE.cells,
     then=TABLE.then,

@@ -5,7 +5,6 @@ Learned filters are compared with random ones.
 
 import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +19,8 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    Table,
+    TrainedNetworks,
     all_comparable,
     all_lower,
     judged,
@@ -30,7 +31,10 @@ from gatewise.papers.crelu.shared import (
     CIFAR,
     CONVPOOL,
     NEEDS,
+    RATIOS,
+    TABLE1,
     CifarSettings,
+    cell_name,
     configuration,
     network_inputs,
     published,
@@ -39,6 +43,7 @@ from gatewise.papers.crelu.shared import (
 )
 from gatewise.stats import mean
 
+FORM = "CReLU, half"
 LAYERS = {"conv2": "pool1", "conv5": "pool2"}  # by layer the pooling after it
 WINDOW = 5  # pixels: the receptive field of a region of 3x3 responses to 3x3 filters
 KINDS = ("learned", "random")
@@ -65,35 +70,78 @@ class CreluTable6Settings(CifarSettings):
     """Sizes of the training, and how many test images are reconstructed."""
 
     images: int = 1000
+    data: tuple[str, ...] = tuple(CIFAR)
+    networks_of: str = ""  # the experiment whose trained networks are measured; none: its own
 
 
 def measure(run: Run) -> Findings:
-    """Measure the ratios for both data sets and layers."""
+    """Measure the ratios for all data sets and layers."""
+    settings: CreluTable6Settings = run.settings
+    if settings.networks_of:
+        networks = run.networks_of(settings.networks_of)
+        cells = _read_ratios(settings, run.seeds, networks)
+        notes = (*NOTES, *networks.notes)
+    else:
+        cells = _measured_ratios(run)
+        notes = (*NOTES, *settings.notes)
+    panels = [_panel(data, cells) for data in cells]
+    return Findings(panels, _rows(cells), _claims(cells), notes)
+
+
+def _read_ratios(
+    settings: CreluTable6Settings, seeds: tuple[int, ...], networks: TrainedNetworks
+) -> Cells:
+    """Return the ratios that another experiment measured on its networks."""
     cells: Cells = {}
-    for data, title in CIFAR.items():
+    for data in settings.data:
+        cells[data] = []
+        for seed in seeds:
+            name = cell_name(data, FORM, seed)
+            errors = {"test": networks.measured(name, "test")}
+            cells[data].append({"errors": errors, **networks.measured(name, RATIOS)})
+    return cells
+
+
+def _measured_ratios(run: Run) -> Cells:
+    """Train the networks and reconstruct the inputs of their layers."""
+    cells: Cells = {}
+    for data in run.settings.data:
         cells[data] = []
         for seed in run.seeds:
             cell = run.cell(
-                f"{title}, seed {seed}",
+                f"{CIFAR[data]}, seed {seed}",
                 lambda data=data, seed=seed: _measure_seed(run, data, seed),
             )
             cells[data].append(cell)
-    panels = [_panel(data, cells) for data in CIFAR]
-    notes = (*NOTES, *run.settings.notes)
-    return Findings(panels, _rows(cells), _claims(cells), notes)
+    return cells
 
 
 def _measure_seed(run: Run, data: str, seed: int) -> dict[str, Any]:
     """Train one network and reconstruct the inputs of its layers."""
     settings: CreluTable6Settings = run.settings
-    config = configuration(settings, CONVPOOL["CReLU, half"], data, seed)
+    config = configuration(settings, CONVPOOL[FORM], data, seed)
     network, errors = trained(config, run.training(f"{data} {seed}"))
     x = network_inputs(config, settings.images)
+    return {"errors": errors, **reconstruction_ratios(network, x, seed)}
+
+
+def reconstruction_ratios(network: nn.Module, x: Tensor, seed: int) -> dict[str, Any]:
+    """Return the ratios of the layers before the pools, with learned and with random filters.
+
+    Args:
+        network: ConvPool-CNN-C with CReLU, trained.
+        x: images as the network reads them.
+        seed: of the random filters and of the windows that are cut out.
+    """
     generator = torch.Generator().manual_seed(seed)
-    measured: dict[str, Any] = {"errors": errors}
-    for layer in LAYERS:
-        measured[layer] = _measure_layer(network, layer, x, generator)
-    return measured
+    return {layer: _measure_layer(network, layer, x, generator) for layer in LAYERS}
+
+
+def _trainings(settings: CreluTable6Settings, seeds: tuple[int, ...]) -> Table:
+    """Return the training runs; none if the networks are those of another experiment."""
+    if settings.networks_of:
+        return {}
+    return trainings(settings, seeds, {FORM: CONVPOOL[FORM]}, settings.data)
 
 
 @torch.no_grad()
@@ -252,17 +300,16 @@ EXPERIMENT = Experiment(
             norm=True,
         ),
         "desk": CreluTable6Settings(
-            "a 6th of the filters, trained for 15 epochs with batch norm, 200 test images",
-            width=1 / 6,
-            epochs=15,
-            batch=128,
+            "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 10 epochs, "
+            "batch norm; 200 test images",
             images=200,
-            norm=True,
+            data=("cifar10",),
+            networks_of=TABLE1,
         ),
         "full": CreluTable6Settings(),
     },
     measure=measure,
-    trainings=partial(trainings, forms={"CReLU, half": CONVPOOL["CReLU, half"]}, data=CIFAR),
+    trainings=_trainings,
     seeds=8,
     needs=NEEDS,
 )

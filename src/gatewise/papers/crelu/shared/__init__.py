@@ -19,6 +19,8 @@ from gatewise.papers.crelu.shared.protocol import RATES as RATES
 from gatewise.papers.crelu.shared.protocol import ErrorCells as ErrorCells
 from gatewise.papers.crelu.shared.protocol import ErrorSettings as ErrorSettings
 from gatewise.papers.crelu.shared.protocol import ErrorTable as ErrorTable
+from gatewise.papers.crelu.shared.protocol import cell_name as cell_name
+from gatewise.papers.crelu.shared.protocol import error_cell as error_cell
 from gatewise.papers.crelu.shared.protocol import error_panel as error_panel
 from gatewise.papers.crelu.shared.protocol import error_rows as error_rows
 from gatewise.papers.crelu.shared.protocol import errors_of as errors_of
@@ -31,7 +33,11 @@ from gatewise.papers.crelu.shared.training import FOUR_LAYER_FORMS as FOUR_LAYER
 from gatewise.papers.crelu.shared.training import FOUR_LAYER_MODEL as FOUR_LAYER_MODEL
 from gatewise.papers.crelu.shared.training import FOUR_LAYERS as FOUR_LAYERS
 from gatewise.papers.crelu.shared.training import INSTEAD as INSTEAD
+from gatewise.papers.crelu.shared.training import INVARIANCE as INVARIANCE
 from gatewise.papers.crelu.shared.training import NEEDS as NEEDS
+from gatewise.papers.crelu.shared.training import PAIRS as PAIRS
+from gatewise.papers.crelu.shared.training import RATIOS as RATIOS
+from gatewise.papers.crelu.shared.training import TABLE1 as TABLE1
 from gatewise.papers.crelu.shared.training import CifarSettings as CifarSettings
 from gatewise.papers.crelu.shared.training import Form as Form
 from gatewise.papers.crelu.shared.training import configuration as configuration
@@ -40,4 +46,5 @@ from gatewise.papers.crelu.shared.training import folded as folded
 from gatewise.papers.crelu.shared.training import initial_network as initial_network
 from gatewise.papers.crelu.shared.training import network_inputs as network_inputs
 from gatewise.papers.crelu.shared.training import trained as trained
+from gatewise.papers.crelu.shared.training import trained_network as trained_network
 from gatewise.papers.crelu.shared.training import trainings as trainings

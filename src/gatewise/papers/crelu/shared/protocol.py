@@ -3,8 +3,9 @@
 "Single" is measured by a hold-out, "Average" and "Vote" by folds; the small scales run once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gatewise.papers.common import (
     CellValues,
@@ -36,6 +37,7 @@ from gatewise.studies import CellCall, FunctionCell, plain_config
 from gatewise.train import RunConfig, run_config, single, ten_folds
 
 RATES = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2)  # to choose from, for Adam
+ERRORS = ("train", "test", "average", "vote")
 # By data set and form: for each seed its errors by name.
 ErrorCells = dict[tuple[str, str], list[dict[str, float | None]]]
 
@@ -54,6 +56,14 @@ class ErrorSettings(CifarSettings):
         """How many runs the choice of a rate costs for each form and data set."""
         return tuning_runs(self.rates)
 
+    def measures(self, form: str) -> dict[str, int]:
+        """Return what is measured on the trained networks of a form, with its size.
+
+        Args:
+            form: its name.
+        """
+        return {}
+
 
 @dataclass(frozen=True)
 class ErrorTable:
@@ -62,10 +72,13 @@ class ErrorTable:
     Attributes:
         forms: by name.
         model: the network.
+        function: runs a cell and returns its errors, and measurements of its network if the
+            settings have any. None: :func:`error_cell`.
     """
 
     forms: Mapping[str, Form]
     model: str = "convpool_cnn"
+    function: Callable[[CellCall], dict[str, Any]] | None = None
 
     def cells(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
         """Return the runs that choose the learning rates, or all runs if none is chosen."""
@@ -93,9 +106,24 @@ class ErrorTable:
         cells: ErrorCells = {}
         for data in values.settings.data:
             for form in self.forms:
-                names = [_cell_name(data, form, seed) for seed in values.seeds]
-                cells[data, form] = [values[name] for name in names]
+                cells[data, form] = []
+                for seed in values.seeds:
+                    value = values[cell_name(data, form, seed)]
+                    measured = {name: value[name] for name in ERRORS if name in value}
+                    cells[data, form].append(measured)
         return cells
+
+    def networks(self, values: CellValues) -> dict[str, dict[str, Any]]:
+        """Return the errors and measurements of the networks that were measured, by cell."""
+        networks = {}
+        for data in values.settings.data:
+            for form in self.forms:
+                if not values.settings.measures(form):
+                    continue
+                for seed in values.seeds:
+                    name = cell_name(data, form, seed)
+                    networks[name] = values[name]
+        return networks
 
     def trainings(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> Table:
         """Return all runs but those that choose rates, by data set and form.
@@ -140,12 +168,16 @@ class ErrorTable:
                 tuned = rates.get(_arm_name(data, form))
                 for seed in seeds:
                     config = self._config(settings, data, form, seed, tuned.rate if tuned else None)
-                    chosen = {
+                    chosen: dict[str, Any] = {
                         "config": plain_config(config),
                         "hold_out": settings.hold_out,
                         "folds": settings.folds,
                     }
-                    cells.append(FunctionCell(_cell_name(data, form, seed), error_cell, chosen))
+                    measures = settings.measures(form)
+                    if measures:
+                        chosen["measures"] = measures
+                    function = self.function or error_cell
+                    cells.append(FunctionCell(cell_name(data, form, seed), function, chosen))
         return cells
 
 
@@ -153,7 +185,8 @@ def _arm_name(data: str, form: str) -> str:
     return f"{CIFAR[data]}, {form}"
 
 
-def _cell_name(data: str, form: str, seed: int) -> str:
+def cell_name(data: str, form: str, seed: int) -> str:
+    """Return the name of the run of one form and seed at its chosen rate."""
     return f"{CIFAR[data]}, {form}, seed {seed}"
 
 

@@ -122,6 +122,12 @@ FOUR_LAYER_FORMS = {
     "ReLU": Form("relu", {}),
 }
 FOUR_LAYER_DATA = "cifar10"
+# What Table 1 measures on its trained networks at the scale ``desk``, for Figures 4 and 5 and for
+# Table 6.
+TABLE1 = "crelu/table1"
+INVARIANCE = "invariance"
+PAIRS = "pairs"
+RATIOS = "reconstruction"
 INSTEAD = "largeCNN on CIFAR-10 in the place of All-CNN-B on ImageNet"
 
 
@@ -200,9 +206,19 @@ def trained(config: RunConfig, folder: Path) -> tuple[nn.Module, dict[str, float
         folder: of the run; an interrupted training resumes there.
     """
     result = fit(config, folder)
+    return trained_network(config, folder), errors(result)
+
+
+def trained_network(config: RunConfig, folder: Path) -> nn.Module:
+    """Return the network of a finished run, in evaluation mode and with norms folded.
+
+    Args:
+        config: the run.
+        folder: of the run.
+    """
     network = initial_network(config)
     network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
-    return folded(network.eval()), errors(result)
+    return folded(network.eval())
 
 
 def initial_network(config: RunConfig) -> nn.Module:
