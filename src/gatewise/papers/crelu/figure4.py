@@ -243,8 +243,8 @@ EXPERIMENT = Experiment(
         ),
         "desk": CreluFigure4Settings(
             "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 10 epochs, "
-            "batch norm; 300 test images",
-            images=300,
+            "batch norm; 1,000 test images",
+            images=1000,
             data=("cifar10",),
             networks_of=TABLE1,
         ),

@@ -301,8 +301,8 @@ EXPERIMENT = Experiment(
         ),
         "desk": CreluTable6Settings(
             "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 10 epochs, "
-            "batch norm; 200 test images",
-            images=200,
+            "batch norm; 500 test images",
+            images=500,
             data=("cifar10",),
             networks_of=TABLE1,
         ),
