@@ -22,8 +22,6 @@ from gatewise.papers.common.data_notes import note_data as note_data
 from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment
-from gatewise.papers.common.experiment import Run as Run
-from gatewise.papers.common.experiment import TrainedNetworks as TrainedNetworks
 from gatewise.papers.common.experiment import experiments_in as experiments_in
 from gatewise.papers.common.pages import SHORT as SHORT
 from gatewise.papers.common.pages import generated_part as generated_part
@@ -39,6 +37,8 @@ from gatewise.papers.common.records import Row as Row
 from gatewise.papers.common.records import column as column
 from gatewise.papers.common.records import line as line
 from gatewise.papers.common.records import row as row
+from gatewise.papers.common.sequential_run import Run as Run
+from gatewise.papers.common.sequential_run import TrainedNetworks as TrainedNetworks
 from gatewise.papers.common.training import IN_ANY_ORDER as IN_ANY_ORDER
 from gatewise.papers.common.training import Curve as Curve
 from gatewise.papers.common.training import Curves as Curves

@@ -14,8 +14,9 @@ from torch import nn
 
 from gatewise.data import DETECTION, SEGMENTATION
 from gatewise.papers.common.data_notes import data_of
-from gatewise.papers.common.experiment import CellValues, Run
+from gatewise.papers.common.experiment import CellValues
 from gatewise.papers.common.records import Line, Numbers, column, line
+from gatewise.papers.common.sequential_run import Run
 from gatewise.studies import CellCall, FunctionCell, plain_config
 from gatewise.train import (
     Recipe,

@@ -1,0 +1,124 @@
+"""One run of an experiment that asks for its cells one after another, in this process."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gatewise.errors import ArgumentError
+from gatewise.files import read_json
+from gatewise.papers.common.data_notes import note_data
+from gatewise.papers.common.writing import RESULT
+from gatewise.studies import FunctionStudy, plain
+
+TRAINING = "training"
+
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class TrainedNetworks:
+    """What the record of an experiment keeps of its trained networks, by the name of the cell."""
+
+    values: Mapping[str, Any]
+    notes: tuple[str, ...]  # where they come from, and the notes of their training
+
+    def measured(self, cell: str, what: str) -> Any:
+        """Return one measurement of one network.
+
+        Args:
+            cell: its name.
+            what: the measurement.
+
+        Raises:
+            ArgumentError: if the record does not have it.
+        """
+        kept = self.values.get(cell, {})
+        if what not in kept:
+            raise ArgumentError(
+                f"the record does not have {what} of the network {cell!r}",
+                got=sorted(kept),
+                fix="if its training diverged, this experiment cannot be run with that seed",
+            )
+        return kept[what]
+
+
+class Run:
+    """One run of an experiment that asks for its cells one after another.
+
+    Args:
+        study: the folder in which the cells are kept.
+        settings: of the scale.
+        seeds: of the run.
+        tell: called with the name of a cell before it runs.
+        out: the folder of all experiments.
+    """
+
+    def __init__(
+        self,
+        study: FunctionStudy,
+        settings: Any,
+        seeds: tuple[int, ...],
+        tell: Tell,
+        out: Path,
+    ) -> None:
+        self.settings = settings
+        self.seeds = seeds
+        self.seconds = 0.0
+        self._out = out
+        self._study = study
+        self._tell = tell
+        self._depends_on = {"settings": plain(asdict(settings)), "seeds": list(seeds)}
+
+    def training(self, cell: str) -> Path:
+        """Return a folder for the training of one cell, so that the training resumes too."""
+        key = self._study.key(cell, TRAINING, self._depends_on)
+        return self._study.folder.path / TRAINING / key
+
+    def cell(self, name: str, work: Callable[[], Any]) -> Any:
+        """Return what ``work`` returns, in plain values; from the record if there is one.
+
+        Args:
+            name: of the cell, unique in the experiment.
+            work: called if the cell has no record for these settings, seeds and versions.
+        """
+
+        def tell_and_work() -> Any:
+            self._tell(name)
+            return work()
+
+        record = self._study.run_one(name, self._depends_on, tell_and_work)
+        self.seconds += record["process_seconds"]
+        return record["value"]
+
+    def networks_of(self, experiment: str) -> TrainedNetworks:
+        """Return what the record of another experiment keeps of its trained networks.
+
+        The data of these networks is noted as data of this experiment.
+
+        Args:
+            experiment: its name. Its record is in the same folder of all experiments.
+
+        Raises:
+            ArgumentError: if there is no such record, or if it has fewer seeds.
+        """
+        path = self._out / experiment / RESULT
+        record = read_json(path) if path.exists() else None
+        seeds = () if record is None else tuple(record["seeds"])
+        if record is None or not set(self.seeds) <= set(seeds):
+            raise ArgumentError(
+                f"this experiment reads the networks of {experiment}, which must be run first",
+                got=f"{path}: " + ("no such file" if record is None else f"seeds {list(seeds)}"),
+                allowed=f"a record with the seeds {list(self.seeds)}",
+                fix=f"gatewise reproduce {experiment} --seeds {len(self.seeds)} --out {self._out}",
+            )
+        for name, content in record["data_sha256"].items():
+            note_data(name, content)
+        return TrainedNetworks(
+            values=record["findings"].get("networks", {}),
+            notes=(
+                f"The networks are those of {experiment} ({record['date']}), which were not "
+                "trained again.",
+                *record["findings"]["notes"],
+            ),
+        )
