@@ -105,3 +105,11 @@ def test_a_network_without_the_measurement_is_named():
     networks = figure4.TrainedNetworks({"CIFAR-10, ReLU, seed 0": {"test": None}}, ())
     with pytest.raises(ArgumentError, match=r"invariance of the network .CIFAR-10, ReLU, seed 0"):
         networks.measured("CIFAR-10, ReLU, seed 0", "invariance")
+
+
+def test_table_1_measures_as_many_images_and_draws_as_the_figures_say():
+    trained = table1.EXPERIMENT.scales["desk"]
+    assert trained.score_images == figure4.EXPERIMENT.scales["desk"].images
+    assert trained.draws == figure5.EXPERIMENT.scales["desk"].draws
+    assert trained.ratio_images == table6.EXPERIMENT.scales["desk"].images
+    assert not trained.hold_out  # measurements are of the run on all images
