@@ -3,10 +3,10 @@
 
     tools/docs_pictures.py PAGE...
 
-``PAGE`` is the forest plot of the README (``forest=demo/report.html``) or of the study of gates
-(``gates=results/gates_text/report.html``), the explorer's picture (``picture=explorer.html``), or a
-page whose screenshots in light, dark and at 400 pixels are kept in ``docs/shots``
-(``comparison=demo/report.html``, ``explorer=``, ``gallery=``, ``diagnosis=``,
+``PAGE`` is the forest plot of the README (``forest=results/units_cifar10/report.html``) or of the
+study of gates (``gates=results/gates_text/report.html``), the explorer's picture
+(``picture=explorer.html``), or a page whose screenshots in light, dark and at 400 pixels are kept
+in ``docs/shots`` (``comparison=demo/report.html``, ``explorer=``, ``gallery=``, ``diagnosis=``,
 ``site=site/index.html``, ``readme=README.md``). Screenshots are of the first screen.
 """
 

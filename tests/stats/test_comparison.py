@@ -332,6 +332,39 @@ def test_only_the_runs_that_a_verdict_needs_are_asked_for() -> None:
     assert ("relu", 0.03) in needs_confirmation(results, chosen, "relu", grid=grid)
 
 
+def test_a_neighbour_at_which_every_run_diverged_does_not_hide_that_a_method_is_worse() -> None:
+    draw = np.random.default_rng(3)
+    noise = draw.normal(0, 0.3, (4, 8))
+    diverged = dict.fromkeys(range(8), math.nan)
+    results = {
+        "relu": {1.0: dict(enumerate(74 + noise[0]))},
+        "abs": {
+            0.5: dict(enumerate(69 + noise[1])),
+            1.0: dict(enumerate(66 + noise[2])),
+            2.0: diverged,
+        },
+    }
+    chosen, grid = {"relu": 1.0, "abs": 1.0}, [0.5, 1.0, 2.0]
+    row = compare_tuned_runs(results, chosen, "relu", grid=grid)["abs"]
+    assert (row.verdict, row.reason) == ("worse", "")
+    # By hand: the upper end is the largest of those at the rates with finished runs.
+    tops = []
+    for rate in (0.5, 1.0):
+        pairs = [results["abs"][rate][seed] - results["relu"][1.0][seed] for seed in range(8)]
+        half = stats.t.ppf(0.975, 7) * np.std(pairs, ddof=1) / 8**0.5
+        tops.append(np.mean(pairs) + half)
+    assert row.interval[1] == pytest.approx(max(tops))
+    # One finished run at that rate is too few to say anything about it.
+    results["abs"][2.0] = diverged | {0: 75.0}
+    row = compare_tuned_runs(results, chosen, "relu", grid=grid)["abs"]
+    assert row.verdict == "undecided"
+    # A baseline that diverges next to its rate does not hide that a method is better.
+    turned = {"relu": results["abs"] | {2.0: diverged}, "abs": results["relu"]}
+    turned["abs"] |= {rate: turned["abs"][1.0] for rate in (0.5, 2.0)}
+    row = compare_tuned_runs(turned, chosen, "relu", grid=grid)["abs"]
+    assert row.verdict == "better"
+
+
 def test_one_rate_for_all_is_the_untuned_comparison() -> None:
     results, chosen = tuned_example()
     at_one = {name: {0.01: rates[0.01]} for name, rates in results.items()}

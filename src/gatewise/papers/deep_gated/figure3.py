@@ -176,5 +176,6 @@ EXPERIMENT = Experiment(
         "full": GatedFigure3Settings(),
     },
     measure=measure,
+    seeds=8,  # the paper has 5
     own_loop=True,
 )

@@ -202,6 +202,7 @@ EXPERIMENT = Experiment(
         "full": GatedFigure5Settings(),
     },
     measure=measure,
+    seeds=8,  # the paper does not say how many
     own_loop=True,
     needs=("MNIST",),
 )

@@ -32,7 +32,7 @@ def measure(run: Run) -> Findings:
     def track() -> dict:
         """Train all seeds and track nu."""
         networks = [network("relu", settings, seed) for seed in run.seeds]
-        return fit_and_track(networks, settings, run.seeds, (KERNEL,))
+        return fit_and_track(networks, settings, run.seeds, (KERNEL,))[1]
 
     curves = run.cell("ReLU", track)
     nu = curves["nu"][KERNEL]

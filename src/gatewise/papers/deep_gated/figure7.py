@@ -1,7 +1,7 @@
 """Figure 7, Experiments 3 to 5: adapting, frozen and learned gates on Binary-MNIST."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gatewise.papers.common import (
@@ -13,12 +13,14 @@ from gatewise.papers.common import (
     Panel,
     Row,
     Run,
+    TrainedNetworks,
     column,
     judge,
     line,
     row,
 )
 from gatewise.papers.deep_gated.shared import (
+    TRAINING_CURVES,
     BinaryMnistSettings,
     fit,
     network,
@@ -41,14 +43,46 @@ NOTES = (
 )
 
 
-def measure(run: Run) -> Findings:
-    """Train the four networks of Experiment 3, then those of Experiments 4 and 5."""
-    settings: BinaryMnistSettings = run.settings
+@dataclass(frozen=True)
+class GatedFigure7Settings(BinaryMnistSettings):
+    """Sizes, and whose networks are shown."""
 
-    def train(gate: str, **options: Any) -> Curves:
-        """Train one kind of network."""
-        networks = [network(gate, settings, seed, **options) for seed in run.seeds]
-        return fit(networks, settings, run.seeds)[1]
+    networks_of: str = ""  # the experiment that trained most of these networks; none: this one
+
+
+def measure(run: Run) -> Findings:
+    """Compare the four networks of Experiment 3, then those of Experiments 4 and 5."""
+    settings: GatedFigure7Settings = run.settings
+    notes = NOTES
+    if settings.networks_of:
+        networks = run.networks_of(settings.networks_of)
+        curves = _read_curves(networks, run.seeds)
+        notes += networks.notes
+    else:
+        curves = _trained_curves(run)
+    curves[SAME_START] = run.cell(SAME_START, lambda: _train(run, "galu", same_start=True))
+    claims = [
+        _better(published.ADAPTING_BEATS_FROZEN_GATES, curves, ADAPTING, FROZEN),
+        _better(published.ADAPTING_BEATS_SAME_START, curves, ("ReLU",), SAME_START),
+        _better(published.LEARNED_BEATS_UNLEARNED, curves, (LEARNED,), FROZEN),
+    ]
+    return Findings(_panels(curves), _rows(curves), claims, notes)
+
+
+def _read_curves(networks: TrainedNetworks, seeds: Sequence[int]) -> dict[str, Curves]:
+    """Return the curves that the record of another experiment keeps, of these seeds."""
+    curves: dict[str, Curves] = {}
+    for name in (*ADAPTING, LEARNED, FROZEN):
+        curves[name] = {}
+        for part in TRAINING_CURVES:
+            by_seed = networks.measured(name, part)
+            curves[name][part] = [by_seed[seed] for seed in seeds]
+    return curves
+
+
+def _trained_curves(run: Run) -> dict[str, Curves]:
+    """Train the networks of Experiments 3 and 5."""
+    settings: GatedFigure7Settings = run.settings
 
     def relu_then_its_gates() -> dict[str, Curves]:
         """Train ReLU networks, then GaLU networks with their gates."""
@@ -57,19 +91,18 @@ def measure(run: Run) -> Findings:
         _, learned = fit(with_gates_of(trained, settings, run.seeds), settings, run.seeds)
         return {"ReLU": relu, LEARNED: learned}
 
-    curves: dict[str, Curves] = {
-        "soft-GaLU": run.cell("soft-GaLU", lambda: train("soft_galu", beta=4.0)),
-        "soft-ReLU": run.cell("soft-ReLU", lambda: train("soft_relu", beta=4.0)),
+    return {
+        "soft-GaLU": run.cell("soft-GaLU", lambda: _train(run, "soft_galu", beta=4.0)),
+        "soft-ReLU": run.cell("soft-ReLU", lambda: _train(run, "soft_relu", beta=4.0)),
         **run.cell("ReLU, then a GaLU with its gates", relu_then_its_gates),
-        FROZEN: run.cell(FROZEN, lambda: train("galu")),
-        SAME_START: run.cell(SAME_START, lambda: train("galu", same_start=True)),
+        FROZEN: run.cell(FROZEN, lambda: _train(run, "galu")),
     }
-    claims = [
-        _better(published.ADAPTING_BEATS_FROZEN_GATES, curves, ADAPTING, FROZEN),
-        _better(published.ADAPTING_BEATS_SAME_START, curves, ("ReLU",), SAME_START),
-        _better(published.LEARNED_BEATS_UNLEARNED, curves, (LEARNED,), FROZEN),
-    ]
-    return Findings(_panels(curves), _rows(curves), claims, NOTES)
+
+
+def _train(run: Run, gate: str, **options: Any) -> Curves:
+    """Train one kind of network with every seed."""
+    networks = [network(gate, run.settings, seed, **options) for seed in run.seeds]
+    return fit(networks, run.settings, run.seeds)[1]
 
 
 def _panels(curves: dict[str, Curves]) -> list[Panel]:
@@ -120,7 +153,7 @@ def _better(claim: str, curves: dict[str, Curves], better: tuple[str, ...], wors
     return judge(claim, {name: _last(cell) for name, cell in curves.items()}, better, [worse])
 
 
-FULL = BinaryMnistSettings()
+FULL = GatedFigure7Settings()
 EXPERIMENT = Experiment(
     name="deep_gated/figure7",
     title="adapting, frozen and learned gates, Binary-MNIST",
@@ -133,10 +166,11 @@ EXPERIMENT = Experiment(
             epochs=2,
             subset=10,
         ),
-        "desk": FULL,
+        "desk": replace(FULL, networks_of="deep_gated/figure8"),
         "full": FULL,
     },
     measure=measure,
+    seeds=8,  # the paper has 5
     own_loop=True,
     needs=("MNIST",),
 )

@@ -167,7 +167,7 @@ def cost_table(block: Block) -> Table:
             ]
         rows.append([*row, block.form(unit)])
     about = (
-        "parameters; FLOPs and saved bytes per example; mean seconds of training over seeds, and "
+        "parameters; FLOPs and saved bytes per example; seconds of the fastest training run, and "
         "the form of the unit that took them: native (torch's own functions), fused (compiled) or "
         "plain"
     )

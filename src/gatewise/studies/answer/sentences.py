@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gatewise.stats import Comparison, Difference
     from gatewise.studies.engine import Block, StudyResult
 
+BUSY = 1.5  # slowest over fastest run of one unit: above, something else ran beside them
 NOTABLE = 1.05  # a ratio of costs closer to 1 is not worth a word in the answer
 COST_WORDS = {
     "parameters": "parameters",
@@ -236,7 +237,14 @@ def _cost_lines(result: "StudyResult") -> Iterator[Line]:
         if values:
             parts.append(f"{COST_WORDS[name]} {span(values)} for all units")
     if parts:
-        yield named("At what cost", f"{'; '.join(parts)} (relative to {result.baseline}).")
+        words = f"{'; '.join(parts)} (relative to {result.baseline})."
+        slowest = max((cost["slowest"] or 1.0 for cost in result.costs), default=1.0)
+        if notable and slowest > BUSY:
+            words += (
+                f" Times are of the fastest run of each unit. The slowest took {slowest:.1f} times "
+                "as long, so the machine was busy and the times are rough."
+            )
+        yield named("At what cost", words)
 
 
 def _differing(result: "StudyResult") -> list[str]:

@@ -30,7 +30,9 @@ from gatewise.train import bare_metric, metric_mode
 
 Block = tuple[str, str, str]  # backbone, data set, recipe
 Results = dict[str, dict[int, float]]  # unit to {seed: value}; NaN for a run that diverged
-COSTS = ("parameters", "flops", "saved_bytes", "seconds")
+COUNTED = ("parameters", "flops", "saved_bytes")
+COSTS = (*COUNTED, "seconds")
+MACHINE = ("cpu_capability", "device", "threads", "processes")  # what the time of a run depends on
 ACCURACIES = ("accuracy", "acc", "top1", "top5")  # the share of right test examples
 RANKED_FROM = 10  # data sets: with fewer, a test of ranks has no power
 # Relative differences of costs that count as equal. Times are never equal, and 5 % is noise.
@@ -404,7 +406,11 @@ class StudyResult:
 
     @cached_property
     def costs(self) -> list[dict[str, Any]]:
-        """Unit x block: parameters, operations, bytes and mean seconds, and ratios to the baseline.
+        """Unit x block: parameters, operations, bytes and seconds, and ratios to the baseline.
+
+        ``seconds`` are those of the fastest run, because other work on a machine only adds time.
+        ``slowest`` is the time of the slowest run over that of the fastest. See
+        :func:`_comparable_times` for runs on several machines.
 
         ``form`` names the form of the units that ran: native, fused or plain.
 
@@ -417,8 +423,10 @@ class StudyResult:
         rows = []
         for block, units in self.by_block.items():
             known = {}
+            times = _comparable_times(units)
             for unit, runs in units.items():
-                known[unit] = _mean_costs(runs, groups.get((unit, block), {}))
+                known[unit] = _counted_costs(runs, groups.get((unit, block), {}))
+                known[unit]["seconds"] = min(times[unit], default=None)
             for unit, costs in known.items():
                 if not units[unit]:
                     continue  # the baseline, if none of its runs was planned
@@ -430,6 +438,7 @@ class StudyResult:
                     "data": block[1],
                     "recipe": block[2],
                     **costs,
+                    "slowest": max(times[unit]) / min(times[unit]) if times[unit] else None,
                     "form": _forms(units[unit]),
                     "ratios": ratios,
                     "unequal": [name for name, ratio in ratios.items() if _differs(name, ratio)],
@@ -644,13 +653,12 @@ def _block_of(labels: Mapping[str, Any]) -> Block:
     return str(labels["backbone"]), str(labels["data"]), str(labels["recipe"])
 
 
-def _mean_costs(runs: Sequence[PlannedRun], group: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the mean of each cost over finished final runs; without any, what was counted."""
+def _counted_costs(runs: Sequence[PlannedRun], group: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the mean of each counted cost over finished final runs; without any, the group's."""
     costs: dict[str, float | None] = {}
-    finished = [run for run in runs if run.status == "finished" and run.role == "final"]
-    for name in COSTS:
+    for name in COUNTED:
         numbers = []
-        for run in finished:
+        for run in _finished_finals(runs):
             value = run.record.get(name)
             if isinstance(value, int | float) and math.isfinite(value):
                 numbers.append(value)
@@ -658,11 +666,37 @@ def _mean_costs(runs: Sequence[PlannedRun], group: Mapping[str, Any]) -> dict[st
     return costs
 
 
+def _comparable_times(units: Mapping[str, Sequence[PlannedRun]]) -> dict[str, list[float]]:
+    """Return the seconds of the finished final runs of each unit, all on one kind of machine.
+
+    A run counts if every unit has runs in the same environment: processor instructions, device,
+    threads and processes. If there are several such environments, the one with the most runs is
+    taken. If there is none, no times are returned, because they cannot be compared.
+    """
+    by_machine: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    wanted = [unit for unit, runs in units.items() if _finished_finals(runs)]
+    for unit in wanted:
+        for run in _finished_finals(units[unit]):
+            value = run.record.get("seconds")
+            if isinstance(value, int | float) and math.isfinite(value) and value > 0:
+                environment = run.record.get("environment") or {}
+                machine = tuple(environment.get(name) for name in MACHINE)
+                by_machine.setdefault(machine, {}).setdefault(unit, []).append(value)
+    shared = [times for times in by_machine.values() if len(times) == len(wanted)]
+    most = max(shared, key=lambda times: sum(map(len, times.values())), default={})
+    return {unit: most.get(unit, []) for unit in units}
+
+
+def _finished_finals(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """Return the finished runs at the chosen learning rate."""
+    return [run for run in runs if run.status == "finished" and run.role == "final"]
+
+
 def _forms(runs: Sequence[PlannedRun]) -> str:
     """Return the forms of the units in finished final runs; empty if none is recorded."""
     forms = set()
-    for run in runs:
-        if run.status == "finished" and run.role == "final" and run.record.get("form"):
+    for run in _finished_finals(runs):
+        if run.record.get("form"):
             forms.update(run.record["form"].split(" and "))
     return " and ".join(sorted(forms))
 

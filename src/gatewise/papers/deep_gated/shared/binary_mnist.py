@@ -29,6 +29,7 @@ SplitName: TypeAlias = Literal["train", "test"]
 FOUR = 4
 SEVEN = 7
 PIXELS = 784
+TRAINING_CURVES = ("loss", "test")  # what a figure shows of a training, by seed
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def fit_and_track(
     settings: BinaryMnistSettings,
     seeds: tuple[int, ...],
     kernels: tuple[str, ...],
-) -> dict[str, Any]:
+) -> tuple[StackedNetworks, dict[str, Any]]:
     """Train as :func:`fit` does and track the alignment nu of some kernels.
 
     Args:
@@ -196,8 +197,8 @@ def fit_and_track(
         kernels: names of the kernels.
 
     Returns:
-        The curves of :func:`fit`; ``nu`` by kernel and seed after each epoch; and ``share``, the
-        share of processor time that tracking took.
+        The trained networks; and the curves of :func:`fit`, with ``nu`` by kernel and seed after
+        each epoch and ``share``, the share of processor time that tracking took.
     """
     subset = fours_and_sevens("train", settings.examples).balanced(settings.subset)
     trackers: list[AlignmentTracker] = []
@@ -212,11 +213,11 @@ def fit_and_track(
             stacked.network(place)  # loads this seed's weights into the tracked network
             tracker(epoch)
 
-    _, curves = fit(networks, settings, seeds, track)
+    stacked, curves = fit(networks, settings, seeds, track)
     nu: dict[str, list[list[Any]]] = {}
     for name in kernels:
         nu[name] = [[state.nu[name] for state in tracker.records] for tracker in trackers]
-    return {**curves, "nu": nu, "share": sum(tracker.share for tracker in trackers)}
+    return stacked, {**curves, "nu": nu, "share": sum(tracker.share for tracker in trackers)}
 
 
 def nu_line(label: str, curves: dict[str, Any], kernel: str) -> Line:
