@@ -47,5 +47,14 @@ def test_fewer_seeds_read_the_first_networks(tmp_path: Path):
 
 @pytest.mark.data
 def test_without_the_record_the_error_names_the_command(tmp_path: Path):
-    with pytest.raises(ArgumentError, match=f"gatewise reproduce {NAME} --seeds 3"):
+    with pytest.raises(ArgumentError, match=f"gatewise reproduce {NAME} --scale desk --seeds 3"):
         small(figure7.EXPERIMENT, networks_of=NAME).run("desk", SEEDS, tmp_path)
+
+
+@pytest.mark.data
+def test_networks_of_another_scale_are_not_read(tmp_path: Path):
+    tiny = figure8.EXPERIMENT.scales["tiny"]
+    replace(figure8.EXPERIMENT, scales={"tiny": tiny}).run("tiny", SEEDS, tmp_path)
+    with pytest.raises(ArgumentError, match="scale tiny") as raised:
+        small(figure7.EXPERIMENT, networks_of=NAME).run("desk", SEEDS, tmp_path)
+    assert "a record of the scale desk" in str(raised.value)

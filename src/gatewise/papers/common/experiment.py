@@ -9,6 +9,10 @@ for example runs at the learning rates that were chosen), and turns all values i
 (``findings``). Declared cells run in several processes. The older form is one function,
 ``measure``, that asks for one cell after another. Such an experiment can also read what the record
 of another experiment keeps of its trained networks, in place of training them again.
+
+Note [Short training]. What holds after few epochs may not hold after many. So a verdict on networks
+that were trained for fewer epochs than at the scale ``full`` says so. An experiment that is not in
+a paper has no scale ``full``, and its training counts as short.
 """
 
 import importlib
@@ -165,7 +169,8 @@ class Experiment:
             if self.cells is not None:
                 findings, seconds = self._run_cells(study, settings, numbers, tell, options)
             else:
-                findings, seconds = self._run_measure(study, settings, numbers, tell, Path(out))
+                run = Run(study, scale, settings, numbers, tell, Path(out))
+                findings, seconds = self._run_measure(study, run)
         result = Result(
             experiment=self.name,
             title=self.title,
@@ -179,6 +184,7 @@ class Experiment:
             date=date.today().isoformat(),
             data_sha256=dict(sorted(read.items())),
             machine=machine(),
+            short_training=self.is_short(scale, out),
         )
         written = write_result(result, folder)
         if options is None or options.shard is None:  # other shards may still read the cells
@@ -186,6 +192,30 @@ class Experiment:
             for name in (UNFINISHED_DATA, COST):
                 (folder / name).unlink(missing_ok=True)
         return written
+
+    def is_short(self, scale: str, out: str | Path) -> bool:
+        """Return whether networks are trained for fewer epochs than at the scale full.
+
+        See Note [Short training].
+
+        Args:
+            scale: one of ``scales``.
+            out: the folder of all experiments, for an experiment that reads networks of another.
+        """
+        networks_of = getattr(self.settings_of(scale), "networks_of", "")
+        if networks_of:
+            return bool(read_json(Path(out, networks_of, RESULT)).get("short_training"))
+        epochs = self._epochs(scale)
+        return epochs < self._epochs("full") if "full" in self.scales else epochs > 0
+
+    def _epochs(self, scale: str) -> int:
+        """Return the smallest number of epochs of a network; 0 if none is trained."""
+        settings = self.settings_of(scale)
+        if self.trainings is None:
+            return getattr(settings, "epochs", 0)
+        table = self.trainings(settings, (0,))
+        epochs = [config.recipe.total_epochs for configs in table.values() for config in configs]
+        return min(epochs, default=0)
 
     def _identity(self) -> dict[str, str]:
         """Return what a finished cell depends on besides its settings.
@@ -260,15 +290,11 @@ class Experiment:
     def _run_measure(
         self,
         study: FunctionStudy,
-        settings: Any,
-        seeds: tuple[int, ...],
-        tell: Tell,
-        out: Path,
+        run: Run,
     ) -> tuple[Findings, float]:
         """Run an experiment of the older form; return findings and seconds of processor time."""
         assert self.measure is not None  # noqa: S101  an experiment has one of the two forms
         with study.claimed():
-            run = Run(study, settings, seeds, tell, out)
             return self.measure(run), run.seconds
 
 

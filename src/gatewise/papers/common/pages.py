@@ -13,6 +13,7 @@ from typing import Any
 from gatewise.files import read_json
 from gatewise.papers.common.data_notes import UNFINISHED
 from gatewise.papers.common.experiment import COST
+from gatewise.papers.common.records import verdict_words
 from gatewise.papers.common.writing import RESULT
 from gatewise.stats import Judgement
 from gatewise.studies import StudyFolder
@@ -141,13 +142,19 @@ def _table(records: Iterable[Record]) -> list[str]:
             cells = (
                 record["experiment"],
                 claim["published"],
-                claim["verdict"],
+                _verdict(claim, record),
                 _pairs(claim),
                 _decided(claim),
                 scale,
             )
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return lines
+
+
+def _verdict(claim: Mapping[str, Any], record: Record) -> str:
+    """Return the verdict, and whether it was decided in short training."""
+    is_short = record.get("short_training", False)
+    return verdict_words(Judgement(claim["verdict"]), bool(claim["compared"]), is_short)
 
 
 def _pairs(claim: Mapping[str, Any]) -> str:

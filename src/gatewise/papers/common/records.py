@@ -122,6 +122,7 @@ class Result:
     files: Sequence[str] = field(default=())
     data_sha256: dict[str, str] = field(default_factory=dict)  # by name and options
     machine: dict[str, str] = field(default_factory=dict)
+    short_training: bool = False  # fewer epochs than at the scale full; Note [Short training]
 
     @property
     def scale_in_words(self) -> str:
@@ -145,6 +146,19 @@ class Result:
         for row, record in zip(self.findings.rows, content["findings"]["rows"], strict=True):
             record |= {"agrees": row.agrees, "scale": self.scale_in_words}
         return content
+
+
+def verdict_words(verdict: Judgement, is_trained: bool, is_short: bool) -> str:
+    """Return a verdict, which says if it was decided in short training.
+
+    Args:
+        verdict: on a claim.
+        is_trained: whether it compares networks seed by seed; counts and closed forms do not.
+        is_short: whether their training was short.
+    """
+    decided = verdict in (Judgement.SUPPORTED, Judgement.CONTRADICTED)
+    short = ", in short training" if decided and is_trained and is_short else ""
+    return f"{verdict.value}{short}"
 
 
 def column(rows: Iterable[Any], key: Any) -> list[Any]:

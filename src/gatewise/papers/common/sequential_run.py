@@ -48,6 +48,7 @@ class Run:
 
     Args:
         study: the folder in which the cells are kept.
+        scale: its name.
         settings: of the scale.
         seeds: of the run.
         tell: called with the name of a cell before it runs.
@@ -57,6 +58,7 @@ class Run:
     def __init__(
         self,
         study: FunctionStudy,
+        scale: str,
         settings: Any,
         seeds: tuple[int, ...],
         tell: Tell,
@@ -65,6 +67,7 @@ class Run:
         self.settings = settings
         self.seeds = seeds
         self.seconds = 0.0
+        self._scale = scale
         self._out = out
         self._study = study
         self._tell = tell
@@ -100,17 +103,25 @@ class Run:
             experiment: its name. Its record is in the same folder of all experiments.
 
         Raises:
-            ArgumentError: if there is no such record, or if it has fewer seeds.
+            ArgumentError: if there is no such record, if it has fewer seeds, or another scale.
         """
         path = self._out / experiment / RESULT
         record = read_json(path) if path.exists() else None
-        seeds = () if record is None else tuple(record["seeds"])
-        if record is None or not set(self.seeds) <= set(seeds):
+        if record is None:
+            found = "no such file"
+        elif record["scale"] != self._scale:
+            found = f"scale {record['scale']}"
+        elif not set(self.seeds) <= set(record["seeds"]):
+            found = f"seeds {record['seeds']}"
+        else:
+            found = ""
+        if record is None or found:
             raise ArgumentError(
                 f"this experiment reads the networks of {experiment}, which must be run first",
-                got=f"{path}: " + ("no such file" if record is None else f"seeds {list(seeds)}"),
-                allowed=f"a record with the seeds {list(self.seeds)}",
-                fix=f"gatewise reproduce {experiment} --seeds {len(self.seeds)} --out {self._out}",
+                got=f"{path}: {found}",
+                allowed=f"a record of the scale {self._scale} with the seeds {list(self.seeds)}",
+                fix=f"gatewise reproduce {experiment} --scale {self._scale} "
+                f"--seeds {len(self.seeds)} --out {self._out} (another folder for another scale)",
             )
         for name, content in record["data_sha256"].items():
             note_data(name, content)
