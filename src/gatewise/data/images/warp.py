@@ -35,14 +35,16 @@ def pad(images: Tensor, by: int, border: str = "black") -> Tensor:
             got=by,
             allowed=f"< {min(height, width)}",
         )
-    # By indexing, because torch does not mirror integers.
-    return images[..., _mirrored(height, by).view(-1, 1), _mirrored(width, by)]
+    # By joining parts, because torch does not mirror integers.
+    return _mirrored(_mirrored(images, by, 3), by, 2)
 
 
-def _mirrored(size: int, by: int) -> Tensor:
-    """Return the places ``-by .. size + by - 1``, mirrored at the first and the last pixel."""
-    places = torch.arange(-by, size + by).abs()
-    return (size - 1) - (size - 1 - places).abs()
+def _mirrored(images: Tensor, by: int, axis: int) -> Tensor:
+    """Return the images with ``by`` more pixels before and after, mirrored at the outermost one."""
+    size = images.shape[axis]
+    before = images.narrow(axis, 1, by).flip(axis)
+    after = images.narrow(axis, size - 1 - by, by).flip(axis)
+    return torch.cat([before, images, after], axis)
 
 
 def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -> Tensor:
