@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -133,6 +134,20 @@ def test_crop_and_shift_take_every_window_equally_often(
         counts[windows[tuple(each)]] += 1  # KeyError: a window that should not occur
     assert len(counts) == 49
     assert sum((count - 200) ** 2 / 200 for count in counts.values()) < 48 + 6 * math.sqrt(2 * 48)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize(("height", "width", "by"), [(32, 32, 2), (5, 7, 4), (2, 3, 1), (1, 4, 0)])
+def test_a_mirrored_border_is_that_of_numpy(height: int, width: int, by: int, dtype: torch.dtype):
+    images = (torch.rand(3, 2, height, width) * 255).to(dtype)
+    sides = ((0, 0), (0, 0), (by, by), (by, by))
+    expected = np.pad(images.numpy(), sides, mode="reflect")
+    assert np.array_equal(warp.pad(images, by, "reflect").numpy(), expected)
+
+
+def test_a_border_cannot_be_mirrored_beyond_the_image():
+    with pytest.raises(ArgumentError, match="cannot be mirrored that far"):
+        warp.pad(torch.zeros(1, 1, 4, 4), 4, "reflect")
 
 
 @pytest.mark.parametrize(("height", "width"), [(16, 16), (11, 20)])
