@@ -74,6 +74,8 @@ class Experiment:
         findings: turns the values of the cells into findings.
         trainings: takes the settings and the seeds and returns every training run by network, so
             that its cost can be timed before it is run. None if there are none at any scale.
+        read_data: reads the data of declared cells that have their own loop, and returns its
+            digests.
         own_loop: whether networks are trained by other code than `gatewise.train.train`, so that
             there is no run to time.
         measures_time: whether its numbers are times, so that cells of another machine, or of
@@ -91,6 +93,7 @@ class Experiment:
     findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
     own_loop: bool = False
+    read_data: Callable[[], Sequence[str]] | None = None
     measures_time: bool = False
 
     def settings_of(self, scale: str) -> Any:
@@ -233,7 +236,11 @@ class Experiment:
         Worker processes read the data again. So a finished cell counts only for the content that
         this process has read.
         """
-        if self.cells is None or self.trainings is None:
+        if self.cells is None:
+            return {}
+        if self.read_data is not None:
+            return {"data": sorted(self.read_data())}
+        if self.trainings is None:
             return {}
         table = self.trainings(settings, seeds)
         return {"data": sorted({data_of(configs[0]).digest for configs in table.values()})}

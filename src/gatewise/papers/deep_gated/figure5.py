@@ -1,6 +1,6 @@
 """Figure 5: ReLU and GaLU networks on MNIST, with its labels, random labels and random pixels."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from gatewise.models import DeepGatedNetwork
 from gatewise.papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
@@ -17,7 +18,6 @@ from gatewise.papers.common import (
     Numbers,
     Panel,
     Row,
-    Run,
     all_better,
     column,
     judge,
@@ -25,14 +25,16 @@ from gatewise.papers.common import (
     line,
     row,
 )
-from gatewise.papers.deep_gated.shared import generator, images, orders, published
-from gatewise.train import StackedNetworks, accuracy_by_seed, train_stacked
+from gatewise.papers.deep_gated.shared import generator, images, orders, published, read_mnist
+from gatewise.studies import CellCall, FunctionCell
+from gatewise.train import Halted, StackedNetworks, accuracy_by_seed, train_stacked
 
 GATES = {"ReLU": "relu", "GaLU": "galu"}
 PUBLISHED = "labels as published"
 KINDS = (PUBLISHED, "random labels", "random pixels")
 CLASSES = 10
 PIXELS = 784
+PARTS = ("train", "test", "loss")
 EVALUATED = 5000  # training images on which the training accuracy is measured
 NOTE = (
     "Adam with step size 3e-4 as for the paper's Table 4, cross-entropy; "
@@ -55,50 +57,64 @@ class GatedFigure5Settings:
     lr: float = 3e-4
 
 
-def measure(run: Run) -> Findings:
-    """Train both networks on all three kinds of data."""
+def cells(settings: GatedFigure5Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one cell for every kind of data, network and seed."""
+    made = []
+    for kind in KINDS:
+        for name, gate in GATES.items():
+            for seed in seeds:
+                chosen = {"kind": kind, "gate": gate, "seed": seed, "sizes": asdict(settings)}
+                made.append(FunctionCell(_cell_name(kind, name, seed), fit_cell, chosen))
+    return made
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare both networks on all three kinds of data."""
     curves: ByKind = {}
     for kind in KINDS:
         for name in GATES:
-            curves[kind, name] = run.cell(
-                f"{name}, {kind}", lambda kind=kind, name=name: fit(run, kind, GATES[name])
-            )
+            by_seed = [values[_cell_name(kind, name, seed)] for seed in values.seeds]
+            curves[kind, name] = {part: column(by_seed, part) for part in PARTS}
     panels = [_panel(f"training, {kind}", kind, "train", curves) for kind in KINDS]
     panels.append(_panel(f"test, {PUBLISHED}", PUBLISHED, "test", curves))
     return Findings(panels, _rows(curves), _claims(curves), [NOTE])
 
 
-def fit(run: Run, kind: str, gate: str) -> Curves:
-    """Train one network on one kind of data.
+def _cell_name(kind: str, name: str, seed: int) -> str:
+    return f"{name}, {kind}, seed {seed}"
+
+
+def fit_cell(cell: CellCall) -> dict[str, list[float]]:
+    """Train one network with one seed on one kind of data.
 
     Args:
-        run: its settings and seeds.
-        kind: one of ``KINDS``.
-        gate: of the network.
+        cell: its settings are ``kind``, ``gate``, ``seed`` and ``sizes``.
 
     Returns:
-        By seed, the training and test accuracy from the start on, and the loss of each epoch. There
-        are test accuracies only with the labels as published.
+        The training and test accuracy from the start on, and the loss of each epoch. There are test
+        accuracies only with the labels as published.
     """
-    settings: GatedFigure5Settings = run.settings
-    x, y = _data(kind, settings.examples, run.seeds)
+    settings = GatedFigure5Settings(**cell.settings["sizes"])
+    kind, seed = cell.settings["kind"], cell.settings["seed"]
+    x, y = _data(kind, settings.examples, seed)
     test = images("test")
     test_x = test.images.flatten(1).float() / 255
-    networks = StackedNetworks([_network(gate, settings, seed) for seed in run.seeds])
-    train_accuracy: list[list[float]] = []
-    test_accuracy: list[list[float]] = []
+    networks = StackedNetworks([_network(cell.settings["gate"], settings, seed)])
+    curves: dict[str, list[float]] = {part: [] for part in PARTS}
 
     def evaluate(_: int) -> None:
         """Keep the accuracies after an epoch."""
-        train_accuracy.append(_accuracies(networks, x[:EVALUATED], y[:, :EVALUATED]))
+        if cell.stop.asked:
+            raise Halted
+        curves["train"].append(_accuracy(networks, x[:EVALUATED], y[:EVALUATED]))
         if kind == PUBLISHED:  # else the test images have nothing to do with the training
-            test_accuracy.append(_accuracies(networks, test_x, test.labels))
+            curves["test"].append(_accuracy(networks, test_x, test.labels))
 
     history = train_stacked(
         networks,
         x,
         y,
-        orders=partial(orders, len(x), run.seeds),
+        orders=partial(orders, len(x), (seed,)),
         optimizer="adam",
         lr=settings.lr,
         epochs=settings.epochs,
@@ -106,11 +122,8 @@ def fit(run: Run, kind: str, gate: str) -> Curves:
         loss=F.cross_entropy,
         watch=evaluate,
     )
-    return {
-        "train": [list(values) for values in zip(*train_accuracy, strict=True)],
-        "test": [list(values) for values in zip(*test_accuracy, strict=True)],
-        "loss": history.by_seed(),
-    }
+    (curves["loss"],) = history.by_seed()
+    return curves
 
 
 def _network(gate: str, settings: GatedFigure5Settings, seed: int) -> DeepGatedNetwork:
@@ -127,8 +140,8 @@ def _network(gate: str, settings: GatedFigure5Settings, seed: int) -> DeepGatedN
     )
 
 
-def _data(kind: str, count: int, seeds: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Return images (n, 784) and every seed's labels (seeds, n).
+def _data(kind: str, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return images (n, 784) and labels (n,).
 
     Random labels differ by seed, random pixels do not.
     """
@@ -137,19 +150,17 @@ def _data(kind: str, count: int, seeds: tuple[int, ...]) -> tuple[Tensor, Tensor
     if kind == "random pixels":
         x = torch.rand(x.shape, generator=generator(0, "pixels"))
     if kind == "random labels":
-        labels = []
-        for seed in seeds:
-            stream = generator(seed, "labels")
-            labels.append(torch.randint(CLASSES, split.labels.shape, generator=stream))
-        return x, torch.stack(labels)
-    return x, split.labels.expand(len(seeds), -1)
+        stream = generator(seed, "labels")
+        return x, torch.randint(CLASSES, split.labels.shape, generator=stream)
+    return x, split.labels
 
 
 @torch.no_grad()
-def _accuracies(networks: StackedNetworks, x: Tensor, y: Tensor) -> list[float]:
-    """Return every seed's accuracy."""
+def _accuracy(networks: StackedNetworks, x: Tensor, y: Tensor) -> float:
+    """Return the accuracy of the one network."""
     outputs = networks.outputs(x)
-    return accuracy_by_seed(outputs.argmax(-1) == y, outputs)
+    (accuracy,) = accuracy_by_seed(outputs.argmax(-1) == y, outputs)
+    return accuracy
 
 
 def _panel(title: str, kind: str, which: str, curves: ByKind) -> Panel:
@@ -204,7 +215,9 @@ EXPERIMENT = Experiment(
         "desk": GatedFigure5Settings("15 epochs", epochs=15),
         "full": GatedFigure5Settings(),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
+    read_data=read_mnist,
     seeds=8,  # the paper does not say how many
     own_loop=True,
     needs=("MNIST",),

@@ -11,6 +11,7 @@ from gatewise.papers.deep_gated.shared.binary_mnist import fours_and_sevens as f
 from gatewise.papers.deep_gated.shared.binary_mnist import images as images
 from gatewise.papers.deep_gated.shared.binary_mnist import network as network
 from gatewise.papers.deep_gated.shared.binary_mnist import nu_line as nu_line
+from gatewise.papers.deep_gated.shared.binary_mnist import read_mnist as read_mnist
 from gatewise.papers.deep_gated.shared.binary_mnist import with_gates_of as with_gates_of
 from gatewise.papers.deep_gated.shared.closed_forms import (
     expected_gate_kernel as expected_gate_kernel,

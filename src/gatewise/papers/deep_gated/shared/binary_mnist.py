@@ -26,6 +26,7 @@ from gatewise.train import (
 )
 
 SplitName: TypeAlias = Literal["train", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "test")
 FOUR = 4
 SEVEN = 7
 PIXELS = 784
@@ -67,6 +68,15 @@ def images(split: SplitName) -> Split:
     found, digest = _images(split, os.environ.get("GATEWISE_DATA"))
     note_data(f"mnist {split}", digest)
     return found
+
+
+def read_mnist() -> tuple[str, ...]:
+    """Read both splits of MNIST, note them as data of the experiment, and return their digests."""
+    digests = []
+    for split in SPLITS:
+        images(split)
+        digests.append(_images(split, os.environ.get("GATEWISE_DATA"))[1])
+    return tuple(digests)
 
 
 @lru_cache(maxsize=2)
