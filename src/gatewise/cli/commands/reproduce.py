@@ -234,8 +234,6 @@ def _page(result: "Result") -> list["RenderableType"]:
     """Return the result as tables: numbers first, then the claims of the paper."""
     from rich.text import Text
 
-    from gatewise.papers.common import verdict_words
-
     heading = Text.assemble((result.experiment, "bold"), f"  {result.title}\n")
     numbers = ("paper", "closed form", "ours", "±", "seeds")
     rows = table("what", *numbers, "agrees", "scale", right=numbers)
@@ -246,8 +244,7 @@ def _page(result: "Result") -> list["RenderableType"]:
         claims = table("claim of the paper", "verdict", "evidence")
         for claim in result.findings.claims:
             evidence = "; ".join(text for text in (claim.reason, claim.evidence) if text)
-            verdict = verdict_words(claim.verdict, bool(claim.compared), result.short_training)
-            claims.add_row(claim.published, verdict, evidence)
+            claims.add_row(claim.published, result.verdict_of(claim), evidence)
         parts.append(claims)
     return [*parts, *(Text(f"note: {note}") for note in result.findings.notes)]
 

@@ -37,7 +37,6 @@ from gatewise.papers.common.records import Row as Row
 from gatewise.papers.common.records import column as column
 from gatewise.papers.common.records import line as line
 from gatewise.papers.common.records import row as row
-from gatewise.papers.common.records import verdict_words as verdict_words
 from gatewise.papers.common.sequential_run import Run as Run
 from gatewise.papers.common.sequential_run import TrainedNetworks as TrainedNetworks
 from gatewise.papers.common.training import IN_ANY_ORDER as IN_ANY_ORDER

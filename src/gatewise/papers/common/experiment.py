@@ -92,8 +92,8 @@ class Experiment:
     then: Callable[[CellValues], Sequence[FunctionCell]] | None = None
     findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
-    own_loop: bool = False
     read_data: Callable[[], Sequence[str]] | None = None
+    own_loop: bool = False
     measures_time: bool = False
 
     def settings_of(self, scale: str) -> Any:

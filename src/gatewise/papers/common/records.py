@@ -129,6 +129,10 @@ class Result:
         """The scale as it stands in the row of a table."""
         return f"{self.scale}: {self.reduced}" if self.reduced else f"{self.scale}: as in the paper"
 
+    def verdict_of(self, claim: Claim) -> str:
+        """Return the verdict on a claim, which says if it was decided in short training."""
+        return verdict_words(claim.verdict, bool(claim.compared), self.short_training)
+
     @property
     def failed(self) -> list[Row]:
         """The rows whose closed form is outside the interval."""
