@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatewise.errors import ArgumentError
-from gatewise.files import read_json
+from gatewise.files import read_json, write_json
 from gatewise.papers.common import Experiment
 from gatewise.papers.deep_gated import figure7, figure8
 
@@ -14,7 +14,7 @@ SEEDS = 3
 NAME = figure8.EXPERIMENT.name
 
 
-def small(experiment: Experiment, **changes: str) -> Experiment:
+def small(experiment: Experiment, **changes: object) -> Experiment:
     """The experiment with its tiny sizes as scale desk."""
     return replace(experiment, scales={"desk": replace(experiment.scales["tiny"], **changes)})
 
@@ -58,3 +58,21 @@ def test_networks_of_another_scale_are_not_read(tmp_path: Path):
     with pytest.raises(ArgumentError, match="scale tiny") as raised:
         small(figure7.EXPERIMENT, networks_of=NAME).run("desk", SEEDS, tmp_path)
     assert "a record of the scale desk" in str(raised.value)
+
+
+@pytest.mark.data
+def test_networks_of_another_training_are_not_read(tmp_path: Path):
+    small(figure8.EXPERIMENT, epochs=1).run("desk", SEEDS, tmp_path)
+    with pytest.raises(ArgumentError, match="epochs 1 in place of 2"):
+        small(figure7.EXPERIMENT, networks_of=NAME).run("desk", SEEDS, tmp_path)
+
+
+@pytest.mark.data
+def test_a_record_without_networks_is_made_again(tmp_path: Path):
+    small(figure8.EXPERIMENT).run("desk", SEEDS, tmp_path)
+    path = tmp_path / NAME / "results.json"
+    record = read_json(path)
+    del record["findings"]["networks"]
+    write_json(path, record)
+    with pytest.raises(ArgumentError, match=f"gatewise reproduce {NAME} --scale desk"):
+        small(figure7.EXPERIMENT, networks_of=NAME).run("desk", SEEDS, tmp_path)

@@ -365,6 +365,57 @@ def test_a_neighbour_at_which_every_run_diverged_does_not_hide_that_a_method_is_
     assert row.verdict == "better"
 
 
+def test_runs_that_diverged_at_a_neighbour_count_as_the_worst_value_of_all_runs() -> None:
+    # One seed of the baseline is far above the others, and the method follows it. So the method is
+    # worse where it is compared seed by seed, but its worst value is not below a typical baseline.
+    theirs = {seed: 70 + 0.01 * seed + 30 * (seed == 7) for seed in range(8)}
+    ours = {seed: value - 4 - 0.01 * (seed % 2) for seed, value in theirs.items()}
+    results = {
+        "relu": {1.0: theirs},
+        "abs": {0.5: ours, 1.0: ours, 2.0: dict.fromkeys(range(8), math.nan)},
+    }
+    chosen = {"relu": 1.0, "abs": 1.0}
+    row = compare_tuned_runs(results, chosen, "relu", grid=[0.5, 1.0, 2.0])["abs"]
+    pairs = [min(ours.values()) - value for value in theirs.values()]
+    half = stats.t.ppf(0.975, 7) * np.std(pairs, ddof=1) / 8**0.5
+    assert row.interval[1] == pytest.approx(np.mean(pairs) + half)
+    assert (row.verdict, row.reason) == ("undecided", "depends on the learning rate")
+    del results["abs"][2.0]
+    row = compare_tuned_runs(results, chosen, "relu", grid=[0.5, 1.0])["abs"]
+    assert row.verdict == "worse"
+
+
+@pytest.mark.parametrize("lost", ["relu", "abs"])
+def test_a_method_that_diverged_in_every_final_run_is_undecided(lost: str) -> None:
+    runs = {seed: 70 + 0.1 * seed for seed in range(8)}
+    results = {"relu": {1.0: runs}, "abs": {1.0: runs}}
+    results[lost] = {1.0: dict.fromkeys(range(8), math.nan)}
+    chosen = {"relu": 1.0, "abs": 1.0}
+    row = compare_tuned_runs(results, chosen, "relu", correct={})["abs"]
+    assert row.verdict == "undecided" and row.new_examples is None
+
+
+def test_a_diverged_neighbour_leaves_the_verdict_for_new_examples() -> None:
+    draw = np.random.default_rng(5)
+    images = draw.random(2000)
+
+    def right(accuracy: float) -> dict[int, np.ndarray]:
+        noise = draw.normal(0, 0.02, (8, 2000))
+        return {seed: images + noise[seed] < accuracy for seed in range(8)}
+
+    correct = {"relu": {1.0: right(0.8)}, "abs": {0.5: right(0.6), 1.0: right(0.6)}}
+    results: dict[str, dict] = {}
+    for name, by_rate in correct.items():
+        results[name] = {}
+        for rate, by_seed in by_rate.items():
+            results[name][rate] = {seed: float(bits.mean()) for seed, bits in by_seed.items()}
+    chosen, grid = {"relu": 1.0, "abs": 1.0}, [0.5, 1.0, 2.0]
+    results["abs"][2.0] = dict.fromkeys(range(8), math.nan)
+    row = compare_tuned_runs(results, chosen, "relu", grid=grid, correct=correct)["abs"]
+    assert row.verdict == "worse"
+    assert row.new_examples is not None and row.new_examples.verdict == "worse"
+
+
 def test_one_rate_for_all_is_the_untuned_comparison() -> None:
     results, chosen = tuned_example()
     at_one = {name: {0.01: rates[0.01]} for name, rates in results.items()}

@@ -10,7 +10,7 @@ rule, and in 1 to 2.5 % with it.
 
 Note [A neighbour at which every run diverged]. No pairs are left there, so that only the diverged
 runs at the worst value of all runs are compared. A method whose training diverges at a rate next to
-the chosen one is not better there.
+the chosen one is not better there. The interval includes this comparison.
 """
 
 import math
@@ -332,16 +332,19 @@ def _new_examples(
     if not isinstance(correct, Mapping):
         return None
     baseline = study.baseline
-    pairs = [(study.chosen[name], study.chosen[baseline])]
+    ours, theirs = study.chosen[name], study.chosen[baseline]
+    pairs = [(ours, theirs)]
+    # At a rate at which every run diverged there is no network that could read new examples.
     if decision.verdict == "better":
-        pairs += [(study.chosen[name], rate) for rate in study.rates(baseline)[1:]]
+        for rate in study.rates(baseline)[1:]:
+            if not _all_diverged(study.values[baseline][rate]):
+                pairs.append((ours, rate))
     elif decision.verdict == "worse":
-        pairs += [(rate, study.chosen[baseline]) for rate in study.rates(name)[1:]]
+        for rate in study.rates(name)[1:]:
+            if not _all_diverged(study.values[name][rate]):
+                pairs.append((rate, theirs))
     judged = []
     for our_rate, their_rate in pairs:
-        neighbours = study.values[name][our_rate], study.values[baseline][their_rate]
-        if any(map(_all_diverged, neighbours)):
-            continue  # no network that could read new examples
         judged.append(
             for_new_examples(
                 _at(correct, name, our_rate),

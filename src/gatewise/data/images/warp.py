@@ -36,7 +36,7 @@ def pad(images: Tensor, by: int, border: str = "black") -> Tensor:
             allowed=f"< {min(height, width)}",
         )
     # By joining parts, because torch does not mirror integers.
-    return _mirrored(_mirrored(images, by, 3), by, 2)
+    return _mirrored(_mirrored(images, by, -1), by, -2)
 
 
 def _mirrored(images: Tensor, by: int, axis: int) -> Tensor:

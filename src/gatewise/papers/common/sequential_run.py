@@ -94,16 +94,20 @@ class Run:
         self.seconds += record["process_seconds"]
         return record["value"]
 
-    def networks_of(self, experiment: str) -> TrainedNetworks:
+    def networks_of(
+        self, experiment: str, trained_with: Mapping[str, Any] | None = None
+    ) -> TrainedNetworks:
         """Return what the record of another experiment keeps of its trained networks.
 
         The data of these networks is noted as data of this experiment.
 
         Args:
             experiment: its name. Its record is in the same folder of all experiments.
+            trained_with: settings that its record must have, by name.
 
         Raises:
-            ArgumentError: if there is no such record, if it has fewer seeds, or another scale.
+            ArgumentError: if there is no such record, or if it has fewer seeds, another scale or
+                other settings.
         """
         path = self._out / experiment / RESULT
         record = read_json(path) if path.exists() else None
@@ -113,23 +117,39 @@ class Run:
             found = f"scale {record['scale']}"
         elif not set(self.seeds) <= set(record["seeds"]):
             found = f"seeds {record['seeds']}"
+        elif not record["findings"].get("networks"):
+            found = "a record that keeps nothing of its networks"
         else:
-            found = ""
+            found = _other_training(record["settings"], trained_with)
         if record is None or found:
             raise ArgumentError(
                 f"this experiment reads the networks of {experiment}, which must be run first",
                 got=f"{path}: {found}",
                 allowed=f"a record of the scale {self._scale} with the seeds {list(self.seeds)}",
                 fix=f"gatewise reproduce {experiment} --scale {self._scale} "
-                f"--seeds {len(self.seeds)} --out {self._out} (another folder for another scale)",
+                f"--seeds {len(self.seeds)} --out {self._folder_for(record)}",
             )
         for name, content in record["data_sha256"].items():
             note_data(name, content)
         return TrainedNetworks(
             values=record["findings"].get("networks", {}),
             notes=(
-                f"The networks are those of {experiment} ({record['date']}), which were not "
-                "trained again.",
+                f"The networks are those of {experiment} ({record['date']}; "
+                f"{record['reduced'] or 'as in the paper'}), which were not trained again.",
                 *record["findings"]["notes"],
             ),
         )
+
+    def _folder_for(self, record: Mapping[str, Any] | None) -> str:
+        """Return the folder for a run: another one if the record there has another scale."""
+        has_other_scale = record is not None and record["scale"] != self._scale
+        return f"{self._out}_{self._scale}" if has_other_scale else str(self._out)
+
+
+def _other_training(settings: Mapping[str, Any], expected: Mapping[str, Any] | None) -> str:
+    """Return the settings that are not as expected; empty if all are."""
+    other = []
+    for name, value in plain(dict(expected or {})).items():
+        if settings.get(name) != value:
+            other.append(f"{name} {settings.get(name)} in place of {value}")
+    return ", ".join(other)

@@ -1,7 +1,7 @@
 """Figure 7, Experiments 3 to 5: adapting, frozen and learned gates on Binary-MNIST."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gatewise.papers.common import (
@@ -55,7 +55,9 @@ def measure(run: Run) -> Findings:
     settings: GatedFigure7Settings = run.settings
     notes = NOTES
     if settings.networks_of:
-        networks = run.networks_of(settings.networks_of)
+        sizes = {field.name: getattr(settings, field.name) for field in fields(BinaryMnistSettings)}
+        del sizes["reduced"]
+        networks = run.networks_of(settings.networks_of, sizes)
         curves = _read_curves(networks, run.seeds)
         notes += networks.notes
     else:

@@ -242,7 +242,7 @@ def _cost_lines(result: "StudyResult") -> Iterator[Line]:
         if notable and slowest > BUSY:
             words += (
                 f" Times are of the fastest run of each unit. The slowest took {slowest:.1f} times "
-                "as long, so the machine was busy and the times are rough."
+                "as long, so they are rough."
             )
         yield named("At what cost", words)
 

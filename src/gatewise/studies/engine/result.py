@@ -3,6 +3,7 @@
 import base64
 import binascii
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +33,9 @@ Block = tuple[str, str, str]  # backbone, data set, recipe
 Results = dict[str, dict[int, float]]  # unit to {seed: value}; NaN for a run that diverged
 COUNTED = ("parameters", "flops", "saved_bytes")
 COSTS = (*COUNTED, "seconds")
-MACHINE = ("cpu_capability", "device", "threads", "processes")  # what the time of a run depends on
+GPU_NUMBER = re.compile(r":\d+")  # in cuda:0 (NVIDIA A100)
+# What the time of a run depends on. Of a device, its number does not matter.
+MACHINE = ("cpu_capability", "device", "threads", "processes", "units")
 ACCURACIES = ("accuracy", "acc", "top1", "top5")  # the share of right test examples
 RANKED_FROM = 10  # data sets: with fewer, a test of ranks has no power
 # Relative differences of costs that count as equal. Times are never equal, and 5 % is noise.
@@ -408,9 +411,10 @@ class StudyResult:
     def costs(self) -> list[dict[str, Any]]:
         """Unit x block: parameters, operations, bytes and seconds, and ratios to the baseline.
 
-        ``seconds`` are those of the fastest run, because other work on a machine only adds time.
-        ``slowest`` is the time of the slowest run over that of the fastest. See
-        :func:`_comparable_times` for runs on several machines.
+        ``seconds`` are those of the fastest run, because other work on a machine only adds time:
+        processor time if all runs had one thread of a CPU, else wall time. ``slowest`` is the time
+        of the slowest run over that of the fastest. See :func:`_comparable_times` for runs on
+        several machines.
 
         ``form`` names the form of the units that ran: native, fused or plain.
 
@@ -669,22 +673,50 @@ def _counted_costs(runs: Sequence[PlannedRun], group: Mapping[str, Any]) -> dict
 def _comparable_times(units: Mapping[str, Sequence[PlannedRun]]) -> dict[str, list[float]]:
     """Return the seconds of the finished final runs of each unit, all on one kind of machine.
 
-    A run counts if every unit has runs in the same environment: processor instructions, device,
-    threads and processes. If there are several such environments, the one with the most runs is
-    taken. If there is none, no times are returned, because they cannot be compared.
+    A run counts if every unit that has times has some in the same environment (``MACHINE``). If
+    there are several such environments, the one with the most runs is taken. If there is none, no
+    times are returned, because they cannot be compared.
     """
-    by_machine: dict[tuple[Any, ...], dict[str, list[float]]] = {}
-    wanted = [unit for unit, runs in units.items() if _finished_finals(runs)]
-    for unit in wanted:
-        for run in _finished_finals(units[unit]):
-            value = run.record.get("seconds")
-            if isinstance(value, int | float) and math.isfinite(value) and value > 0:
-                environment = run.record.get("environment") or {}
-                machine = tuple(environment.get(name) for name in MACHINE)
-                by_machine.setdefault(machine, {}).setdefault(unit, []).append(value)
-    shared = [times for times in by_machine.values() if len(times) == len(wanted)]
-    most = max(shared, key=lambda times: sum(map(len, times.values())), default={})
-    return {unit: most.get(unit, []) for unit in units}
+    by_machine: dict[tuple[str, ...], dict[str, list[Mapping[str, Any]]]] = {}
+    timed = set()
+    for unit, runs in units.items():
+        for run in _finished_finals(runs):
+            if _is_time(run.record.get("seconds")):
+                timed.add(unit)
+                machine = _machine_of(run.record)
+                by_machine.setdefault(machine, {}).setdefault(unit, []).append(run.record)
+    shared = [records for records in by_machine.values() if len(records) == len(timed)]
+    most = max(shared, key=lambda records: sum(map(len, records.values())), default={})
+    measure = "seconds"
+    if all(_has_processor_time(record) for records in most.values() for record in records):
+        measure = "process_seconds"
+    times = {}
+    for unit in units:
+        times[unit] = [float(record[measure]) for record in most.get(unit, ())]
+    return times
+
+
+def _machine_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the kind of machine of a run; the same for all runs that do not say."""
+    environment = record.get("environment")
+    known = environment if isinstance(environment, Mapping) else {}
+    kind = {name: str(known.get(name)) for name in MACHINE}
+    return tuple((kind | {"device": GPU_NUMBER.sub("", kind["device"])}).values())
+
+
+def _has_processor_time(record: Mapping[str, Any]) -> bool:
+    """Return whether processor time is the time of the whole run: one thread, no interruption."""
+    environment = record.get("environment")
+    known = environment if isinstance(environment, Mapping) else {}
+    in_one = known.get("threads") == 1 and known.get("processes", 1) == 1
+    on_cpu = str(record.get("device", "cpu")).startswith("cpu") and record.get("starts") == 1
+    return in_one and on_cpu and _is_time(record.get("process_seconds"))
+
+
+def _is_time(value: Any) -> bool:
+    """Return whether a value is a number of seconds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value > 0
 
 
 def _finished_finals(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
