@@ -8,7 +8,9 @@ import pytest
 from gatewise.files import read_json, write_json
 from gatewise.papers import experiments
 from gatewise.papers.common import generated_part
+from gatewise.papers.common.records import verdict_words
 from gatewise.papers.deep_gated import figure5
+from gatewise.stats import Judgement
 
 RECORD = "deep_gated/figure5/results.json"
 
@@ -54,3 +56,43 @@ def test_the_record_and_the_page_say_so(tmp_path: Path):
     assert "| supported, in short training |" in page and "| undecided |" in page
     write_json(tmp_path / RECORD, record | {"short_training": False})
     assert "in short training |" not in generated_part(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_trained", "is_short", "words"),
+    [
+        ("supported", True, True, "supported, in short training"),
+        ("contradicted", True, True, "contradicted, in short training"),
+        ("supported", True, False, "supported"),
+        ("supported", False, True, "supported"),  # a count
+        ("undecided", True, True, "undecided"),
+        ("not tested", True, True, "not tested"),
+    ],
+)
+def test_a_verdict_that_training_decided_says_so(verdict, is_trained, is_short, words):
+    assert verdict_words(Judgement(verdict), is_trained, is_short) == words
+
+
+@pytest.mark.data
+def test_the_terminal_says_so(tmp_path: Path):
+    small = replace(figure5.EXPERIMENT.scales["tiny"], epochs=1)
+    scales = {"desk": small, "full": replace(small, epochs=2)}
+    result = replace(figure5.EXPERIMENT, scales=scales).run("desk", 3, tmp_path)
+    claim = replace(result.findings.claims[0], verdict=Judgement.SUPPORTED)
+    assert result.verdict_of(claim) == "supported, in short training"
+
+
+def test_the_network_with_the_fewest_epochs_decides():
+    table1 = experiments()["crelu/table1"]
+    trainings = table1.trainings
+
+    def mixed(settings, seeds):
+        table = dict(trainings(settings, seeds))
+        first, *_ = table
+        epochs = {"full": 1, "desk": 10**6}["desk" if settings.epochs else "full"]
+        config = table[first][0]
+        recipe = config.recipe.model_copy(update={"epochs": epochs})
+        return table | {first: [config.model_copy(update={"recipe": recipe})]}
+
+    changed = replace(table1, trainings=mixed)
+    assert changed._epochs("full") == 1 and changed._epochs("desk") == 8

@@ -27,7 +27,7 @@ from gatewise.papers.common import (
 )
 from gatewise.papers.deep_gated.shared import generator, images, orders, published, read_mnist
 from gatewise.studies import CellCall, FunctionCell
-from gatewise.train import Halted, StackedNetworks, accuracy_by_seed, train_stacked
+from gatewise.train import StackedNetworks, accuracy_by_seed, train_stacked
 
 GATES = {"ReLU": "relu", "GaLU": "galu"}
 PUBLISHED = "labels as published"
@@ -104,8 +104,7 @@ def fit_cell(cell: CellCall) -> dict[str, list[float]]:
 
     def evaluate(_: int) -> None:
         """Keep the accuracies after an epoch."""
-        if cell.stop.asked:
-            raise Halted
+        cell.stop.halt()
         curves["train"].append(_accuracy(networks, x[:EVALUATED], y[:EVALUATED]))
         if kind == PUBLISHED:  # else the test images have nothing to do with the training
             curves["test"].append(_accuracy(networks, test_x, test.labels))
