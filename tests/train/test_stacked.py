@@ -52,6 +52,20 @@ def test_outputs_are_those_of_each_network(gate: str):
         torch.testing.assert_close(many.network(place)(X), network(X))
 
 
+@pytest.mark.parametrize("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
+def test_one_network_is_that_network(gate: str):
+    network = networks(gate, init="normal")[0]
+    one = StackedNetworks([network])
+    outputs = one.outputs(X[None], shared=False)
+    torch.testing.assert_close(outputs, network(X)[None])
+    torch.testing.assert_close(one.outputs(X), outputs)
+    outputs.square().sum().backward()
+    network(X).square().sum().backward()
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad:
+            torch.testing.assert_close(one.parameters[name].grad, parameter.grad[None])
+
+
 def train_alone(network: DeepGatedNetwork, seed: int, optimiser, epochs: int, batch: int) -> None:
     for epoch in range(epochs):
         for rows in orders(N, (seed,), epoch)[0].split(batch):
