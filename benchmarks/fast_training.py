@@ -29,7 +29,7 @@ from gatewise.train.loop import Pace, Watcher
 from gatewise.train.run import train
 
 WIDTHS = ((8, 32, 32), (32, 128, 128))
-BATCH, STEPS, SKIPPED, REPEATS = 512, 12, 3, 5
+BATCH, STEPS, SKIPPED, REPEATS = 512, 11, 3, 4
 SHIFT = 2
 MEAN, STD = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
 LOOP = "bare loop, bfloat16, channels_last"
