@@ -698,16 +698,20 @@ def _comparable_times(units: Mapping[str, Sequence[PlannedRun]]) -> dict[str, li
 
 def _machine_of(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the kind of machine of a run; the same for all runs that do not say."""
-    environment = record.get("environment")
-    known = environment if isinstance(environment, Mapping) else {}
+    known = _environment(record)
     kind = {name: str(known.get(name)) for name in MACHINE}
     return tuple((kind | {"device": GPU_NUMBER.sub("", kind["device"])}).values())
 
 
+def _environment(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a run says about its machine; nothing if it says nothing."""
+    environment = record.get("environment")
+    return environment if isinstance(environment, Mapping) else {}
+
+
 def _has_processor_time(record: Mapping[str, Any]) -> bool:
     """Return whether processor time is the time of the whole run: one thread, no interruption."""
-    environment = record.get("environment")
-    known = environment if isinstance(environment, Mapping) else {}
+    known = _environment(record)
     in_one = known.get("threads") == 1 and known.get("processes", 1) == 1
     on_cpu = str(record.get("device", "cpu")).startswith("cpu") and record.get("starts") == 1
     return in_one and on_cpu and _is_time(record.get("process_seconds"))
