@@ -16,6 +16,7 @@ from gatewise.papers.common import (
     tuning_cells,
     tuning_runs,
 )
+from gatewise.papers.common.experiment import MOST_SEEDS
 from gatewise.papers.common.tuning import quarter_run
 from gatewise.papers.crelu import table1, table2
 from gatewise.papers.crelu.shared import ErrorSettings
@@ -46,7 +47,7 @@ def config_at(rate: float, seed: int) -> RunConfig:
 def test_the_rate_with_the_best_accuracy_on_held_out_images_is_chosen(tmp_path: Path):
     rates = (1e-6, 0.1, 1000.0)
     values = values_of(tmp_path, rates)
-    assert len(values) == 6 and "mlp, tuning, rate 0.1, seed 1" in values
+    assert len(values) == 6 and "mlp, tuning, rate 0.1, seed 1001" in values
     tuned = tuned_rates(["mlp"], rates, values)["mlp"]
     assert tuned.rate == 0.1 and not tuned.is_at_edge and tuned.words == "0.1"
     assert tuned.accuracies[1000.0] is None  # it diverged
@@ -70,6 +71,15 @@ def test_a_quarter_of_the_epochs_sees_no_test_image():
     assert short.recipe.epochs == 2 and short.recipe.schedule.warmup == 1 and short.seed == 3
     assert short.hold_out is not None and short.hold_out.in_place_of_test
     assert short.recipe.optimiser == config.recipe.optimiser
+
+
+def test_tuning_runs_share_neither_seeds_with_final_runs_nor_held_out_images_with_each_other():
+    held_out = {}
+    for cell in tuning_cells({"mlp": config_at}, (0.1, 0.3)):
+        config = run_config(**cell.settings)
+        assert config.seed >= MOST_SEEDS and config.hold_out is not None
+        held_out.setdefault(config.seed, set()).add(config.hold_out.fold)
+    assert held_out == {1000: {1}, 1001: {2}}
 
 
 @pytest.mark.parametrize("table", [table1, table2])

@@ -56,6 +56,11 @@ class ErrorSettings(CifarSettings):
         """How many runs the choice of a rate costs for each form and data set."""
         return tuning_runs(self.rates)
 
+    @property
+    def rate_in_words(self) -> str:
+        """The learning rate, or that each form has its own, as it stands in a sentence."""
+        return "at a rate chosen for each network" if self.rates else super().rate_in_words
+
     def measures(self, form: str) -> dict[str, int]:
         """Return what is measured on the trained networks of a form, with its size.
 

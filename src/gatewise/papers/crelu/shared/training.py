@@ -23,10 +23,6 @@ from gatewise.train import (
 
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NEEDS = tuple(CIFAR.values())
-OURS = (
-    "The paper does not print its rates. Ours: Adam at 0.003 with a cosine and one epoch of "
-    "warm-up, batches of 25, He's start, images mirrored."
-)
 NORMED = (
     "Batch norm before each unit, which the paper's network has not: without it, networks so "
     "narrow stayed near chance in some seeds after so short a training. It is folded into the "
@@ -89,10 +85,19 @@ class CifarSettings:
         """What is ours and not the paper's in the training."""
         notes = []
         if self.epochs:
-            notes.append(OURS)
+            warm_up = " and one epoch of warm-up" if self.epochs > 1 else ""
+            notes.append(
+                f"The paper does not print its rates. Ours: Adam {self.rate_in_words} with a "
+                f"cosine{warm_up}, batches of {self.batch}, He's start, images mirrored."
+            )
         if self.norm:
             notes.append(NORMED)
         return tuple(notes)
+
+    @property
+    def rate_in_words(self) -> str:
+        """The learning rate, as it stands in a sentence."""
+        return f"at {self.lr:g}"
 
 
 @dataclass(frozen=True)
