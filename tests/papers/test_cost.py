@@ -1,7 +1,7 @@
 """What an experiment would cost is counted before it is run."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -135,6 +135,17 @@ def test_the_cost_is_timed_once_and_stands_on_the_page_until_there_are_results(
     assert EXPERIMENT.name not in generated_part(tmp_path)
     assert cost_at_start(EXPERIMENT, "desk", 2, tmp_path) is None
     assert cost_at_start(find_experiment("crelu/table5"), "desk", None, tmp_path) is None
+
+
+def test_the_cost_of_other_settings_is_not_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    times = count(36.0, step=36.0)  # of two arms each time: 36 and 72, then 108 and 144 seconds
+    monkeypatch.setattr(costs, "_seconds", lambda config, threads: next(times))
+    words = cost_at_start(EXPERIMENT, "desk", 2, tmp_path)
+    changed = replace(EXPERIMENT, scales={"desk": SomeSettings("half the epochs")})
+    again = cost_at_start(changed, "desk", 2, tmp_path)
+    assert words is not None and "0.1 core-hours" in words  # 2 x 36 + 4 x 72 seconds
+    assert again is not None and "0.22 core-hours" in again  # 2 x 108 + 4 x 144 seconds
+    assert cost_at_start(changed, "desk", 2, tmp_path) == again
 
 
 def test_options_that_share_work_are_refused_where_an_experiment_is_one_process(tmp_path: Path):

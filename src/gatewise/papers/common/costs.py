@@ -15,7 +15,7 @@ from gatewise.files import make_folder, read_json, write_json
 from gatewise.papers.common.experiment import COST, Experiment, Trainings
 from gatewise.papers.common.machines import machine
 from gatewise.papers.common.writing import RESULT
-from gatewise.studies import examples_of, facts_of
+from gatewise.studies import examples_of, facts_of, plain
 from gatewise.train import RunConfig, seconds_per_run
 
 HOUR = 3600
@@ -122,7 +122,8 @@ def cost_at_start(
 ) -> str | None:
     """Return what an experiment costs in words, as timed when it was first started in its folder.
 
-    The cost is kept in the folder, so that the page of all records can name it.
+    The cost is kept in the folder, so that the page of all records can name it. It is timed again
+    if it is that of another scale, of other settings or of another number of seeds.
 
     Args:
         experiment: that is about to run.
@@ -137,15 +138,20 @@ def cost_at_start(
     if experiment.trainings is None or (folder / RESULT).exists():
         return None
     path = folder / COST
+    timed = {
+        "scale": scale,
+        "seeds": len(experiment.seed_numbers(seeds)),
+        "settings": plain(asdict(experiment.settings_of(scale))),
+    }
     if path.exists():
         kept = read_json(path)
-        if (kept["scale"], kept["seeds"]) == (scale, len(experiment.seed_numbers(seeds))):
+        if all(kept.get(name) == value for name, value in timed.items()):
             return kept["words"]
     cost = cost_of(experiment, scale, seeds)
     if not cost.arms:
         return None
     make_folder(folder)
-    write_json(path, {**cost.to_dict(), "words": cost.words})
+    write_json(path, {**cost.to_dict(), **timed, "words": cost.words})
     return cost.words
 
 

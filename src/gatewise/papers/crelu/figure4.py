@@ -242,7 +242,7 @@ EXPERIMENT = Experiment(
             images=20,
         ),
         "desk": CreluFigure4Settings(
-            "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 4 epochs, "
+            "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 3 epochs, "
             "batch norm; 1,000 test images",
             images=1000,
             data=("cifar10",),

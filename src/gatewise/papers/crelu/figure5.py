@@ -216,7 +216,7 @@ EXPERIMENT = Experiment(
             draws=5,
         ),
         "desk": CreluFigure5Settings(
-            f"the networks of Table 1: {INSTEAD_TABLE1}; a 12th of the filters, 4 epochs, "
+            f"the networks of Table 1: {INSTEAD_TABLE1}; a 12th of the filters, 3 epochs, "
             "batch norm",
             networks_of=TABLE1,
         ),

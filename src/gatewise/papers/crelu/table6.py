@@ -300,7 +300,7 @@ EXPERIMENT = Experiment(
             norm=True,
         ),
         "desk": CreluTable6Settings(
-            "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 4 epochs, "
+            "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 3 epochs, "
             "batch norm; 500 test images",
             images=500,
             data=("cifar10",),
