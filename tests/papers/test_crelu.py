@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 from gatewise.errors import DamagedFileError, FileError
+from gatewise.files import read_tensors
 from gatewise.graph import parameter_count
 from gatewise.models import create_model
 from gatewise.papers import experiments
-from gatewise.papers.common import all_lower, fit
+from gatewise.papers.common import all_lower, data_of, fit
 from gatewise.papers.crelu import figure2, nearness, table1, table2, table5, table6
 from gatewise.papers.crelu.shared import (
     CONVPOOL,
@@ -28,6 +29,7 @@ from gatewise.papers.crelu.shared import (
     densities,
     errors,
     folded,
+    initial_network,
     inverted,
     layer_tables,
     mosaic,
@@ -35,7 +37,8 @@ from gatewise.papers.crelu.shared import (
     published,
     squeezenet,
 )
-from gatewise.train.config import run_config
+from gatewise.train import WEIGHTS
+from gatewise.train.config import find_recipe, run_config
 from gatewise.train.loop import StopSignal, build_model
 
 
@@ -182,13 +185,26 @@ def test_lower_is_judged_by_pairs_all_of_them():
     assert all_lower("", {"a:": lower, "b:": lower[::-1]}).verdict.value == "contradicted"
 
 
-def test_a_run_that_diverged_has_no_errors():
-    assert errors(SimpleNamespace(status="diverged", metrics=None)) == {"train": None, "test": None}
-    metrics = {"train_accuracy": 0.75, "test_accuracy": 0.5}
-    assert errors(SimpleNamespace(status="finished", metrics=metrics)) == {
-        "train": 25.0,
-        "test": 50.0,
-    }
+def test_a_run_that_diverged_has_no_errors(tmp_path: Path):
+    config = run_config(model="mlp", data="digits", recipe=CifarSettings(epochs=1).recipe)
+    lost = SimpleNamespace(status="diverged", metrics=None)
+    assert errors(config, tmp_path, lost) == {"train": None, "test": None}
+
+
+def test_the_train_error_is_that_of_the_trained_network(tmp_path: Path):
+    """Counted again by hand; the accuracy that was counted during the last epoch is lower."""
+    recipe = find_recipe("sgd", changes=["epochs = 3", "batch = 50"])
+    config = run_config(model="mlp", data="digits", data_options={"train": 200}, recipe=recipe)
+    result = fit(config, tmp_path / "run")
+    found = errors(config, tmp_path / "run", result)
+    data = data_of(config)
+    network = initial_network(config)
+    network.load_state_dict(read_tensors(tmp_path / "run" / WEIGHTS)[0])
+    images = recipe.augmentation().with_normalise(data.mean, data.std).plain(data.train.images)
+    wrong = network.eval()(images).argmax(1) != data.train.labels
+    assert found["train"] == pytest.approx(100 * wrong.double().mean().item(), abs=1e-9)
+    assert found["test"] == pytest.approx(100 * (1 - result.metrics["test_accuracy"]), abs=1e-9)
+    assert found["train"] < 100 * (1 - result.metrics["train_accuracy"])
 
 
 def test_training_that_is_stopped_is_not_taken_for_done(tmp_path: Path):

@@ -27,6 +27,11 @@ def test_single_trains_again_on_all_data_until_the_hold_out_is_as_good_as_it_was
     )
     assert found.epochs[1] == len(second) == second[-1]["epoch"]
     assert found.test_error == 1 - second[-1]["test_accuracy"]
+    net = create_model("mlp", unit="gelu", widths=(16,)).eval()
+    net.load_state_dict(read_tensors(tmp_path / "whole" / "weights.safetensors")[0])
+    images = (DATA.train.images - torch.tensor(DATA.mean)) / torch.tensor(DATA.std)
+    wrong = net(images).argmax(1) != DATA.train.labels
+    assert found.train_error == pytest.approx(wrong.double().mean().item(), abs=1e-12)
     assert found == single(perceptron(PLENTY), tmp_path, examples=20, data=DATA)  # read back
 
 

@@ -90,6 +90,7 @@ from gatewise.train.run import seconds_per_run as seconds_per_run
 from gatewise.train.run import single as single
 from gatewise.train.run import ten_folds as ten_folds
 from gatewise.train.run import train as train
+from gatewise.train.run import training_error as training_error
 from gatewise.train.stacked import LossHistory as LossHistory
 from gatewise.train.stacked import StackedNetworks as StackedNetworks
 from gatewise.train.stacked import accuracy_by_seed as accuracy_by_seed

@@ -18,7 +18,7 @@ from typing import Any
 
 from gatewise.data import DataSet, load
 from gatewise.errors import DamagedFileError, FileError, GatewiseError, HeldError, shorten
-from gatewise.files import make_folder, write_record_once
+from gatewise.files import make_folder, read_json, write_json, write_record_once
 from gatewise.fused import start_recording, stop_recording
 from gatewise.studies.engine.folder import FORMAT, RECORD, read_versioned
 from gatewise.train import (
@@ -40,6 +40,7 @@ from gatewise.train import (
 HELD_FOR = 3600.0
 LOOK_AGAIN = 0.2
 LONGEST_REASON = 500
+STOPPED = "stopped.json"  # in the folder of a cell whose last attempt was stopped on request
 NO_CURVE = ("step", "lr")  # of the metrics of an epoch
 NO_RESULT = ("metrics", "best", "seconds", "process_seconds", "environment", "weights_sha256")
 COSTS = ("parameters", "flops", "saved_bytes")
@@ -160,7 +161,7 @@ def run_and_record(
     work: Work | None = None,
 ) -> Outcome:
     """Do the work and write the record, unless another process wrote one meanwhile."""
-    begin = time.process_time()
+    begin = time.process_time() - _seconds_before(task)
     recording = start_recording()
     try:
         content = work(stop) if work else _work_of(task, stop)
@@ -168,12 +169,20 @@ def run_and_record(
         content = None
     finally:
         form = stop_recording(recording)
-    if content is None:
-        return Outcome("stopped")
-    more = {"process_seconds": round(time.process_time() - begin, 3), "form": form}
+    seconds = round(time.process_time() - begin, 3)
     make_folder(task.place)
+    if content is None:
+        write_json(task.place / STOPPED, {"process_seconds": seconds})
+        return Outcome("stopped")
+    more = {"process_seconds": seconds, "form": form}
     write_record_once(task.place / RECORD, _record(task, content, **more))
     return Outcome(content["status"], content["reason"])
+
+
+def _seconds_before(task: Task) -> float:
+    """Return the processor time of attempts at the cell that were stopped on request."""
+    path = task.place / STOPPED
+    return read_json(path)["process_seconds"] if path.exists() else 0.0
 
 
 def fail(task: Task, reason: str) -> Outcome:

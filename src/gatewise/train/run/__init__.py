@@ -16,5 +16,6 @@ from gatewise.train.run.protocols import convergence as convergence
 from gatewise.train.run.protocols import records as records
 from gatewise.train.run.protocols import single as single
 from gatewise.train.run.protocols import ten_folds as ten_folds
+from gatewise.train.run.protocols import training_error as training_error
 from gatewise.train.run.sinks import make_sink as make_sink
 from gatewise.train.run.timing import seconds_per_run as seconds_per_run

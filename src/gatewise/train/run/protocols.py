@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.data import DataSet
+from gatewise.data import DataSet, Split
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.files import Journal, read_tensors
 from gatewise.train.config import RunConfig, run_config
@@ -83,7 +83,7 @@ def single(
     return Single(
         best["held_loss"],
         (best["epoch"], last["epoch"]),
-        1 - last["train_accuracy"],
+        training_error(again, second, data),
         1 - last["test_accuracy"],
         last["held_loss"] <= best["held_loss"],
     )
@@ -127,11 +127,21 @@ def probabilities(config: RunConfig, folder: Path, data: DataSet) -> Tensor:
         folder: of the run, with its weights.
         data: the data set.
     """
-    network = build_model(config, classes=data.classes, shape=data.shape)
-    network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
-    augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
-    logits = outputs(network, data.test, augment=augment, precision=config.recipe.precision)
-    return logits.double().softmax(1)
+    return _outputs(config, folder, data, data.test).double().softmax(1)
+
+
+def training_error(config: RunConfig, folder: Path, data: DataSet) -> float:
+    """Return the share of the training examples that the trained network classifies wrongly.
+
+    The examples are not augmented. The ``train_accuracy`` of an epoch is another number: it is
+    counted during the epoch, on augmented examples and with the weights of each step.
+
+    Args:
+        config: the run.
+        folder: of the run, with its weights.
+        data: the data set, with all of its training examples.
+    """
+    return _error(_outputs(config, folder, data, data.train), data.train.labels)
 
 
 def convergence(
@@ -185,6 +195,16 @@ def _finished(result: Result | None, folder: Path) -> Result:
             fix="change the recipe",
         )
     return result
+
+
+def _outputs(config: RunConfig, folder: Path, data: DataSet, split: Split) -> Tensor:
+    """Return the outputs of a trained network for the examples of a split, (N, K)."""
+    network = build_model(config, classes=data.classes, shape=data.shape)
+    network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
+    if config.recipe.channels_last:
+        network = network.to(memory_format=torch.channels_last)
+    augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
+    return outputs(network, split, augment=augment, precision=config.recipe.precision)
 
 
 def _error(shares: Tensor, labels: Tensor) -> float:

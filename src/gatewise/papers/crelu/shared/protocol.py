@@ -206,10 +206,11 @@ def error_cell(cell: CellCall) -> dict[str, float | None]:
     data = data_of(config)
     measured: dict[str, float | None]
     if held:
-        result = single(config, cell.folder / "single", examples=held, data=data)
-        measured = {"train": 100 * result.train_error, "test": 100 * result.test_error}
+        found = single(config, cell.folder / "single", examples=held, data=data)
+        measured = {"train": 100 * found.train_error, "test": 100 * found.test_error}
     else:
-        measured = errors(cell.train(config, data=data))
+        result = cell.train(config, name="run", data=data)
+        measured = errors(config, cell.folder / "run", result)
     if parts:
         folds = ten_folds(config, cell.folder / "folds", folds=parts, data=data)
         measured |= {"average": 100 * folds.average, "vote": 100 * folds.vote}

@@ -19,6 +19,7 @@ from gatewise.train import (
     build_model,
     find_recipe,
     run_config,
+    training_error,
 )
 
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
@@ -193,14 +194,21 @@ def trainings(
     return table
 
 
-def errors(result: Result) -> dict[str, float | None]:
-    """Return train and test error in per cent; None if the run diverged."""
-    metrics = (result.metrics if result.status == "finished" else None) or {}
-    percent: dict[str, float | None] = {}
-    for name in ("train", "test"):
-        accuracy = metrics.get(f"{name}_accuracy")
-        percent[name] = None if accuracy is None else 100 * (1 - accuracy)
-    return percent
+def errors(config: RunConfig, folder: Path, result: Result) -> dict[str, float | None]:
+    """Return the errors of the trained network on training and test images, in per cent.
+
+    Args:
+        config: the run.
+        folder: of the run, with its weights.
+        result: of the run.
+
+    Returns:
+        By the name of the images; None if the run diverged.
+    """
+    if result.status != "finished" or result.metrics is None:
+        return {"train": None, "test": None}
+    train = training_error(config, folder, data_of(config))
+    return {"train": 100 * train, "test": 100 * (1 - result.metrics["test_accuracy"])}
 
 
 def trained(config: RunConfig, folder: Path) -> tuple[nn.Module, dict[str, float | None]]:
@@ -211,7 +219,7 @@ def trained(config: RunConfig, folder: Path) -> tuple[nn.Module, dict[str, float
         folder: of the run; an interrupted training resumes there.
     """
     result = fit(config, folder)
-    return trained_network(config, folder), errors(result)
+    return trained_network(config, folder), errors(config, folder, result)
 
 
 def trained_network(config: RunConfig, folder: Path) -> nn.Module:
