@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gatewise.data import DataSet, Split
+from gatewise.devices import place_model
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.files import Journal, read_tensors
 from gatewise.train.config import RunConfig, run_config
@@ -201,8 +202,7 @@ def _outputs(config: RunConfig, folder: Path, data: DataSet, split: Split) -> Te
     """Return the outputs of a trained network for the examples of a split, (N, K)."""
     network = build_model(config, classes=data.classes, shape=data.shape)
     network.load_state_dict(read_tensors(folder / WEIGHTS)[0])
-    if config.recipe.channels_last:
-        network = network.to(memory_format=torch.channels_last)
+    network = place_model(network, torch.device("cpu"), channels_last=config.recipe.channels_last)
     augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
     return outputs(network, split, augment=augment, precision=config.recipe.precision)
 
