@@ -20,6 +20,7 @@ from gatewise.models import create_model
 from gatewise.papers import experiments
 from gatewise.papers.common import all_lower, data_of, fit
 from gatewise.papers.crelu import figure2, nearness, table1, table2, table5, table6
+from gatewise.papers.crelu import figure5 as crelu_figure5
 from gatewise.papers.crelu.shared import (
     CONVPOOL,
     EDGES,
@@ -183,6 +184,25 @@ def test_lower_is_judged_by_pairs_all_of_them():
     lower = ([1.0, 1.1, 1.2], [2.0, 2.2, 2.1])
     assert all_lower("", {"a:": lower, "b:": lower}).verdict.value == "supported"
     assert all_lower("", {"a:": lower, "b:": lower[::-1]}).verdict.value == "contradicted"
+
+
+@pytest.mark.parametrize(
+    ("excess", "verdict"),
+    [(-0.2, "contradicted"), (0.0, "undecided"), (0.2, "undecided")],
+)
+def test_layers_that_are_more_opposite_than_random_filters_are_shown_seed_by_seed(excess, verdict):
+    def network(seed: int, first: float) -> dict:
+        means = [first, 0.0, 0.0, 0.0]
+        noise = 0.01 * (-1) ** seed
+        layers = [{"mean": x + noise, "random": [-0.01, 0.01], "p": 1e-9} for x in means]
+        return {"layers": layers}
+
+    cells = {
+        "ReLU": [network(seed, -0.3) for seed in range(8)],
+        "CReLU": [network(seed, excess) for seed in range(8)],
+    }
+    claim = crelu_figure5._aligned_claim(cells)
+    assert claim.verdict.value == verdict and "n = 8" in claim.evidence
 
 
 def test_a_run_that_diverged_has_no_errors(tmp_path: Path):

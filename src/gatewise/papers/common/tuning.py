@@ -124,7 +124,7 @@ def rates_in_words(rates: Mapping[str, TunedRate]) -> tuple[str, ...]:
     chosen = [f"{name} {tuned.words}" for name, tuned in rates.items()]
     return (
         "Each network has its own learning rate, chosen on held-out training images, another tenth "
-        "for each of two seeds that no final run has, at a quarter of the epochs: "
+        "for each of two seeds that no final run has, at a quarter of the epochs but at least one: "
         f"{'; '.join(chosen)}.",
     )
 
