@@ -3,6 +3,7 @@
 "Single" is measured by a hold-out, "Average" and "Vote" by folds; the small scales run once.
 """
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +39,7 @@ from gatewise.train import RunConfig, run_config, single, ten_folds
 
 RATES = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2)  # to choose from, for Adam
 ERRORS = ("train", "test", "average", "vote")
+LETTERS = 70  # in a line below a plot
 # By data set and form: for each seed its errors by name.
 ErrorCells = dict[tuple[str, str], list[dict[str, float | None]]]
 
@@ -230,7 +232,8 @@ def error_panel(data: str, forms: Iterable[str], cells: ErrorCells) -> Panel:
     for error in ("train", "test"):
         by_form = [errors_of(cells, data, form, error) for form in names]
         lines.append(line(f"{error} error", places, list(zip(*by_form, strict=True))))
-    return Panel(f"{CIFAR[data]}: {'; '.join(names)}", "form, in this order", "error, %", lines)
+    legend = "; ".join(f"{place} {name}" for place, name in zip(places, names, strict=True))
+    return Panel(CIFAR[data], textwrap.fill(legend, LETTERS), "error, %", lines)
 
 
 def error_rows(
