@@ -187,7 +187,7 @@ EXPERIMENT = Experiment(
         ),
         "desk": CreluTable1Settings(
             # On the slowest machine so far, two threads of a core without bfloat16, each epoch of
-            # all final runs takes 0.9 core-hours. Batches of 64 learn more in so few epochs.
+            # all final runs takes about 0.8 core-hours. Batches of 64 learn more in so few epochs.
             "CIFAR-10 alone, a 12th of the filters, 3 epochs, batch norm; "
             "one run on all images in place of the hold-out; no folds",
             data=("cifar10",),
