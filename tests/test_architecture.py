@@ -22,6 +22,7 @@ SOURCE = ROOT / "src" / "gatewise"
 
 ROWS = (
     {"errors", "words"},
+    {"extensions"},
     {"devices", "files", "native", "stats", "units"},
     {"fused"},
     {"layers", "graph", "testing"},

@@ -10,6 +10,8 @@ from gatewise.analysis.diagnosis import Answer as Answer
 from gatewise.analysis.diagnosis import Diagnosis as Diagnosis
 from gatewise.analysis.diagnosis import DiagnosisInterrupted as DiagnosisInterrupted
 from gatewise.analysis.diagnosis import InputCheck as InputCheck
+from gatewise.analysis.diagnosis import all_questions as all_questions
+from gatewise.analysis.diagnosis import ask as ask
 from gatewise.analysis.diagnosis import diagnose as diagnose
 from gatewise.analysis.diagnosis import plural as plural
 from gatewise.analysis.filters import KnownResponses as KnownResponses

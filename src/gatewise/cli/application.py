@@ -17,7 +17,6 @@ from gatewise.cli.commands import (
     plan,
     recipes,
     report,
-    reproduce,
     sites,
     sparsify,
     stats,
@@ -43,7 +42,7 @@ First steps:
 MODEL is, for example, `torchvision:resnet18` or `file.py:function`.
 
 Exit codes: 0 success, 1 a check failed, 2 invalid input, 130 interrupted (Ctrl+C).
-After 130, run the same command again: `train`, `compare` and `reproduce` resume.
+After 130, run the same command again: `train` and `compare` resume.
 """
 
 MODELS = "Models"
@@ -118,7 +117,6 @@ app.command("train", rich_help_panel=TRAINING)(train.train)
 app.command("compare", rich_help_panel=TRAINING)(compare.compare)
 app.command("stats", rich_help_panel=TRAINING)(stats.stats)
 app.command("report", rich_help_panel=TRAINING)(report.report)
-app.command("reproduce", rich_help_panel=TRAINING)(reproduce.reproduce)
 app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)
 app.command("models", rich_help_panel=REFERENCE)(models.models)
 app.command("recipes", rich_help_panel=REFERENCE)(recipes.recipes)

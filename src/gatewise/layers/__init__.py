@@ -130,5 +130,6 @@ from gatewise.layers.iieu import scale_and_offset as scale_and_offset
 from gatewise.layers.orthonormal import OrthonormalFilters as OrthonormalFilters
 from gatewise.layers.orthonormal import as_rows as as_rows
 from gatewise.layers.orthonormal import filter_groups as filter_groups
+from gatewise.layers.phase import PhaseLayer as PhaseLayer
 from gatewise.layers.phase import StaticPhaseSelective as StaticPhaseSelective
 from gatewise.layers.pooling import BetaPoolNd as BetaPoolNd

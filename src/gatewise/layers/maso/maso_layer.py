@@ -111,6 +111,10 @@ class MASO(BetaLayer):
             )
         self.reset_parameters()
 
+    def filter_slopes(self) -> Tensor:
+        """Return the slopes, as :func:`gatewise.nn.orthogonality_penalty` counts them."""
+        return self.slopes
+
     @classmethod
     def from_parameters(
         cls,

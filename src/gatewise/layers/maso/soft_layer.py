@@ -30,6 +30,7 @@ class SoftResponse(Response):
     weight: Tensor  # W, (out, in / groups, *kernel)
     bias: Tensor | None  # b, (out,)
     gate: Gate
+    has_filters: ClassVar[bool] = True
 
     def build(self, bias: bool, gate: Gate, device: Device, dtype: DType) -> None:
         """Register and draw the weights."""

@@ -53,6 +53,7 @@ class _ApodizedConv(ConvolutionResponse):
     weight: Tensor  # (out, in / groups, *kernel), without the window
     window: Tensor  # (1, 1, *kernel), a partition of unity
     bias: Tensor | None  # (out,)
+    has_filters: ClassVar[bool] = True
 
     def __init__(
         self,

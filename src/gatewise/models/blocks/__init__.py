@@ -17,6 +17,7 @@ from gatewise.models.blocks.residual import style_of as style_of
 from gatewise.models.blocks.slot import RELU as RELU
 from gatewise.models.blocks.slot import Slot as Slot
 from gatewise.models.blocks.slot import UnitChoice as UnitChoice
+from gatewise.models.blocks.slot import phase_layers as phase_layers
 from gatewise.models.blocks.slot import slot_of as slot_of
 from gatewise.models.blocks.slot import slots as slots
 from gatewise.models.blocks.slot import stream_slot as stream_slot

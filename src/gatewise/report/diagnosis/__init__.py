@@ -4,4 +4,5 @@ from gatewise.report.diagnosis.page import PAGE as PAGE
 from gatewise.report.diagnosis.page import RECORD as RECORD
 from gatewise.report.diagnosis.page import diagnosis_page as diagnosis_page
 from gatewise.report.diagnosis.page import is_diagnosis as is_diagnosis
+from gatewise.report.diagnosis.page import show_question as show_question
 from gatewise.report.diagnosis.page import write_diagnosis as write_diagnosis

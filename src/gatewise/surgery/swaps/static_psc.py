@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import CONVOLUTIONS, Reading, Replace, Site
+from gatewise.layers import StaticPSConv1d, StaticPSConv2d, StaticPSLinear
 from gatewise.surgery.planning import Draft, Entry, PlanningContext, Request, check_option_names
 from gatewise.surgery.propagate import Deferral
 from gatewise.surgery.reasons import Reason, Refusal
@@ -22,6 +23,11 @@ from gatewise.surgery.swaps.psc import PhaseSelectiveSwap, able_sites
 from gatewise.surgery.swaps.put_back_planner import defer_with_readers
 
 LEARNED = "learned"
+STATIC: dict[type[nn.Module], Any] = {
+    nn.Conv1d: StaticPSConv1d,
+    nn.Conv2d: StaticPSConv2d,
+    nn.Linear: StaticPSLinear,
+}
 
 
 class StaticPhaseSelectiveSwap(PhaseSelectiveSwap):
@@ -77,12 +83,16 @@ class StaticPhaseSelectiveSwap(PhaseSelectiveSwap):
             split = request.options.get("split", LEARNED)
             draft.put(site, request.unit, {"split": split})
             for path in taken.layers:
-                draft.splits[path] = split
+                draft.replaced[path] = {"swap": request.unit, "split": split}
         for path, slopes in taken.layers.items():
-            if draft.splits.get(path) == LEARNED:
+            if draft.replaced.get(path, {}).get("split") == LEARNED:
                 draft.layers[path] = (1.0,) * len(slopes)
                 # one score for each boundary
                 draft.parameters += len(context.model.get_parameter(f"{path}.weight")) + 1
+
+    def replace_layer(self, layer: nn.Module, options: Mapping[str, Any]) -> nn.Module:
+        """Return the static form of a layer, which holds the layer's own parameters."""
+        return STATIC[type(layer)].sharing(layer, split=options["split"])
 
     def replacements(
         self,

@@ -1,5 +1,6 @@
 """gatewise.train.loop."""
 
+from gatewise.train.loop import dense as dense
 from gatewise.train.loop.assembly import assemble as assemble
 from gatewise.train.loop.assembly import build_model as build_model
 from gatewise.train.loop.assembly import check_before_data as check_before_data
@@ -28,9 +29,6 @@ from gatewise.train.loop.checkpoint import Saved as Saved
 from gatewise.train.loop.checkpoint import named_state as named_state
 from gatewise.train.loop.checkpoint import read_checkpoint as read_checkpoint
 from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
-from gatewise.train.loop.dense import confusion as confusion
-from gatewise.train.loop.dense import example_labels as example_labels
-from gatewise.train.loop.dense import mean_iou as mean_iou
 from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import device_of as device_of
 from gatewise.train.loop.evaluation import evaluate as evaluate
@@ -73,3 +71,7 @@ from gatewise.train.loop.steps import Diverged as Diverged
 from gatewise.train.loop.steps import Loop as Loop
 from gatewise.train.loop.steps import Pace as Pace
 from gatewise.train.loop.steps import TrainingSetup as TrainingSetup
+from gatewise.train.loop.task import ObjectiveInputs as ObjectiveInputs
+from gatewise.train.loop.task import Task as Task
+from gatewise.train.loop.task import find_task as find_task
+from gatewise.train.loop.task import register_task as register_task

@@ -1,7 +1,4 @@
-"""What depends on the kind of labels: mirroring, examples, and the outputs that fit them."""
-
-from collections.abc import Callable
-from functools import partial
+"""What depends on the kind of labels: examples, and the outputs that fit them."""
 
 import torch
 from torch import Tensor, nn
@@ -14,25 +11,9 @@ from gatewise.data import (
     DETECTION,
     SCALE,
     SEGMENTATION,
-    mirror_boxes,
-    mirror_masks,
 )
 from gatewise.errors import ArgumentError
 from gatewise.train.config import Loss
-
-
-def mirroring(task: str, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor] | None:
-    """Return the function that mirrors the labels of a task; None if labels do not change.
-
-    Args:
-        task: of the data.
-        shape: of the images.
-    """
-    if task == SEGMENTATION:
-        return mirror_masks
-    if task == DETECTION:
-        return partial(mirror_boxes, width=shape[-1])
-    return None
 
 
 def example_labels(task: str, count: int, shape: tuple[int, ...]) -> Tensor:
@@ -80,14 +61,14 @@ def anchors_of(network: nn.Module, shape: tuple[int, ...]) -> Tensor:
 
 
 def check_dense_outputs(
-    loss: Loss, outputs: Tensor, task: str, classes: int, read: tuple[int, ...]
+    task: str, loss: Loss, outputs: Tensor, classes: int, read: tuple[int, ...]
 ) -> None:
     """Check that the outputs fit the loss and the labels.
 
     Args:
+        task: of the data.
         loss: of the recipe.
         outputs: of the network for some images.
-        task: of the data.
         classes: of the data.
         read: the shape of one image.
 

@@ -13,21 +13,9 @@ from gatewise.train.config import Loss, Recipe
 from gatewise.train.loop.batches import Batch
 from gatewise.train.loop.evaluation import evaluating, in_precision
 from gatewise.train.loop.objective import Measured, Objective, StepLoss
+from gatewise.train.metrics import mean_iou
 
 SIZE = 16  # images evaluated at once; fixed, because last bits may depend on it
-
-
-def mean_iou(table: Tensor) -> float:
-    """Return the mean over classes of intersection over union.
-
-    Classes that neither occur nor are predicted are left out.
-
-    Args:
-        table: how many pixels of each class (rows) were predicted as each class (columns).
-    """
-    hit = table.diagonal().double()
-    union = table.sum(0) + table.sum(1) - hit
-    return float((hit / union.clamp(min=1))[union > 0].mean())
 
 
 def pixel_losses(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
