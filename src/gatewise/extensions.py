@@ -14,7 +14,7 @@ kind            what its module registers with
 ``units``       :func:`gatewise.units.unit`, :func:`gatewise.models.phase_layers`
 ``swaps``       a subclass of :class:`gatewise.surgery.Swap`
 ``models``      :func:`gatewise.models.network`
-``data``        :func:`gatewise.data.data_set`
+``data``        :func:`gatewise.data.register_data_set`
 ``tasks``       :func:`gatewise.train.register_task`
 ``recipes``     :func:`gatewise.train.add_recipes`
 ``questions``   :func:`gatewise.analysis.ask`, :func:`gatewise.report.show_question`

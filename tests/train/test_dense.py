@@ -11,9 +11,9 @@ import gatewise as gw
 from gatewise.data import CLASS, COLUMNS, IGNORED, Augment, Split, draw_shapes
 from gatewise.errors import ArgumentError, MissingExtraError
 from gatewise.models import RetinaNet, anchor_boxes, box_iou, box_offsets, moved_boxes, suppress
-from gatewise.train import find_recipe, records, run_config, train
+from gatewise.train import find_recipe, mean_iou, records, run_config, train
 from gatewise.train.config import Loss, RunConfig
-from gatewise.train.loop import Batches, Step, mean_iou
+from gatewise.train.loop import Batches, Step
 from gatewise.train.loop.dense import (
     FoundObjects,
     TrueObjects,

@@ -10,10 +10,10 @@ from gatewise.data.catalogue import EXAMPLES as EXAMPLES
 from gatewise.data.catalogue import SEGMENTATION as SEGMENTATION
 from gatewise.data.catalogue import Source as Source
 from gatewise.data.catalogue import check_options as check_options
-from gatewise.data.catalogue import data_set as data_set
 from gatewise.data.catalogue import datasets as datasets
 from gatewise.data.catalogue import find_set as find_set
 from gatewise.data.catalogue import load as load
+from gatewise.data.catalogue import register_data_set as register_data_set
 from gatewise.data.choice import shifted as shifted
 from gatewise.data.choice import shuffled_pixels as shuffled_pixels
 from gatewise.data.data_set import DataSet as DataSet

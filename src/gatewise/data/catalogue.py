@@ -73,7 +73,7 @@ del CHOICES["whole"]  # the rest are options
 _SOURCES: dict[str, Source] = {}
 
 
-def data_set(
+def register_data_set(
     name: str,
     *,
     title: str,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.data.catalogue import DETECTION, data_set, find_set
+from gatewise.data.catalogue import DETECTION, find_set, register_data_set
 from gatewise.data.data_set import DataSet
 from gatewise.data.dense.labels import fill_up
 from gatewise.data.inputs import decode_image
@@ -54,7 +54,7 @@ class ImageEntry:
     objects: list[tuple[list[float], int, float, int]] = field(default_factory=list)
 
 
-@data_set(
+@register_data_set(
     "coco_detection",
     title="COCO 2017: photographs with boxes",
     home="https://cocodataset.org",

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gatewise.data.catalogue import SEGMENTATION, data_set, find_set
+from gatewise.data.catalogue import SEGMENTATION, find_set, register_data_set
 from gatewise.data.data_set import DataSet
 from gatewise.data.dense.labels import IGNORED
 from gatewise.data.inputs import decode_image
@@ -37,7 +37,7 @@ LONGEST_LIST = 1 << 24  # bytes
 LONGEST_NAME = 200
 
 
-@data_set(
+@register_data_set(
     "kitti_materials",
     title="KITTI-Materials: materials in road scenes",
     home="https://github.com/kyotovision-public/RGB-Road-Scene-Material-Segmentation",

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gatewise.data.catalogue import DETECTION, SEGMENTATION, data_set
+from gatewise.data.catalogue import DETECTION, SEGMENTATION, register_data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.dense.labels import AREA, CLASS, COLUMNS, NO_OBJECT, SCALE
@@ -81,7 +81,7 @@ LICENCE = "none needed: computed here"
 HOME = "Note [How shapes are drawn] in gatewise.data"
 
 
-@data_set(
+@register_data_set(
     "shapes_segmentation",
     title="Drawn shapes on textures, with a class for every pixel",
     home=HOME,
@@ -118,7 +118,7 @@ def shapes_segmentation(
     )
 
 
-@data_set(
+@register_data_set(
     "shapes_detection",
     title="Drawn shapes on textures, with a box and a class for each",
     home=HOME,

@@ -6,7 +6,7 @@ They are read from idx files.
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gatewise.data.catalogue import data_set, find_set
+from gatewise.data.catalogue import find_set, register_data_set
 from gatewise.data.data_set import DataSet, Split
 from gatewise.data.published import Form, Published, data_folder, read_published
 from gatewise.data.sets.decoded_files import decoded
@@ -60,7 +60,7 @@ CLASSES = 10
 SHAPE = (1, 28, 28)
 
 
-@data_set(
+@register_data_set(
     "mnist",
     title="MNIST, handwritten digits",
     home="http://yann.lecun.com/exdb/mnist/",
@@ -78,7 +78,7 @@ def mnist_set(*, folder: str | Path | None = None) -> DataSet:
     return _load("mnist", FILES, folder)
 
 
-@data_set(
+@register_data_set(
     "fashion_mnist",
     title="Fashion-MNIST, pieces of clothing",
     home="https://github.com/zalandoresearch/fashion-mnist",

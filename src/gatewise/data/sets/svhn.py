@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from gatewise.data.catalogue import data_set, find_set
+from gatewise.data.catalogue import find_set, register_data_set
 from gatewise.data.data_set import DataSet, Split
 from gatewise.data.published import Form, Published, data_folder, read_published
 from gatewise.data.sets.decoded_files import decoded
@@ -26,7 +26,7 @@ SIDE = 32
 CLASSES = 10
 
 
-@data_set(
+@register_data_set(
     "svhn",
     title="SVHN, digits of house numbers",
     home=HOME,

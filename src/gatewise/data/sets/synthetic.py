@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.data.catalogue import data_set
+from gatewise.data.catalogue import register_data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.hashing import below, bits, uniform
@@ -23,7 +23,7 @@ MOST = 10_000_000
 LICENCE = "none needed: computed here"
 
 
-@data_set(
+@register_data_set(
     "abs_line",
     title="y = |x| on [-1, 1]",
     home=PSC,
@@ -47,7 +47,7 @@ def abs_line(*, folder: str | Path | None = None, count: int = 1000) -> DataSet:
     return assemble("abs_line", train, test, classes=0)
 
 
-@data_set(
+@register_data_set(
     "same_input",
     title="One input with many targets",
     home=f"{DGN}, experiment 1",
@@ -66,7 +66,7 @@ def same_input(*, folder: str | Path | None = None, count: int = 200, seed: int 
     return assemble("same_input", train, test, classes=0)
 
 
-@data_set(
+@register_data_set(
     "random_plane",
     title="Random targets at random points of a square",
     home=f"{DGN}, experiment 2",
@@ -84,7 +84,7 @@ def random_plane(*, folder: str | Path | None = None, count: int = 100, seed: in
     return assemble("random_plane", train, test, classes=0)
 
 
-@data_set(
+@register_data_set(
     "one_point",
     title="One example: 1 to 1",
     home=f"{DGN}, experiment 8",
@@ -99,7 +99,7 @@ def one_point(*, folder: str | Path | None = None) -> DataSet:
     return assemble("one_point", only, only, classes=0)
 
 
-@data_set(
+@register_data_set(
     "hard_pair",
     title="x to 1 and 2x to -1: no ReLU network without biases fits both",
     home=f"{DGN}, section 1",
@@ -119,7 +119,7 @@ def hard_pair(*, folder: str | Path | None = None, features: int = 2, seed: int 
     return assemble("hard_pair", both, both, classes=0)
 
 
-@data_set(
+@register_data_set(
     "random_labels",
     title="Noise with random classes: what a network can memorise",
     home="Zhang et al., 2017, and the paper on deep gated networks, section 1",

@@ -3,6 +3,8 @@
 The paper trained with it before it made filters exactly orthogonal.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -72,8 +74,8 @@ def orthogonality_penalty(
     counted = _times_counted(pieces)
     terms: list[Tensor] = []
     for module in model.modules():
-        own_slopes = getattr(module, "filter_slopes", None)
-        if callable(own_slopes):
+        own_slopes: Any = getattr(module, "filter_slopes", None)
+        if own_slopes is not None:
             terms.append(slope_overlap(own_slopes()))
         elif isinstance(module, COUNTED) or (isinstance(module, Response) and module.has_filters):
             terms.append(counted * slope_overlap(_filters(module).unsqueeze(-2)))

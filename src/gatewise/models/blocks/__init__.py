@@ -1,5 +1,6 @@
 """Building blocks of the networks: layers with a norm and a unit, chains and residual blocks."""
 
+from gatewise.models.blocks import phase_names as phase_names
 from gatewise.models.blocks.block import Block as Block
 from gatewise.models.blocks.block import conv_block as conv_block
 from gatewise.models.blocks.block import unit_places as unit_places

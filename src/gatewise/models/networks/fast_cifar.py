@@ -66,8 +66,10 @@ class FastCifar(nn.Sequential):
         self[0].get_parameter("layer.weight").requires_grad_(False)
         for name, part in self.named_children():
             layer = getattr(part, "layer", None)
-            has_filters = isinstance(layer, nn.Conv2d | PhaseLayer) and hasattr(layer, "weight")
-            if name != "whiten" and has_filters and layer.weight.dim() == 4:
+            if name == "whiten" or not isinstance(layer, nn.Conv2d | PhaseLayer):
+                continue
+            weight = layer._parameters.get("weight")
+            if weight is not None and weight.dim() == 4:
                 _start_as_copies(layer, self.signs)
 
     @torch.no_grad()

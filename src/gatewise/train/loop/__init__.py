@@ -45,7 +45,11 @@ from gatewise.train.loop.losses import signed_targets as signed_targets
 from gatewise.train.loop.objective import BatchSource as BatchSource
 from gatewise.train.loop.objective import Measured as Measured
 from gatewise.train.loop.objective import Objective as Objective
+from gatewise.train.loop.objective import ObjectiveInputs as ObjectiveInputs
 from gatewise.train.loop.objective import StepLoss as StepLoss
+from gatewise.train.loop.objective import Task as Task
+from gatewise.train.loop.objective import find_task as find_task
+from gatewise.train.loop.objective import register_task as register_task
 from gatewise.train.loop.optimizer import make_optimiser as make_optimiser
 from gatewise.train.loop.optimizer import set_rates as set_rates
 from gatewise.train.loop.optimizer import spared_parameters as spared_parameters
@@ -71,7 +75,3 @@ from gatewise.train.loop.steps import Diverged as Diverged
 from gatewise.train.loop.steps import Loop as Loop
 from gatewise.train.loop.steps import Pace as Pace
 from gatewise.train.loop.steps import TrainingSetup as TrainingSetup
-from gatewise.train.loop.task import ObjectiveInputs as ObjectiveInputs
-from gatewise.train.loop.task import Task as Task
-from gatewise.train.loop.task import find_task as find_task
-from gatewise.train.loop.task import register_task as register_task

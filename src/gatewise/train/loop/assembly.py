@@ -24,12 +24,17 @@ from gatewise.train.config import HoldOut, RunConfig
 from gatewise.train.loop.batches import Batches
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
-from gatewise.train.loop.objective import ImageObjective, Objective, TextObjective
+from gatewise.train.loop.objective import (
+    ImageObjective,
+    Objective,
+    ObjectiveInputs,
+    TextObjective,
+    find_task,
+)
 from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import initialised, shuffled
 from gatewise.train.loop.run_environment import environment
 from gatewise.train.loop.steps import TrainingSetup
-from gatewise.train.loop.task import ObjectiveInputs, find_task
 
 STARTING_IMAGES = 5000  # seen by a network before it is trained
 # Options of data sets that keep the shape of the images and the number of classes.

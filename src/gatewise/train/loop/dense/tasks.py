@@ -6,8 +6,7 @@ from gatewise.data import DETECTION, SEGMENTATION, mirror_boxes, mirror_masks
 from gatewise.train.loop.dense.detection import DetectionObjective
 from gatewise.train.loop.dense.labelling import anchors_of, check_dense_outputs, example_labels
 from gatewise.train.loop.dense.segmentation import SegmentationObjective
-from gatewise.train.loop.objective import Objective
-from gatewise.train.loop.task import ObjectiveInputs, Task, register_task
+from gatewise.train.loop.objective import Objective, ObjectiveInputs, Task, register_task
 
 
 def _segmentation(inputs: ObjectiveInputs) -> Objective:

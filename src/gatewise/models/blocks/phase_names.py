@@ -1,0 +1,12 @@
+"""Names of phase selective layers that stand in place of a unit's."""
+
+from gatewise.layers import LowRankPSConv2d, LowRankPSLinear, StaticPSConv2d, StaticPSLinear
+from gatewise.models.blocks.slot import phase_layers
+
+phase_layers(
+    "static_psc",
+    StaticPSConv2d,
+    StaticPSLinear,
+    ("split", "relaxation", "noise", "data_dependent"),
+)
+phase_layers("low_rank_psc", LowRankPSConv2d, LowRankPSLinear, ("rank",))
