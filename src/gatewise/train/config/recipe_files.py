@@ -1,7 +1,7 @@
 """Read recipes from TOML. Errors name file, line, key and what is allowed."""
 
 import re
-import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -13,11 +13,6 @@ from pydantic import BaseModel, ValidationError
 from gatewise.errors import ArgumentError, FileError, closest_name, shorten
 from gatewise.extensions import load_extensions, unknown_addition
 from gatewise.train.config.recipe import Part, Recipe, RuleError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # pyright: ignore[reportMissingImports] - installed there
 
 # Where recipes with names are; other packages add theirs.
 _FOLDERS = [Path(__file__).parents[1] / "recipes"]
