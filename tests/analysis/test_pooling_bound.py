@@ -95,15 +95,15 @@ def test_eigenvalues_are_those_of_matrices_and_no_ratio_exceeds_the_bound() -> N
 def test_the_bound_needs_what_a_border_or_a_bias_hides() -> None:
     conv, pool = nn.Conv1d(1, 1, 1), nn.MaxPool1d(3)
     conv.weight.data = torch.ones(1, 1, 1)
-    conv.bias.data = torch.zeros(1)
+    conv.bias = nn.Parameter(torch.zeros(1))
     c = torch.zeros(1, 1, 8, dtype=torch.float64)
     c[0, 0, 1] = 2.0
     held = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
     assert held.bound is not None and float(held.bound) == pytest.approx(0)
-    conv.bias.data = torch.tensor([-3.0])  # the response of 2 is not positive any more
+    conv.bias = nn.Parameter(torch.tensor([-3.0]))  # the response of 2 is not positive any more
     hidden = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
     assert hidden.bound is not None and hidden.bound.isnan().all()
-    conv.bias.data = torch.zeros(1)
+    conv.bias = nn.Parameter(torch.zeros(1))
     c = torch.zeros(1, 1, 8, dtype=torch.float64)
     c[0, 0, 7] = 2.0  # the last two places are in no region of three
     border = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -140,7 +141,9 @@ def test_the_papers_own_epochs_support_its_claim_about_thresholds(depth: int):
 
 
 def test_a_threshold_that_one_side_reaches_is_judged():
-    epochs = {1.0: {name: [None] * 4 for name in (*convergence.OURS, "ReLU")}}
+    epochs: dict[float, dict[str, Any]] = {
+        1.0: {name: [None] * 4 for name in (*convergence.OURS, "ReLU")}
+    }
     claim = convergence.fastest_claim(epochs, ["ReLU"], 9)
     assert claim.verdict.value == "not tested" and claim.reason == convergence.NONE_REACHED
     epochs[1.0]["ReLU"] = [5, 6, 5, 6]
@@ -227,7 +230,7 @@ def test_times_of_other_kernels_than_the_authors_test_no_claim():
 
 def test_added_flops_are_not_tested_and_added_parameters_are():
     settings = table3.IieuTable3Settings("", depths=(14,))
-    counts = {
+    counts: dict[tuple[str, int], Any] = {
         ("ReLU", 14): {"parameters": 1000, "operations": 1000},
         ("IIEU-B", 14): {"parameters": 1003, "operations": 1013},
     }

@@ -128,11 +128,9 @@ def _pooled_places(
         number = int(place[0])
         region = place[1:] // step
         # At the border a shift may be outside of all regions.
-        is_kept = not bool((region >= torch.tensor(kept[sign].shape[1:])).any())
-        if is_kept:
-            flat = kept[sign][(number, *region)]
-            is_kept = bool(values[sign][number, flat] > 0)
-        if is_kept:
+        is_outside = bool((region >= torch.tensor(kept[sign].shape[1:])).any())
+        flat = None if is_outside else kept[sign][(number, *region)]
+        if flat is not None and values[sign][number, flat] > 0:
             pooled.append([number, *map(int, torch.unravel_index(flat, size))])
         elif is_needed:
             return None

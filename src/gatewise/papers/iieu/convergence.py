@@ -271,7 +271,7 @@ def experiment(depth: int, desk_depth: int) -> Experiment:
         levels=(
             Level(
                 f"{WORDS['top1']}, ReLU",
-                published.CONVERGENCE[depth]["ReLU"][-1] / 100,
+                published.RELU_TOP_1[depth],
                 at_least=FITTED,
             ),
         ),

@@ -124,7 +124,7 @@ def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, dict[str, floa
 def plain_forms() -> Iterator[None]:
     """Compute every unit operator by operator in PyTorch, without gatewise's kernels."""
     forms: tuple[list[Any], ...] = (FORMS, BOUND_FORMS, HALVES_FORMS)
-    kept = [list(chosen) for chosen in forms]
+    kept: list[list[Any]] = [list(chosen) for chosen in forms]
     for chosen in forms:
         chosen.clear()
     try:

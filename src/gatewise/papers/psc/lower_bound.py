@@ -68,7 +68,7 @@ def cells(settings: PscLowerBoundSettings, seeds: tuple[int, ...]) -> list[Funct
     return declared
 
 
-def count_ranks(cell: CellCall) -> list[dict[str, float | str | bool]]:
+def count_ranks(cell: CellCall) -> list[dict[str, Any]]:
     """Count parameters of each layer in the cell's settings at the rule's rank and at the next."""
     return [_rank(*layer) for layer in cell.settings["layers"]]
 
@@ -118,7 +118,7 @@ def _fit_rows(name: str, fits: Sequence[Fit], bound: float) -> list[Row]:
     return [_exact_row(f"error by least squares, {name}", solved, bound), trained]
 
 
-def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str | bool]:
+def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, Any]:
     """Return parameters at the rule's rank and at the next, over those of a plain layer.
 
     They are counted on layers.

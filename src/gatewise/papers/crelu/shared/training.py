@@ -25,7 +25,7 @@ from gatewise.train import (
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NEEDS = tuple(CIFAR.values())
 # Train errors in per cent up to which claims about trained networks are judged. The paper's
-# networks have 1.09 with ReLU and at most 4.73 with CReLU on CIFAR-10, and up to 21.01 on CIFAR-100.
+# networks have 1.09 with ReLU and at most 4.73 with CReLU on CIFAR-10; up to 21.01 on CIFAR-100.
 MOST_TRAIN_ERROR = {"cifar10": 5.0, "cifar100": 25.0}
 NORMED = (
     "Batch norm before each unit, which the paper's network has not: without it, networks so "
