@@ -1,5 +1,6 @@
 """Training: recipes as data, one loop, and checkpoints that resume to the same bits."""
 
+from gatewise.data import stream_seed as stream_seed
 from gatewise.devices import DEVICE_VARIABLE as DEVICE_VARIABLE
 from gatewise.devices import describe_device as describe_device
 from gatewise.devices import find_device as find_device
@@ -66,7 +67,6 @@ from gatewise.train.loop import probe as probe
 from gatewise.train.loop import read_result as read_result
 from gatewise.train.loop import seed_all as seed_all
 from gatewise.train.loop import size_read as size_read
-from gatewise.data import stream_seed as stream_seed
 from gatewise.train.loop import task_of as task_of
 from gatewise.train.loop import tensors_digest as tensors_digest
 from gatewise.train.metrics import MODES as MODES

@@ -1,12 +1,12 @@
 """Drawn shapes on textured backgrounds: masks to segment and boxes to detect.
 
 Note [How shapes are drawn]. Everything is arithmetic of integers, on the numbers of a generator
-that is seeded with the number of the image. An image has one to ``MOST`` objects, each of one of six
-shapes, with its own size, place, rotation, colour and stripes. Rotations are those of Pythagorean
-triples, which are exact. Objects are placed from front to back: one of which less than three fifths
-would be visible is left out. Its box surrounds what is visible. The background is a smooth random
-texture with stripes, and every pixel has noise. Training and test images have different numbers,
-so that fewer images are the beginning of more.
+that is seeded with the number of the image. An image has one to ``MOST`` objects, each of one of
+six shapes, with its own size, place, rotation, colour and stripes. Rotations are those of
+Pythagorean triples, which are exact. Objects are placed from front to back: one of which less than
+three fifths would be visible is left out. Its box surrounds what is visible. The background is a
+smooth random texture with stripes, and every pixel has noise. Training and test images have
+different numbers, so that fewer images are the beginning of more.
 """
 
 from dataclasses import dataclass
