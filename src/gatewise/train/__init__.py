@@ -28,6 +28,7 @@ from gatewise.train.config import read_text as read_text
 from gatewise.train.config import recipes as recipes
 from gatewise.train.config import run_config as run_config
 from gatewise.train.config import torch_optimisers as torch_optimisers
+from gatewise.train.loop import NUMERICS as NUMERICS
 from gatewise.train.loop import AtEpochs as AtEpochs
 from gatewise.train.loop import BatchSource as BatchSource
 from gatewise.train.loop import Checkpoints as Checkpoints
