@@ -176,8 +176,8 @@ def test_blocks_and_exit_codes_are_found():
     python, console = examples("page", page)
     assert (python.line, python.text) == (3, "1\n")
     assert commands(console) == [("gatewise a", 0), ("gatewise b", 2)]
-    assert commands(Example("page", 1, "bash", "gatewise units # all\nmake demo\n")) == [
-        ("gatewise units # all", 0)
+    assert commands(Example("page", 1, "bash", "gatewise list units # all\nmake demo\n")) == [
+        ("gatewise list units # all", 0)
     ]
 
 

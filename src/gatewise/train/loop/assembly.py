@@ -16,6 +16,7 @@ from gatewise.data import (
     find_set,
     load,
     shifted,
+    shuffled,
 )
 from gatewise.devices import place_model
 from gatewise.errors import ArgumentError, GatewiseError
@@ -32,7 +33,7 @@ from gatewise.train.loop.objective import (
     find_task,
 )
 from gatewise.train.loop.process_group import ProcessGroup
-from gatewise.train.loop.random_streams import initialised, shuffled
+from gatewise.train.loop.random_streams import initialised
 from gatewise.train.loop.run_environment import environment
 from gatewise.train.loop.steps import TrainingSetup
 
