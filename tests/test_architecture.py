@@ -116,7 +116,7 @@ def test_imports_point_one_way():
 @pytest.mark.parametrize(
     ("part", "planted"),
     [
-        ("units", "from gatewise.layers.maso.maso_layer import MASO"),
+        ("units", "from gatewise_papers.maso.layers.maso_layer import MASO"),
         ("units", "import gatewise.cli"),
         ("units", "from gatewise import create_model"),
         ("units", "def late():\n    from gatewise.fused import table"),

@@ -13,9 +13,11 @@ ADDED = """
 from torch import nn
 from gatewise.models import network
 
-@network(title="Added network", reads=(3, 8, 8), paper="a test")
 def added_network(*, classes: int = 10):
     return nn.Sequential(nn.Flatten(), nn.Linear(192, classes))
+
+def networks():
+    network(title="Added network", reads=(3, 8, 8), paper="a test")(added_network)
 """
 COMMAND = '''
 def hello(name: str = "you"):
@@ -49,7 +51,7 @@ def test_a_network_of_another_package_is_found_by_its_name(install, monkeypatch)
     from gatewise.models import catalogue
 
     monkeypatch.setattr(catalogue, "_MODELS", dict(catalogue._MODELS))
-    install(extensions.GROUP, "models", "added_models", ADDED)
+    install(extensions.GROUP, "models", "added_models:networks", ADDED)
     assert gw.get_model("mlp") and "added_models" not in sys.modules
     assert gw.create_model("added_network", classes=3)[1].out_features == 3
     assert "added_network" in gw.list_models()

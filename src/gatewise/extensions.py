@@ -1,15 +1,15 @@
 """Additions of other packages, found by the entry points of what is installed.
 
-A package names one module for each kind of addition under the group ``gatewise.extensions``::
+A package names one function for each kind of addition under the group ``gatewise.extensions``::
 
     [project.entry-points."gatewise.extensions"]
-    models = "my_package.networks"
+    models = "my_package.registered:networks"
 
-The module registers its additions when it is imported, with what gatewise's own ones use. It is
-imported when a name of its kind is not known, and when all names are listed.
+The function registers the additions, with what gatewise's own ones use. It is called once, when a
+name of its kind is not known or when all names are listed.
 
 ==============  ============================================================================
-kind            what its module registers with
+kind            what its function registers with
 ==============  ============================================================================
 ``units``       :func:`gatewise.units.unit`, :func:`gatewise.models.phase_layers`
 ``swaps``       a subclass of :class:`gatewise.surgery.Swap`
@@ -36,6 +36,7 @@ PAPERS: dict[str, tuple[str, ...]] = {
     "units": ("low_rank_psc", "static_psc"),
     "models": (
         "all_cnn",
+        "all_cnn_crelu",
         "convpool_cnn",
         "deep_gated_cnn",
         "deep_gated_mlp",
@@ -49,8 +50,37 @@ PAPERS: dict[str, tuple[str, ...]] = {
         "vgg_cifar",
         "wide_resnet",
     ),
-    "data": (),
-    "recipes": (),
+    "data": (
+        "abs_line",
+        "coco_detection",
+        "fashion_mnist",
+        "hard_pair",
+        "kitti_materials",
+        "mnist",
+        "one_point",
+        "random_labels",
+        "random_plane",
+        "same_input",
+        "shapes_detection",
+        "shapes_segmentation",
+        "svhn",
+    ),
+    "recipes": (
+        "crelu_cifar",
+        "crelu_imagenet_adam",
+        "crelu_imagenet_sgd",
+        "deep_gated_adam",
+        "deep_gated_rmsprop",
+        "iieu_cfg_1",
+        "iieu_cfg_2",
+        "iieu_cfg_3",
+        "iieu_cfg_c",
+        "iieu_cfg_l",
+        "iieu_cifar",
+        "materials_adamw",
+        "retinanet_1x",
+    ),
+    "tasks": ("detection", "segmentation"),
     "questions": ("properties",),
     "commands": ("reproduce",),
 }
@@ -62,7 +92,7 @@ _LOADED: set[str] = set()
 
 
 def load_extensions(kind: str) -> None:
-    """Import the modules that installed packages name for a kind of addition, once.
+    """Call the functions that installed packages name for a kind of addition, once.
 
     Args:
         kind: a kind of the table above.
@@ -71,7 +101,7 @@ def load_extensions(kind: str) -> None:
         return
     _LOADED.add(kind)
     for point in entry_points(group=GROUP, name=kind):
-        point.load()
+        point.load()()
 
 
 def extension_commands() -> dict[str, EntryPoint]:

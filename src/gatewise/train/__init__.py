@@ -96,10 +96,3 @@ from gatewise.train.run import single as single
 from gatewise.train.run import ten_folds as ten_folds
 from gatewise.train.run import train as train
 from gatewise.train.run import training_error as training_error
-from gatewise.train.stacked import LossHistory as LossHistory
-from gatewise.train.stacked import StackedNetworks as StackedNetworks
-from gatewise.train.stacked import accuracy_by_seed as accuracy_by_seed
-from gatewise.train.stacked import descend_stacked as descend_stacked
-from gatewise.train.stacked import half_squared_error as half_squared_error
-from gatewise.train.stacked import mean_squared_error as mean_squared_error
-from gatewise.train.stacked import train_stacked as train_stacked

@@ -1,6 +1,5 @@
 """Building blocks of the networks: layers with a norm and a unit, chains and residual blocks."""
 
-from gatewise.models.blocks import phase_names as phase_names
 from gatewise.models.blocks.block import Block as Block
 from gatewise.models.blocks.block import conv_block as conv_block
 from gatewise.models.blocks.block import unit_places as unit_places
@@ -9,12 +8,6 @@ from gatewise.models.blocks.options import check_scale as check_scale
 from gatewise.models.blocks.options import check_sizes as check_sizes
 from gatewise.models.blocks.options import check_widths as check_widths
 from gatewise.models.blocks.options import divisible as divisible
-from gatewise.models.blocks.residual import PooledClassifier as PooledClassifier
-from gatewise.models.blocks.residual import Style as Style
-from gatewise.models.blocks.residual import basic_block as basic_block
-from gatewise.models.blocks.residual import bottleneck as bottleneck
-from gatewise.models.blocks.residual import stem as stem
-from gatewise.models.blocks.residual import style_of as style_of
 from gatewise.models.blocks.slot import RELU as RELU
 from gatewise.models.blocks.slot import Slot as Slot
 from gatewise.models.blocks.slot import UnitChoice as UnitChoice

@@ -1,6 +1,5 @@
 """gatewise.train.loop."""
 
-from gatewise.train.loop import dense as dense
 from gatewise.train.loop.assembly import assemble as assemble
 from gatewise.train.loop.assembly import build_model as build_model
 from gatewise.train.loop.assembly import check_before_data as check_before_data

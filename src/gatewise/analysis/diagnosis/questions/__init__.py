@@ -16,7 +16,6 @@ from gatewise.analysis.diagnosis.questions.reconstruction import RECONSTRUCTION
 from gatewise.analysis.diagnosis.questions.regions import PARTITION
 from gatewise.analysis.diagnosis.questions.sites import SITES
 from gatewise.analysis.diagnosis.questions.training import FILM, FLIPS
-from gatewise.analysis.diagnosis.questions.unit_properties import PROPERTIES
 from gatewise.analysis.diagnosis.questions.weights import ORTHOGONALITY, PAIRING, PRIOR
 from gatewise.extensions import load_extensions
 
@@ -36,7 +35,6 @@ _ALL = (
     FILM,
     KERNEL,
     COMPLEXITY,
-    PROPERTIES,
     COST,
 )
 QUESTIONS: dict[str, Question] = {question.name: question for question in _ALL}
