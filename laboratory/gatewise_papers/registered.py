@@ -44,4 +44,5 @@ def recipes() -> None:
 
 def questions() -> None:
     """Register the question which properties the units of a model have, and its section."""
-    from gatewise_papers.iieu.properties import question, section  # noqa: F401
+    import gatewise_papers.iieu.unit_properties.question
+    import gatewise_papers.iieu.unit_properties.section  # noqa: F401

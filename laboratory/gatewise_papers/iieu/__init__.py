@@ -23,8 +23,8 @@ from gatewise_papers.iieu.objectives import FoundObjects as FoundObjects
 from gatewise_papers.iieu.objectives import TrueObjects as TrueObjects
 from gatewise_papers.iieu.objectives import average_precision as average_precision
 from gatewise_papers.iieu.objectives import confusion as confusion
-from gatewise_papers.iieu.properties import Neutralisation as Neutralisation
-from gatewise_papers.iieu.properties import Properties as Properties
-from gatewise_papers.iieu.properties import neutralisation as neutralisation
-from gatewise_papers.iieu.properties import properties as properties
-from gatewise_papers.iieu.properties import property_table as property_table
+from gatewise_papers.iieu.unit_properties import Neutralisation as Neutralisation
+from gatewise_papers.iieu.unit_properties import Properties as Properties
+from gatewise_papers.iieu.unit_properties import neutralisation as neutralisation
+from gatewise_papers.iieu.unit_properties import properties as properties
+from gatewise_papers.iieu.unit_properties import property_table as property_table

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gatewise.analysis import AnalysisResult
-from gatewise_papers.iieu.properties.scalar_curve import FAR, Curve, is_bounded
+from gatewise_papers.iieu.unit_properties.scalar_curve import FAR, Curve, is_bounded
 
 ROUNDING = 1e-9  # a weight may decrease by this and still count as not decreasing
 LEAST = 1e-6  # weights that differ by less are equal

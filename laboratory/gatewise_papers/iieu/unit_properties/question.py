@@ -9,7 +9,7 @@ from gatewise.analysis.gating import unit_calls
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.units import registered_units
 from gatewise.words import joined
-from gatewise_papers.iieu.properties.facts import properties
+from gatewise_papers.iieu.unit_properties.facts import properties
 
 INPUTS = 200  # on which similarities are measured
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gatewise.analysis.record import PlottedResult
 from gatewise.units import Unit, registered_units
-from gatewise_papers.iieu.properties.decisions import (
+from gatewise_papers.iieu.unit_properties.decisions import (
     Property,
     constrained_negative,
     discriminate,
@@ -16,7 +16,7 @@ from gatewise_papers.iieu.properties.decisions import (
     selective,
     with_infinity_as_text,
 )
-from gatewise_papers.iieu.properties.scalar_curve import Curve, curve_of
+from gatewise_papers.iieu.unit_properties.scalar_curve import Curve, curve_of
 
 # Options of units in the table. The others have their initial parameters.
 TABLE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"acon_c": {"p1": 1.2, "p2": -0.3}}
