@@ -16,12 +16,10 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
-    self_gated,
-    soft_choice,
     unit,
 )
 
@@ -52,10 +50,13 @@ def acon_c(
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
     check_input("acon_c", x)
-    first = per_channel("acon_c", "p1", p1, x, dim)
-    second = per_channel("acon_c", "p2", p2, x, dim)
-    switch = per_channel("acon_c", "beta", beta, x, dim)
-    return elementwise(smooth_maximum, x, first, second, switch)
+    return in_compute_dtype(
+        smooth_maximum,
+        x,
+        per_channel("acon_c", "p1", p1, x, dim),
+        per_channel("acon_c", "p2", p2, x, dim),
+        per_channel("acon_c", "beta", beta, x, dim),
+    )
 
 
 def smooth_maximum(
@@ -68,8 +69,8 @@ def smooth_maximum(
 
     It is a gate between two slopes.
     """
-    gap = p1 - p2
-    return self_gated(w, lambda z: soft_choice(beta * (gap * z), p2, p1))
+    gap = (p1 - p2) * w
+    return gap * torch.sigmoid(beta * gap) + p2 * w
 
 
 def slope_limits(p1: float = 1.0, p2: float = 0.0, beta: float = 1.0) -> Limits:

@@ -8,12 +8,10 @@ from torch import Tensor
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
-    apply_gate,
-    elementwise,
     error_bounds,
     gate_and_value,
+    in_compute_dtype,
     promise,
-    sigmoid,
     two_branch_gain,
     unit,
     value_of_one,
@@ -39,11 +37,11 @@ def glu(gate: Tensor, up: Tensor | None = None, dim: int = -1, layout: str = "ga
     Dauphin et al., 2017, "Language Modeling with Gated Convolutional Networks", arXiv:1612.08083.
     """
     gate, up = gate_and_value("glu", gate, up, dim, layout)
-    return elementwise(_plain, gate, up)
+    return in_compute_dtype(_glu, gate, up)
 
 
-def _plain(gate: Tensor, up: Tensor) -> Tensor:
-    return apply_gate(up, sigmoid(gate))
+def _glu(gate: Tensor, up: Tensor) -> Tensor:
+    return torch.sigmoid(gate) * up
 
 
 def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
@@ -61,7 +59,7 @@ def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(1.0,)),
     channel_ratio=Fraction(1, 2),
-    init_gain=lambda: two_branch_gain(sigmoid),
+    init_gain=lambda: two_branch_gain(torch.sigmoid),
     needs=("groups",),
     probe=value_of_one,
     error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24)),

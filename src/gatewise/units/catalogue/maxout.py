@@ -14,7 +14,6 @@ from gatewise.units.contract import (
     UnitModule,
     check_count,
     check_input,
-    elementwise,
     resolve_dim,
     unit,
 )
@@ -52,10 +51,6 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
         index[axis] = slice(piece, None, pieces)
         groups.append(x[tuple(index)])
     # Not a reduction over a split dimension, which would lose channels_last.
-    return elementwise(_plain, *groups)
-
-
-def _plain(*groups: Tensor) -> Tensor:
     return reduce(torch.maximum, groups)
 
 

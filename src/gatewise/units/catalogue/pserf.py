@@ -4,20 +4,20 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
+    LINEAR_FROM,
     Device,
     DType,
     Limits,
     TrainableUnit,
     by_channel,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
-    self_gated,
-    softplus,
     unit,
 )
 
@@ -44,13 +44,16 @@ def pserf(
     arXiv:2109.04386.
     """
     check_input("pserf", x)
-    g = per_channel("pserf", "gamma", gamma, x, dim)
-    d = per_channel("pserf", "delta", delta, x, dim)
-    return elementwise(_plain, x, g, d)
+    return in_compute_dtype(
+        _pserf,
+        x,
+        per_channel("pserf", "gamma", gamma, x, dim),
+        per_channel("pserf", "delta", delta, x, dim),
+    )
 
 
-def _plain(w: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
-    return self_gated(w, lambda z: torch.erf(gamma * softplus(delta * z)))
+def _pserf(x: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
+    return x * torch.erf(gamma * functional.softplus(delta * x, threshold=LINEAR_FROM))
 
 
 @unit(
@@ -116,4 +119,9 @@ class Pserf(TrainableUnit):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return pserf(x, **self.arguments(x))
+        return in_compute_dtype(
+            _pserf,
+            x,
+            per_channel("pserf", "gamma", self.gamma, x, self.dim),
+            per_channel("pserf", "delta", self.delta, x, self.dim),
+        )

@@ -9,7 +9,6 @@ from torch import Tensor
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
-    elementwise,
     error_bounds,
     gate_and_value,
     promise,
@@ -43,12 +42,7 @@ def reglu(
     Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
     gate, up = gate_and_value("reglu", gate, up, dim, layout)
-    return elementwise(_plain, gate, up)
-
-
-def _plain(gate: Tensor, up: Tensor) -> Tensor:
-    # A closed gate stops an infinite value.
-    return torch.where(up.isinf() & (gate <= 0), 0.0, up) * gate.relu()
+    return torch.relu(gate) * up
 
 
 def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:

@@ -9,7 +9,6 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -31,11 +30,11 @@ def relu2(x: Tensor) -> Tensor:
 
     So et al., 2021, "Primer: Searching for Efficient Transformers", arXiv:2109.08668.
     """
-    return elementwise(_plain, check_input("relu2", x))
+    return _relu2(check_input("relu2", x))
 
 
-def _plain(w: Tensor) -> Tensor:
-    positive = w.relu()
+def _relu2(x: Tensor) -> Tensor:
+    positive = torch.relu(x)
     return positive * positive
 
 
@@ -59,4 +58,4 @@ class ReLU2(UnitModule):
         super().__init__()
 
     def forward(self, x: Tensor) -> Tensor:
-        return relu2(x)
+        return _relu2(x)

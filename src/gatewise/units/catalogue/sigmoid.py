@@ -7,12 +7,11 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
     unit,
 )
-from gatewise.units.contract import sigmoid as logistic
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -29,7 +28,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
     Rumelhart, Hinton and Williams, 1986, "Learning representations by back-propagating errors".
     """
-    return elementwise(logistic, check_input("sigmoid", x))
+    return in_compute_dtype(torch.sigmoid, check_input("sigmoid", x))
 
 
 @unit(
@@ -48,8 +47,10 @@ def sigmoid(x: Tensor) -> Tensor:
 class Sigmoid(UnitModule):
     """Module form of :func:`sigmoid`."""
 
+    fusable = False
+
     def __init__(self) -> None:
         super().__init__()
 
     def forward(self, x: Tensor) -> Tensor:
-        return sigmoid(x)
+        return in_compute_dtype(torch.sigmoid, x)

@@ -12,12 +12,11 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     leaky_limits,
     per_channel,
     promise,
-    self_gated,
     unit,
 )
 
@@ -49,17 +48,17 @@ def smu(
     """
     check_input("smu", x)
     alpha = check_number("smu", "alpha", alpha)
-    m = per_channel("smu", "mu", mu, x, dim)
-    return elementwise(_plain, x, m, alpha)
+    return in_compute_dtype(
+        _smu,
+        x,
+        per_channel("smu", "mu", mu, x, dim),
+        alpha,
+    )
 
 
-def _plain(w: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
+def _smu(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
     rest = 1 - alpha
-
-    def gate(z: Tensor) -> Tensor:
-        return alpha + (0.5 * rest) * torch.erfc(-mu * (rest * z))
-
-    return self_gated(w, gate)
+    return 0.5 * ((1 + alpha) * x + rest * x * torch.erf(mu * rest * x))
 
 
 @unit(
@@ -125,4 +124,9 @@ class SMU(TrainableUnit):
         return super().arguments(x) | {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return smu(x, **self.arguments(x))
+        return in_compute_dtype(
+            _smu,
+            x,
+            per_channel("smu", "mu", self.mu, x, self.dim),
+            self.alpha,
+        )

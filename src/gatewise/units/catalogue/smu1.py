@@ -7,23 +7,20 @@ from gatewise.units.contract import (
     Device,
     DType,
     TrainableUnit,
-    at_most,
     by_channel,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     leaky_limits,
     per_channel,
     promise,
-    stop_infinities,
     unit,
 )
 
 _START = 4.352665993287951e-9
 # Beyond this distance the smooth corner is below the last digit of any float, and the square of a
 # larger distance would overflow.
-_FAR = 2.0**60
 
 
 def smu1(
@@ -54,16 +51,19 @@ def smu1(
     """
     check_input("smu1", x)
     alpha = check_number("smu1", "alpha", alpha)
-    return elementwise(_plain, x, per_channel("smu1", "mu", mu, x, dim), alpha)
+    return in_compute_dtype(
+        _smu1,
+        x,
+        per_channel("smu1", "mu", mu, x, dim),
+        alpha,
+    )
 
 
-def _plain(w: Tensor, m: float | Tensor, alpha: float) -> Tensor:
-    t = (1 - alpha) * w
-    right = t >= 0
-    distance = at_most(torch.where(right, t, -t), _FAR)
-    h = torch.sqrt(distance * distance + m * m + torch.finfo(w.dtype).tiny)
-    leak = stop_infinities(alpha, w)
-    return torch.where(right, w, leak) + 0.5 * (m * (m / (h + distance)))
+def _smu1(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
+    gap = (1 - alpha) * x
+    # The smallest number keeps the derivative finite where mu and x are 0.
+    distance = torch.sqrt(gap * gap + mu * mu + torch.finfo(x.dtype).tiny)
+    return 0.5 * ((1 + alpha) * x + distance)
 
 
 @unit(
@@ -126,4 +126,9 @@ class SMU1(TrainableUnit):
         return super().arguments(x) | {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return smu1(x, **self.arguments(x))
+        return in_compute_dtype(
+            _smu1,
+            x,
+            per_channel("smu1", "mu", self.mu, x, self.dim),
+            self.alpha,
+        )
