@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from gatewise.devices import describe_device
-from gatewise.native import library
 
 # A checkpoint is resumed only if none of these has changed; see Note [What changes last bits].
-DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes", "device")
+DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "processes", "device")
 WARMED = (
     "exp",
     "log",
@@ -30,7 +29,7 @@ WARMED = (
 
 
 def environment(processes: int = 1, device: torch.device | None = None) -> dict[str, str | int]:
-    """Return versions, thread count, processor, device, and whether units are compiled.
+    """Return versions, thread count, processor, and device.
 
     Args:
         processes: of the run.
@@ -39,8 +38,8 @@ def environment(processes: int = 1, device: torch.device | None = None) -> dict[
     Note [What changes last bits]
 
     A sum over several threads is grouped by their number, kernels are chosen by the processor's
-    vector instructions, a compiled unit differs from the plain one in last bits, and a new version
-    of torch or of this library may compute anything in another order.
+    vector instructions, and a new version of torch or of this library may compute anything in
+    another order.
     """
     return {
         "gatewise": _gatewise_version(),
@@ -49,7 +48,6 @@ def environment(processes: int = 1, device: torch.device | None = None) -> dict[
         "system": f"{platform.system()} {platform.machine()}",
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "units": "compiled" if library("elementwise").handle is not None else "plain",
         "processes": processes,
         "device": describe_device(device or torch.device("cpu")),
     }

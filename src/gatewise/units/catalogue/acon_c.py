@@ -180,9 +180,10 @@ class AconModule(UnitModule):
     },
     init_gain=_init_gain,
     needs=("channels",),
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-22),
+        float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(
         {

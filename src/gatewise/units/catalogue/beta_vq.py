@@ -372,8 +372,9 @@ class BetaModule(LeafModule):
     kinks=_kinks,
     pieces=lambda pieces="relu": read_pieces(pieces),
     parameters={"beta_logit": "log(beta / (1 - beta)), with learn_beta"},
+    largest=5e37,
     error=error_bounds(
-        half=promise(1, 2**-24),
+        half=promise(1, 2**-24, back_absolute=2**-22),
         float32=promise(4, 2**-22, back_absolute=2**-20),
     ),
     samples=(

@@ -62,7 +62,7 @@ def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
     init_gain=lambda: two_branch_gain(torch.sigmoid),
     needs=("groups",),
     probe=value_of_one,
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24)),
+    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-22)),
     samples=({}, {"dim": 1}, {"layout": "gate_first"}, {"layout": "interleaved"}),
 )
 class GLU(TwoBranchUnit):

@@ -44,6 +44,7 @@ def hardswish(x: Tensor) -> Tensor:
     reference=lambda x: torch.where(x > -3, x * ((x + 3) / 6).clamp(max=1), 0 * x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     kinks={-3.0: 0.0, 3.0: 1.0},
+    largest=5e37,
     error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
 )
 class Hardswish(UnitModule):

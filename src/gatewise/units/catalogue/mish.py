@@ -59,7 +59,7 @@ def _rational_mish(x: Tensor) -> Tensor:
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-23),
+        float32=promise(4, 2**-23, back_absolute=2**-19),
     ),
 )
 class Mish(UnitModule):

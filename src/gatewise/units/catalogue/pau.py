@@ -126,9 +126,10 @@ def _reference(
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
     parameters={"numerator": START, "denominator": START},
+    largest=6e7,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-21, back_absolute=2**-19),
+        float32=promise(10, 2**-20, back_absolute=2**-19),
     ),
     samples=({}, {"form": "B"}),
     note="A smaller learning rate and no weight decay are usual for its coefficients.",

@@ -72,6 +72,7 @@ def _pserf(x: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"gamma": "1.25", "delta": "0.85"},
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
         float32=promise(4, 2**-22),

@@ -46,7 +46,7 @@ def silu(x: Tensor) -> Tensor:
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-24, back_absolute=2**-23),
+        float32=promise(4, 2**-24, back_absolute=2**-19),
     ),
 )
 class SiLU(UnitModule):

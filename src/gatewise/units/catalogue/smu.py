@@ -78,8 +78,9 @@ def _smu(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
     limits=lambda alpha=0.25: leaky_limits(alpha),
     kinks=lambda mu=1e6, alpha=0.25: {0.0: (1 + alpha) / 2} if mu > 100 else {},
     parameters={"mu": "1e6 (dead: choose 1 to 2.5 for one that trains)"},
+    largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
+        half=promise(1, 2**-21),
         float32=promise(4, 2**-22),
     ),
     samples=({}, {"mu": 2.5, "channels": 6}, {"mu": math.sqrt(0.5), "alpha": 0.0}),

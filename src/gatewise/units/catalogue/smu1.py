@@ -81,9 +81,10 @@ def _smu1(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
     limits=lambda alpha=0.25: leaky_limits(alpha),
     kinks=lambda mu=_START, alpha=0.25: {0.0: (1 + alpha) / 2} if mu < 1e-2 else {},
     parameters={"mu": "4.352665993287951e-9"},
+    largest=2e19,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-24),
+        float32=promise(4, 2**-22),
     ),
     samples=({}, {"mu": 0.5, "channels": 6}),
     note="mu starts so small that the unit is a leaky ReLU; SMU1(mu=0.5) starts smooth.",

@@ -56,9 +56,10 @@ def _soft_relu(x: Tensor, beta: float, top: float) -> Tensor:
     studied_in=("dgn",),
     reference=lambda x, beta=4.0, eps=0.1: (1 + eps) * x * torch.special.expit(beta * x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-23),
+        float32=promise(4, 2**-23, back_absolute=2**-18),
     ),
     samples=({}, {"beta": 1.0, "eps": 0.4}),
 )

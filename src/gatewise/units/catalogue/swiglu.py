@@ -128,9 +128,10 @@ def _gain(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -
     init_gain=_gain,
     needs=("groups",),
     probe=value_of_one,
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-24, back_absolute=2**-22),
+        float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(
         {},

@@ -70,7 +70,7 @@ def _limits(beta: float = 1.0) -> Limits:
     parameters={"beta": "1.0"},
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-23),
+        float32=promise(4, 2**-23, back_absolute=2**-18),
     ),
     samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),
 )

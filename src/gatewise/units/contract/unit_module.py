@@ -84,7 +84,8 @@ def _cheap_leaf(forward: Callable[[Any, Tensor], Tensor]) -> Callable[..., Any]:
 
     def look_closely(self: Any, x: Tensor) -> Tensor:
         """Call the unit on an input that may be anything."""
-        return forward(self, check_input(type(self).function.__name__, x))
+        named = getattr(type(self), "function", type(self))
+        return forward(self, check_input(named.__name__, x))
 
     otherwise = as_leaf(look_closely)
 
