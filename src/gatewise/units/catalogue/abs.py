@@ -49,10 +49,8 @@ def abs(x: Tensor) -> Tensor:
 class Abs(UnitModule):
     """Module form of :func:`abs`."""
 
+    expression = staticmethod(torch.abs)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.abs(x)

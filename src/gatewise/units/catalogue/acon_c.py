@@ -11,6 +11,7 @@ from gatewise.units.contract import (
     DType,
     Limits,
     UnitModule,
+    aligned,
     allocating,
     by_channel,
     check_channels,
@@ -239,4 +240,7 @@ class ACONC(AconModule):
         }
 
     def forward(self, x: Tensor) -> Tensor:
-        return acon_c(x, **self.arguments(x))
+        numbers = aligned(x, self.dim, self.p1, self.p2, self.beta)
+        if numbers is None:
+            return acon_c(x, **self.arguments(x))
+        return smooth_maximum(x, *numbers)

@@ -36,6 +36,7 @@ from gatewise.units.contract import (
 
 # Beyond this logit, gates are the maximum or the mean to the last bit, and exp would soon overflow.
 LARGEST_LOGIT = 60.0
+RELU = ((0.0, 1.0), (0.0, 0.0))  # its pieces
 Penalty = str | tuple[str, float]
 UnitPieces = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
 
@@ -82,7 +83,7 @@ def beta_vq(
     alpha = read_penalty(penalty)
     eta = _steepness(check_beta("beta_vq", beta)) if eta is None else _check_eta(eta, x, dim)
 
-    if slopes == (0.0, 1.0) and offsets == (0.0, 0.0) and alpha == 1 and _is_soft(eta):
+    if (slopes, offsets) == RELU and alpha == 1 and _is_soft(eta):
         return in_compute_dtype(_softened_relu, x, eta)
 
     def weigh(w: Tensor, eta: float | Tensor) -> Tensor:
@@ -432,6 +433,9 @@ class BetaVQ(BetaModule, UnitModule):
         read_penalty(penalty)
         self.penalty = penalty
         self.dim = dim
+        self.is_softened_relu = (
+            self.pieces == RELU and read_penalty(penalty) == 1 and beta < 1 and not learn_beta
+        )
         count = check_channels("beta_vq", channels) or 1
         self.add_beta("beta_vq", beta, learn_beta, count, device, dtype)
         self.reset_parameters()
@@ -448,4 +452,6 @@ class BetaVQ(BetaModule, UnitModule):
         return arguments | {"eta": trained_eta(self.beta_logit)}
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.is_softened_relu:
+            return _softened_relu(x, self.start / (1 - self.start))
         return beta_vq(x, **self.arguments(x))

@@ -74,8 +74,7 @@ class Bilinear(TwoBranchUnit):
         layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
     """
 
+    expression = staticmethod(torch.mul)
+
     def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
         super().__init__(dim=dim, layout=layout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return bilinear(x, **self.arguments(x))

@@ -92,4 +92,6 @@ class CReLU(UnitModule):
         return {"dim": self.dim}
 
     def forward(self, x: Tensor) -> Tensor:
-        return crelu(x, self.dim)
+        if torch.compiler.is_dynamo_compiling() or not -x.dim() <= self.dim < x.dim():
+            return crelu(x, self.dim)
+        return torch.cat((x.relu(), x.neg().relu()), self.dim)

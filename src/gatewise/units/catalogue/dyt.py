@@ -93,6 +93,8 @@ class DyT(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_dyt)
+
     def __init__(
         self,
         *,
@@ -109,12 +111,3 @@ class DyT(TrainableUnit):
         with allocating("dyt", device, dtype):
             self.alpha = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
         self.reset_parameters()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(
-            _dyt,
-            x,
-            per_channel("dyt", "alpha", self.alpha, x, self.dim),
-            per_channel("dyt", "weight", self.weight, x, self.dim),
-            per_channel("dyt", "bias", self.bias, x, self.dim),
-        )

@@ -100,6 +100,8 @@ class ErfAct(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_erfact)
+
     def __init__(
         self,
         *,
@@ -117,12 +119,4 @@ class ErfAct(TrainableUnit):
             dim=dim,
             device=device,
             dtype=dtype,
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(
-            _erfact,
-            x,
-            per_channel("erfact", "alpha", self.alpha, x, self.dim),
-            per_channel("erfact", "beta", self.beta, x, self.dim),
         )

@@ -112,4 +112,4 @@ class GEGLU(TwoBranchUnit):
         check_choice("geglu", "approximate", approximate, FORMS)
 
     def forward(self, x: Tensor) -> Tensor:
-        return geglu(x, **self.arguments(x))
+        return _geglu(*self.branches(x), self.options["approximate"])

@@ -54,10 +54,8 @@ def gelu(x: Tensor) -> Tensor:
 class GELU(UnitModule):
     """Module form of :func:`gelu`."""
 
+    expression = staticmethod(functional.gelu)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.gelu(x)

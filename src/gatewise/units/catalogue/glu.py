@@ -77,4 +77,7 @@ class GLU(TwoBranchUnit):
         super().__init__(dim=dim, layout=layout)
 
     def forward(self, x: Tensor) -> Tensor:
-        return glu(x, **self.arguments(x))
+        rank = x.dim()
+        if self.layout == "gate_last" and -rank <= self.dim < rank and not x.size(self.dim) % 2:
+            return functional.glu(x, self.dim)
+        return _glu(*self.branches(x))

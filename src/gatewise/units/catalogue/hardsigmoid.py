@@ -54,8 +54,7 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 class Hardsigmoid(UnitModule):
     """Module form of :func:`hardsigmoid`."""
 
+    expression = staticmethod(_hardsigmoid)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(_hardsigmoid, x)

@@ -50,10 +50,8 @@ def hardswish(x: Tensor) -> Tensor:
 class Hardswish(UnitModule):
     """Module form of :func:`hardswish`."""
 
+    expression = staticmethod(functional.hardswish)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.hardswish(x)

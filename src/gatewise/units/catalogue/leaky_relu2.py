@@ -72,4 +72,4 @@ class LeakyReLU2(UnitModule):
         return {"slope": self.slope}
 
     def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(_leaky_relu2, x, self.slope)
+        return _leaky_relu2(x, self.slope)

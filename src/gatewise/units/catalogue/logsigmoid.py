@@ -54,8 +54,7 @@ def _logsigmoid(x: Tensor) -> Tensor:
 class LogSigmoid(UnitModule):
     """Module form of :func:`logsigmoid`."""
 
+    expression = staticmethod(_logsigmoid)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _logsigmoid(x)

@@ -65,10 +65,8 @@ def _rational_mish(x: Tensor) -> Tensor:
 class Mish(UnitModule):
     """Module form of :func:`mish`."""
 
+    expression = staticmethod(functional.mish)
     fused_function = staticmethod(_compiled_mish)
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.mish(x)

@@ -75,6 +75,8 @@ class PReLU(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_prelu)
+
     def __init__(
         self,
         *,
@@ -92,6 +94,3 @@ class PReLU(TrainableUnit):
             device=device,
             dtype=dtype,
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(_prelu, x, per_channel("prelu", "slope", self.slope, x, self.dim))

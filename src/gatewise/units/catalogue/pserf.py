@@ -100,6 +100,8 @@ class Pserf(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_pserf)
+
     def __init__(
         self,
         *,
@@ -117,12 +119,4 @@ class Pserf(TrainableUnit):
             dim=dim,
             device=device,
             dtype=dtype,
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(
-            _pserf,
-            x,
-            per_channel("pserf", "gamma", self.gamma, x, self.dim),
-            per_channel("pserf", "delta", self.delta, x, self.dim),
         )

@@ -42,6 +42,10 @@ def reglu(
     Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
     gate, up = gate_and_value("reglu", gate, up, dim, layout)
+    return _reglu(gate, up)
+
+
+def _reglu(gate: Tensor, up: Tensor) -> Tensor:
     return torch.relu(gate) * up
 
 
@@ -75,8 +79,7 @@ class ReGLU(TwoBranchUnit):
         layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
     """
 
+    expression = staticmethod(_reglu)
+
     def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
         super().__init__(dim=dim, layout=layout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return reglu(x, **self.arguments(x))

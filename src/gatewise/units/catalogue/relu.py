@@ -51,10 +51,8 @@ def relu(x: Tensor) -> Tensor:
 class ReLU(UnitModule):
     """Module form of :func:`relu`."""
 
+    expression = staticmethod(torch.relu)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(x)

@@ -54,8 +54,7 @@ def _relu2(x: Tensor) -> Tensor:
 class ReLU2(UnitModule):
     """Module form of :func:`relu2`."""
 
+    expression = staticmethod(_relu2)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _relu2(x)

@@ -45,10 +45,8 @@ def relu6(x: Tensor) -> Tensor:
 class ReLU6(UnitModule):
     """Module form of :func:`relu6`."""
 
+    expression = staticmethod(functional.relu6)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.relu6(x)

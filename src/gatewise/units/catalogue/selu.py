@@ -54,10 +54,8 @@ def selu(x: Tensor) -> Tensor:
 class SELU(UnitModule):
     """Module form of :func:`selu`."""
 
+    expression = staticmethod(functional.selu)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.selu(x)

@@ -47,10 +47,8 @@ def sigmoid(x: Tensor) -> Tensor:
 class Sigmoid(UnitModule):
     """Module form of :func:`sigmoid`."""
 
+    expression = staticmethod(torch.sigmoid)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(torch.sigmoid, x)

@@ -52,10 +52,8 @@ def silu(x: Tensor) -> Tensor:
 class SiLU(UnitModule):
     """Module form of :func:`silu`."""
 
+    expression = staticmethod(functional.silu)
     fusable = False
 
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.silu(x)

@@ -9,6 +9,7 @@ from gatewise.units.contract import (
     Device,
     DType,
     TrainableUnit,
+    aligned,
     by_channel,
     check_input,
     check_number,
@@ -125,9 +126,7 @@ class SMU(TrainableUnit):
         return super().arguments(x) | {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(
-            _smu,
-            x,
-            per_channel("smu", "mu", self.mu, x, self.dim),
-            self.alpha,
-        )
+        numbers = aligned(x, self.dim, self.mu)
+        if numbers is None:
+            return smu(x, **self.arguments(x))
+        return _smu(x, *numbers, self.alpha)

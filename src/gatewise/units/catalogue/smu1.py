@@ -7,6 +7,7 @@ from gatewise.units.contract import (
     Device,
     DType,
     TrainableUnit,
+    aligned,
     by_channel,
     check_input,
     check_number,
@@ -127,9 +128,7 @@ class SMU1(TrainableUnit):
         return super().arguments(x) | {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(
-            _smu1,
-            x,
-            per_channel("smu1", "mu", self.mu, x, self.dim),
-            self.alpha,
-        )
+        numbers = aligned(x, self.dim, self.mu)
+        if numbers is None:
+            return smu1(x, **self.arguments(x))
+        return _smu1(x, *numbers, self.alpha)

@@ -80,4 +80,4 @@ class SoftReLU(UnitModule):
         return {"beta": self.beta, "eps": self.eps}
 
     def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(_soft_relu, x, self.beta, 1 + self.eps)
+        return _soft_relu(x, self.beta, 1 + self.eps)

@@ -46,8 +46,7 @@ def softsign(x: Tensor) -> Tensor:
 class Softsign(UnitModule):
     """Module form of :func:`softsign`."""
 
+    expression = staticmethod(functional.softsign)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(functional.softsign, x)

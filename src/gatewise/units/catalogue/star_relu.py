@@ -86,6 +86,8 @@ class StarReLU(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_star_relu)
+
     def __init__(
         self,
         *,
@@ -104,12 +106,4 @@ class StarReLU(TrainableUnit):
             dim=dim,
             device=device,
             dtype=dtype,
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(
-            _star_relu,
-            x,
-            per_channel("star_relu", "scale", self.scale, x, self.dim),
-            per_channel("star_relu", "bias", self.bias, x, self.dim),
         )

@@ -86,6 +86,8 @@ class Swish(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_swish)
+
     def __init__(
         self,
         *,
@@ -103,6 +105,3 @@ class Swish(TrainableUnit):
             device=device,
             dtype=dtype,
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(_swish, x, per_channel("swish", "beta", self.beta, x, self.dim))

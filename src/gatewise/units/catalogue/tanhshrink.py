@@ -51,8 +51,7 @@ def tanhshrink(x: Tensor) -> Tensor:
 class Tanhshrink(UnitModule):
     """Module form of :func:`tanhshrink`."""
 
+    expression = staticmethod(functional.tanhshrink)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(functional.tanhshrink, x)

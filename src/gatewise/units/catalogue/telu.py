@@ -54,8 +54,7 @@ def _telu(x: Tensor) -> Tensor:
 class TeLU(UnitModule):
     """Module form of :func:`telu`."""
 
+    expression = staticmethod(_telu)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(_telu, x)

@@ -76,4 +76,4 @@ class Threshold(UnitModule):
         return {"threshold": self.threshold, "value": self.value}
 
     def forward(self, x: Tensor) -> Tensor:
-        return in_compute_dtype(functional.threshold, x, self.threshold, self.value)
+        return functional.threshold(x, self.threshold, self.value)

@@ -71,6 +71,7 @@ from gatewise.units.contract.unit_module import Device as Device
 from gatewise.units.contract.unit_module import DType as DType
 from gatewise.units.contract.unit_module import TrainableUnit as TrainableUnit
 from gatewise.units.contract.unit_module import UnitModule as UnitModule
+from gatewise.units.contract.unit_module import aligned as aligned
 from gatewise.units.contract.unit_module import check_channels as check_channels
 from gatewise.units.contract.unit_module import check_choice as check_choice
 from gatewise.units.contract.unit_module import check_count as check_count

@@ -98,24 +98,24 @@ def unfuse(model: nn.Module) -> None:
         vars(module).pop("fused", None)
 
 
-def run_fused(unit: Any, x: Tensor, forward: Callable[[Any, Tensor], Tensor]) -> Tensor:
+def run_fused(unit: Any, function: Expression, x: Tensor) -> Tensor:
     """Return ``unit(x)`` by compiled code where that is safe.
 
     Args:
         unit: a fused unit.
+        function: of the unit.
         x: an ordinary tensor.
-        forward: of the unit, which runs elsewhere.
     """
-    if is_watched():
-        return forward(unit, x)
     numbers = unit.arguments(x)
+    if is_watched():
+        return function(x, **numbers)
     names = tuple(name for name, value in numbers.items() if isinstance(value, Tensor))
     options = tuple((name, value) for name, value in numbers.items() if name not in names)
-    function = type(unit).fused_function or type(unit).function
+    compiled = type(unit).fused_function or function
     try:
-        kernel = _kernel(function, names, options, x.dim(), x.dtype, x.device.type)
+        kernel = _kernel(compiled, names, options, x.dim(), x.dtype, x.device.type)
     except TypeError:  # an option that has no hash
-        return forward(unit, x)
+        return function(x, **numbers)
     return kernel(x, *(numbers[name] for name in names))
 
 

@@ -318,6 +318,8 @@ def unit(**facts: Any) -> Callable[[Module], Module]:
             )
         _UNITS[spec.name] = spec
         module.function = staticmethod(spec.function)
+        if "forward" in vars(module):
+            vars(module.forward)["function"] = spec.function
         return module
 
     return enter

@@ -1,8 +1,8 @@
 """The base classes of units' modules, and checks of their options and inputs.
 
-Note [Cheap calls]. A small activation costs 2 microseconds, so that a unit may add no more than
-0.2. The usual call, with one ordinary tensor, passes a few comparisons. Everything else is looked
-at more closely behind them.
+Note [Cheap calls]. A small activation costs 2 microseconds, so a unit may add no more than 0.2. The
+usual call, with an ordinary tensor of float32 or float64, passes a few comparisons and computes the
+unit's expression. Everything else takes the unit's function, which looks more closely.
 """
 
 import functools
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.jit import RecursiveScriptModule
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.factory import FLOATS, allocating
+from gatewise.units.contract.factory import FLOATS, WIDE, allocating
 from gatewise.units.contract.fusing import run_fused
 from gatewise.units.contract.leaf_module import LeafModule, as_leaf
 
@@ -28,6 +28,9 @@ LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 3
 class UnitModule(LeafModule):
     """A module whose ``forward(x)`` is its unit's function called with ``arguments(x)``.
 
+    A class states how an ordinary tensor of float32 or float64 is computed: by ``forward``, or by
+    ``expression`` for a unit without options. Half types take the unit's function.
+
     Every unit takes ``inplace=True``, which networks pass to the activation class that they are
     given, and ignores it: the result is always a new tensor.
 
@@ -36,6 +39,7 @@ class UnitModule(LeafModule):
     """
 
     inplace: bool = False  # some networks read it of their activations
+    expression: ClassVar[Callable[..., Tensor]]
     fused: bool = False  # set by `fuse`, on a module
     fusable: ClassVar[bool] = True  # no: there is a kernel for it, which `fuse` leaves alone
     function: ClassVar[Callable[..., Tensor]]  # set at the registration of the unit
@@ -44,6 +48,8 @@ class UnitModule(LeafModule):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
+        if "expression" in vars(cls) and "forward" not in vars(cls):
+            cls.forward = cls.leaf_of(cls.expression)
         if "__init__" in vars(cls):
             cls.__init__ = _ignoring_inplace(vars(cls)["__init__"])
 
@@ -53,6 +59,11 @@ class UnitModule(LeafModule):
         if len(inspect.signature(forward).parameters) != 2:
             return as_leaf(forward)
         return _cheap_leaf(forward)
+
+    @classmethod
+    def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
+        """Return the ``forward`` of a new subclass from its expression."""
+        return _cheap_leaf(None, expression)
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -79,22 +90,40 @@ class UnitModule(LeafModule):
         return ", ".join(shown)
 
 
-def _cheap_leaf(forward: Callable[[Any, Tensor], Tensor]) -> Callable[..., Any]:
-    """Return a ``forward`` of one tensor as a leaf. See Note [Cheap calls]."""
+def _cheap_leaf(
+    forward: Callable[[Any, Tensor], Tensor] | None,
+    expression: Callable[[Tensor], Tensor] | None = None,
+) -> Callable[..., Any]:
+    """Return a leaf from the ``forward`` of one tensor, or from the expression of a unit.
+
+    See Note [Cheap calls].
+    """
 
     def look_closely(self: Any, x: Tensor) -> Tensor:
-        """Call the unit on an input that may be anything."""
-        named = getattr(type(self), "function", type(self))
-        return forward(self, check_input(named.__name__, x))
+        function: Any = vars(call).get("function")
+        if function is None:  # of a class that is not registered as a unit
+            x = check_input(type(self).__name__, x)
+            return forward(self, x) if expression is None else expression(x)
+        if self.fused and type(x) is Tensor and x.dtype in FLOATS:
+            return run_fused(self, function, x)
+        return function(x, **self.arguments(check_input(function.__name__, x)))
 
     otherwise = as_leaf(look_closely)
 
-    @functools.wraps(forward)
     def call(self: Any, x: Tensor) -> Tensor:
-        if type(x) is Tensor and x.dtype in FLOATS and type(self) is not RecursiveScriptModule:
-            return run_fused(self, x, forward) if self.fused else forward(self, x)
+        if type(x) is Tensor and x.dtype in WIDE and type(self) is not RecursiveScriptModule:
+            if not self.fused:
+                return forward(self, x)
         return otherwise(self, x)
 
+    def call_expression(self: Any, x: Tensor) -> Tensor:
+        if type(x) is Tensor and x.dtype in WIDE and type(self) is not RecursiveScriptModule:
+            if not self.fused:
+                return expression(x)
+        return otherwise(self, x)
+
+    if expression is not None:
+        call = call_expression
     ignore: Any = torch.jit.ignore  # its types do not say that it takes a function
     return ignore(call)
 
@@ -162,6 +191,41 @@ class TrainableUnit(UnitModule):
         """Return the parameters by name, and the channel dimension."""
         # torch 2.6 does not compile a union of dictionaries.
         return {**{name: getattr(self, name) for name in self.starts}, "dim": self.dim}
+
+    @classmethod
+    def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
+        """Return the ``forward`` of a new subclass from its expression of tensor and numbers."""
+
+        def forward(self: Any, x: Tensor) -> Tensor:
+            numbers = aligned(x, self.dim, *[getattr(self, name) for name in self.starts])
+            if numbers is None:
+                return type(self).function(x, **self.arguments(x))
+            return expression(x, *numbers)
+
+        return _cheap_leaf(forward)
+
+
+def aligned(x: Tensor, dim: int, *numbers: Tensor) -> Sequence[Tensor] | None:
+    """Return trained numbers in shapes that broadcast with ``x``.
+
+    Args:
+        x: the input.
+        dim: its channel dimension.
+        *numbers: tensors of one number each, or of one per channel.
+
+    Returns:
+        The numbers; ``None`` for what needs a closer look.
+    """
+    rank = x.dim()
+    size = numbers[-1].numel()
+    behind = -dim - 1 if dim < 0 else rank - dim - 1
+    if numbers[0].dtype is not x.dtype or not 0 <= behind < rank:
+        return None
+    if size == 1:
+        return numbers
+    if x.size(dim) != size:
+        return None
+    return [each.view(-1, *[1] * behind) for each in numbers] if behind else numbers
 
 
 def check_channels(unit: str, channels: int | None, *, required: bool = False) -> int | None:
