@@ -22,14 +22,14 @@ SOURCE = ROOT / "src" / "gatewise"
 
 ROWS = (
     {"errors", "words"},
-    {"devices", "files", "native", "stats", "units"},
-    {"fused"},
+    {"devices", "files", "native", "stats"},
+    {"units"},
     {"layers", "graph", "testing"},
     {"models", "surgery", "analysis", "data"},
     {"train"},
     {"sparsity", "studies"},
     {"report"},
-    {"papers", "speed"},
+    {"papers"},
     {
         "__init__",
         "nn",
@@ -123,7 +123,7 @@ def test_imports_point_one_way():
         ("units", "from gatewise.layers.maso.maso_layer import MASO"),
         ("units", "import gatewise.cli"),
         ("units", "from gatewise import create_model"),
-        ("units", "def late():\n    from gatewise.fused import table"),
+        ("units", "def late():\n    from gatewise.layers import table"),
         ("units", "import importlib\nimportlib.import_module('gatewise.testing')"),
         ("errors", "from gatewise.units import list_units"),
         ("files", "from gatewise import units"),

@@ -26,7 +26,6 @@ QUICK = (
     "analysis/test_diagnose.py",
     "analysis/test_ntk_quick.py",
     "cli/test_app.py",
-    "fused/test_iieu_block.py",
     "graph/test_interpret.py",
     "graph/test_reading.py",
     "layers/test_iieu_b.py",
@@ -35,6 +34,7 @@ QUICK = (
     "surgery/test_several_units.py",
     "surgery/test_swap.py",
     "train/test_loop.py",
+    "units/test_iieu_block.py",
     "units/test_create.py",
 )
 TOOLS = ("pytest", "hypothesis")

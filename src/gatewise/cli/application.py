@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from gatewise.cli.commands import (
-    bench,
     compare,
     data,
     diagnose,
@@ -123,6 +122,5 @@ app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)
 app.command("models", rich_help_panel=REFERENCE)(models.models)
 app.command("recipes", rich_help_panel=REFERENCE)(recipes.recipes)
 app.command("data", rich_help_panel=REFERENCE)(data.data)
-app.command("bench", rich_help_panel=REFERENCE)(bench.bench)
 app.command("explore", rich_help_panel=REFERENCE)(explore.explore)
 app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)

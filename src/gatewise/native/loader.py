@@ -194,8 +194,6 @@ def _cache_folder() -> Path:
     home = os.environ.get("GATEWISE_CACHE") or os.environ.get("XDG_CACHE_HOME")
     folder = (Path(home) if home else Path.home() / ".cache") / "gatewise" / "native"
     folder.mkdir(parents=True, exist_ok=True, mode=ONLY_OWNER)
-    if folder.stat().st_uid == os.getuid():
-        folder.chmod(ONLY_OWNER)
     if not _is_safe(folder):
         raise OSError(f"{folder} can be written to by others")
     return folder

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
