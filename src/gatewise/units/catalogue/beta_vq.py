@@ -433,11 +433,10 @@ class BetaVQ(BetaModule, UnitModule):
         read_penalty(penalty)
         self.penalty = penalty
         self.dim = dim
-        self.is_softened_relu = (
-            self.pieces == RELU and read_penalty(penalty) == 1 and beta < 1 and not learn_beta
-        )
         count = check_channels("beta_vq", channels) or 1
         self.add_beta("beta_vq", beta, learn_beta, count, device, dtype)
+        is_soft = self.start < 1 and not learn_beta and read_penalty(penalty) == 1
+        self.is_softened_relu = is_soft and self.pieces == RELU
         self.reset_parameters()
 
     def arguments(self, x: Tensor) -> dict:

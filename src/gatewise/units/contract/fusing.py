@@ -181,7 +181,9 @@ class _Recompute(torch.autograd.Function):
     def forward(ctx: Any, kernel: _Kernel, *inputs: Tensor) -> Tensor:
         ctx.kernel = kernel
         ctx.save_for_backward(*inputs)
-        return kernel.try_compiled(kernel.values, kernel.plain, inputs)
+        # The compiler looks at more of a tensor that has a history.
+        fixed = [each.detach() for each in inputs]
+        return kernel.try_compiled(kernel.values, kernel.plain, fixed)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -195,7 +197,8 @@ class _Recompute(torch.autograd.Function):
 
         if torch.is_grad_enabled() or is_watched():
             return None, *plain(above, *inputs)
-        found = kernel.try_compiled(kernel.slopes, plain, (above, *inputs))
+        fixed = [each.detach() for each in inputs]
+        found = kernel.try_compiled(kernel.slopes, plain, (above, *fixed))
         pairs = zip(found, wanted, strict=True)
         return None, *(each if is_wanted else None for each, is_wanted in pairs)
 

@@ -22,6 +22,7 @@ from gatewise.units.contract.leaf_module import LeafModule, as_leaf
 
 Device = torch.device | str | None
 DType = torch.dtype | None
+DENSE = torch.strided
 LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 32 bits
 
 
@@ -111,14 +112,14 @@ def _cheap_leaf(
     otherwise = as_leaf(look_closely)
 
     def call(self: Any, x: Tensor) -> Tensor:
-        if type(x) is Tensor and x.dtype in WIDE and type(self) is not RecursiveScriptModule:
-            if not self.fused:
+        if type(x) is Tensor and x.dtype in WIDE and x.layout is DENSE and not x.is_nested:
+            if type(self) is not RecursiveScriptModule and not self.fused:
                 return forward(self, x)
         return otherwise(self, x)
 
     def call_expression(self: Any, x: Tensor) -> Tensor:
-        if type(x) is Tensor and x.dtype in WIDE and type(self) is not RecursiveScriptModule:
-            if not self.fused:
+        if type(x) is Tensor and x.dtype in WIDE and x.layout is DENSE and not x.is_nested:
+            if type(self) is not RecursiveScriptModule and not self.fused:
                 return expression(x)
         return otherwise(self, x)
 
@@ -219,7 +220,8 @@ def aligned(x: Tensor, dim: int, *numbers: Tensor) -> Sequence[Tensor] | None:
     rank = x.dim()
     size = numbers[-1].numel()
     behind = -dim - 1 if dim < 0 else rank - dim - 1
-    if numbers[0].dtype is not x.dtype or not 0 <= behind < rank:
+    first = numbers[0]
+    if first.dtype is not x.dtype or first.is_cpu is not x.is_cpu or not 0 <= behind < rank:
         return None
     if size == 1:
         return numbers
