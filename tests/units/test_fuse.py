@@ -4,10 +4,12 @@ import copy
 import io
 import pickle
 import shutil
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
@@ -23,7 +25,7 @@ MARKED = [*FUSED, *(pytest.param(name, marks=pytest.mark.thorough) for name in M
 
 def unit(name: str) -> nn.Module:
     torch.manual_seed(0)
-    options = {"dim": 1} if name in ("dyt", "swiglu") else {}
+    options: dict[str, Any] = {"dim": 1} if name in ("dyt", "swiglu") else {}
     return gw.create_unit(name, channels=6, **options)
 
 
@@ -136,7 +138,7 @@ def test_the_unit_runs_where_something_watches(calls: list[int]):
 
     with Mode():
         module(x)
-    torch.fx.experimental.proxy_tensor.make_fx(module)(x)
+    make_fx(module)(x)
     torch.compile(module, backend="eager", fullgraph=True)(x)
     assert not calls
 

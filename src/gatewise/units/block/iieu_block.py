@@ -76,7 +76,7 @@ class _Block:
 def run_block(
     conv: nn.Module,
     norm: nn.Module | None,
-    unit: nn.Module,
+    unit: Any,
     source: Tensor,
     response: Tensor | None = None,
 ) -> Tensor | None:

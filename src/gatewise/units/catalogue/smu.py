@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.units.contract import (
     Device,
@@ -101,6 +101,8 @@ class SMU(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    mu: nn.Parameter
+
     def __init__(
         self,
         *,
@@ -129,4 +131,4 @@ class SMU(TrainableUnit):
         numbers = aligned(x, self.dim, self.mu)
         if numbers is None:
             return smu(x, **self.arguments(x))
-        return _smu(x, *numbers, self.alpha)
+        return _smu(x, numbers[0], self.alpha)

@@ -1,7 +1,7 @@
 """SMU-1: a leaky ReLU smoothed with a square root."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.units.contract import (
     Device,
@@ -103,6 +103,8 @@ class SMU1(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    mu: nn.Parameter
+
     def __init__(
         self,
         *,
@@ -131,4 +133,4 @@ class SMU1(TrainableUnit):
         numbers = aligned(x, self.dim, self.mu)
         if numbers is None:
             return smu1(x, **self.arguments(x))
-        return _smu1(x, *numbers, self.alpha)
+        return _smu1(x, numbers[0], self.alpha)

@@ -57,7 +57,8 @@ def swiglu(
     _check(limit, alpha, offset)
     if limit is None and alpha == 1.0 and offset == 0.0:
         return in_compute_dtype(_swiglu, gate, up)
-    return in_compute_dtype(_general_swiglu, gate, up, limit, alpha, offset)
+    bound = math.inf if limit is None else limit
+    return in_compute_dtype(_general_swiglu, gate, up, bound, alpha, offset)
 
 
 def _swiglu(gate: Tensor, up: Tensor) -> Tensor:
@@ -67,11 +68,11 @@ def _swiglu(gate: Tensor, up: Tensor) -> Tensor:
 def _general_swiglu(
     gate: Tensor,
     up: Tensor,
-    limit: float | None,
+    limit: float,
     alpha: float,
     offset: float,
 ) -> Tensor:
-    if limit is not None:
+    if limit < math.inf:
         gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
     return gate * torch.sigmoid(alpha * gate) * (up + offset)
 

@@ -135,8 +135,8 @@ class _Kernel:
             return function(x, **dict(zip(names, tensors, strict=True)), **fixed)
 
         def slopes(above: Tensor, *inputs: Tensor) -> Any:
-            _, pull_back = torch.func.vjp(plain, *inputs)
-            return pull_back(above)
+            found: Any = torch.func.vjp(plain, *inputs)
+            return found[1](above)
 
         self.plain = plain
         self.values = torch.compile(_with_own_cache(plain), dynamic=True)

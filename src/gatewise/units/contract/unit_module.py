@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.jit import RecursiveScriptModule
+from torch.jit._script import RecursiveScriptModule
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.factory import FLOATS, WIDE, allocating
@@ -64,7 +64,7 @@ class UnitModule(LeafModule):
     @classmethod
     def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
         """Return the ``forward`` of a new subclass from its expression."""
-        return _cheap_leaf(None, expression)
+        return _leaf_of_expression(expression)
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -91,25 +91,8 @@ class UnitModule(LeafModule):
         return ", ".join(shown)
 
 
-def _cheap_leaf(
-    forward: Callable[[Any, Tensor], Tensor] | None,
-    expression: Callable[[Tensor], Tensor] | None = None,
-) -> Callable[..., Any]:
-    """Return a leaf from the ``forward`` of one tensor, or from the expression of a unit.
-
-    See Note [Cheap calls].
-    """
-
-    def look_closely(self: Any, x: Tensor) -> Tensor:
-        function: Any = vars(call).get("function")
-        if function is None:  # of a class that is not registered as a unit
-            x = check_input(type(self).__name__, x)
-            return forward(self, x) if expression is None else expression(x)
-        if self.fused and type(x) is Tensor and x.dtype in FLOATS:
-            return run_fused(self, function, x)
-        return function(x, **self.arguments(check_input(function.__name__, x)))
-
-    otherwise = as_leaf(look_closely)
+def _cheap_leaf(forward: Callable[[Any, Tensor], Tensor]) -> Callable[..., Any]:
+    """Return a ``forward`` of one tensor as a leaf. See Note [Cheap calls]."""
 
     def call(self: Any, x: Tensor) -> Tensor:
         if type(x) is Tensor and x.dtype in WIDE and x.layout is DENSE and not x.is_nested:
@@ -117,16 +100,50 @@ def _cheap_leaf(
                 return forward(self, x)
         return otherwise(self, x)
 
-    def call_expression(self: Any, x: Tensor) -> Tensor:
+    otherwise = _close_look(call, forward)
+    return _ignored(call)
+
+
+def _leaf_of_expression(expression: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    """Return the ``forward`` of a unit without numbers as a leaf. See Note [Cheap calls]."""
+
+    def call(self: Any, x: Tensor) -> Tensor:
         if type(x) is Tensor and x.dtype in WIDE and x.layout is DENSE and not x.is_nested:
             if type(self) is not RecursiveScriptModule and not self.fused:
                 return expression(x)
         return otherwise(self, x)
 
-    if expression is not None:
-        call = call_expression
+    otherwise = _close_look(call, lambda self, x: expression(x))
+    return _ignored(call)
+
+
+def _close_look(
+    leaf: Callable[..., Any],
+    forward: Callable[[Any, Tensor], Tensor],
+) -> Callable[..., Any]:
+    """Return a leaf for an input that may be anything.
+
+    Args:
+        leaf: where the function of a registered unit is found.
+        forward: runs in classes that are not registered.
+    """
+
+    def look_closely(self: Any, x: Tensor) -> Tensor:
+        function: Any = vars(leaf).get("function")
+        if function is None:
+            return forward(self, check_input(type(self).__name__, x))
+        check_input(function.__name__, x)
+        if self.fused and type(x) is Tensor:
+            return run_fused(self, function, x)
+        return function(x, **self.arguments(x))
+
+    return as_leaf(look_closely)
+
+
+def _ignored(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let torch.jit.script leave a function to Python."""
     ignore: Any = torch.jit.ignore  # its types do not say that it takes a function
-    return ignore(call)
+    return ignore(function)
 
 
 def _ignoring_inplace(build: Callable[..., None]) -> Callable[..., None]:
