@@ -10,9 +10,10 @@ from torch import nn
 from gatewise.graph.glu import Branch
 from gatewise.graph.ops import BROADCAST, ELEMENTWISE, GLUS, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
-from gatewise.units import TwoBranchUnit, registered_units
+from gatewise.units import LeafModule, TwoBranchUnit, UnitModule, registered_units
 
 SQUARED_RELU = "relu2"  # a ReLU of which the code uses only the square
+RECTIFIERS = ("relu", "leaky_relu")
 COMPOSITE = "composite"  # an activation made of several operations, such as a GELU written out
 
 
@@ -102,8 +103,8 @@ def activation_sites(
 ) -> list[SiteNodes]:
     """Return every activation call, in the order of the calls.
 
-    Calls of this library's gated linear units are sites. With ``units``, calls of its units with as
-    many outputs as inputs are sites too, whatever operators they are made of.
+    A call of one of this library's units with as many outputs as inputs is one site, whatever
+    operators it is made of. With ``units``, its ``op`` is the name of the unit.
     """
     modules = dict(model.named_modules())
     by_scope: dict[Scope, list[Node]] = defaultdict(list)
@@ -119,7 +120,8 @@ def activation_sites(
         unit_calls = _unit_calls(by_scope, modules, every=units)
     activations = []
     for node in graph:
-        if node.scope in unit_calls or (is_activation(node.op) and node.floating):
+        is_site = is_activation(node.op) and node.floating
+        if node.scope in unit_calls or (is_site and not _is_internal(node, modules)):
             activations.append(node)
     for order, node in enumerate(activations):
         if node.scope in module_calls:
@@ -143,6 +145,31 @@ def activation_sites(
         op = node.op if ends == (node.inputs[0], node) else COMPOSITE
         sites.append(SiteNodes(path, call, _module_kind(path, modules, calls), op, *ends, order))
     return sites
+
+
+def _is_internal(node: Node, modules: dict[str, nn.Module]) -> bool:
+    """Return whether an activation is a part of one of this library's units or layers.
+
+    A sigmoid in a gate is. A rectifier, such as those in CReLU, is an activation of its own.
+    """
+    if node.op in RECTIFIERS:
+        return False
+    path = node.scope[0]
+    module = modules.get(path)
+    # The path of a parent is that of the child without its last name.
+    while module is not None and not isinstance(module, LeafModule):
+        if not path:
+            return False
+        path = path.rpartition(".")[0]
+        module = modules.get(path)
+    if module is None:
+        return False
+    return not isinstance(module, UnitModule) or not _is_one_operator(module)
+
+
+def _is_one_operator(unit: UnitModule) -> bool:
+    """Return whether there is a kernel for a unit, so that its call is one operator."""
+    return not unit.fusable or unit.fused_function is not None
 
 
 def _module_call(
@@ -213,7 +240,7 @@ def _unit_calls(
     Args:
         by_scope: the nodes of each call.
         modules: the modules by path.
-        every: whether units with as many outputs as inputs count, besides gated linear units.
+        every: whether they have the unit's name, besides gated linear units.
     """
     names: dict[type, str] = {unit.module: name for name, unit in registered_units().items()}
     calls: dict[Scope, tuple[str, Node, Node]] = {}
@@ -227,8 +254,10 @@ def _unit_calls(
         if ends is None or single:
             continue
         keeps_shape = ends[0].shape == ends[1].shape
-        if isinstance(module, TwoBranchUnit) or (every and keeps_shape):
+        if isinstance(module, TwoBranchUnit):
             calls[scope] = (name, *ends)
+        elif keeps_shape:
+            calls[scope] = (name if every else COMPOSITE, *ends)
     return calls
 
 

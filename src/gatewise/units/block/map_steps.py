@@ -4,21 +4,12 @@ import ctypes
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gatewise.fused.kernels import compiled
-from gatewise.native import (
-    COUNT,
-    NUMBER,
-    POINTER,
-    handle_or_warning,
-    source_of,
-    struct_fields,
-)
+from gatewise.native import COUNT, NUMBER, POINTER, struct_fields, vector_library
 
 KINDS = 5  # sums per channel
 _POINTERS = (
@@ -249,7 +240,6 @@ def laid_out_as(maps: Tensor, other: Tensor) -> Tensor:
     return maps.contiguous(memory_format=last)
 
 
-@cache
 def map_library() -> ctypes.CDLL | None:
     """Return the compiled steps; ``None``, after a warning, without a compiler."""
-    return handle_or_warning(compiled("iieu", source_of("iieu")))
+    return vector_library("iieu")

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gatewise.fused import run_block, start_recording, stop_recording
-from gatewise.fused.map_steps import map_library
 from gatewise.layers import ConvIIEU
-from gatewise.units import BOUND_FORMS
+from gatewise.units import run_block
+from gatewise.units.block import map_steps
+from gatewise.units.block.map_steps import MapSteps, map_library
 
 pytestmark = pytest.mark.skipif(map_library() is None, reason="no compiled code")
 
@@ -41,12 +41,19 @@ def made(geometry: dict, norm: str, layout: torch.memory_format, **options) -> C
 def modules_only(monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patch:
         patch.setattr("gatewise.layers.iieu.iieu_layer.run_block", lambda *_: None)
-        forms = list(BOUND_FORMS)
-        BOUND_FORMS.clear()
-        try:
-            yield
-        finally:
-            BOUND_FORMS[:] = forms
+        patch.setattr("gatewise.units.catalogue.iieu_b.run_block", lambda *_: None)
+        yield
+
+
+@contextmanager
+def block_runs(monkeypatch: pytest.MonkeyPatch):
+    """Fail unless the block runs within the context."""
+    calls = []
+    begin = MapSteps.begin
+    with monkeypatch.context() as patch:
+        patch.setattr(map_steps.MapSteps, "begin", lambda *given: (calls.append(1), begin(*given)))
+        yield
+    assert calls
 
 
 def output_and_gradients(layer: nn.Module, x: Tensor, above: Tensor) -> list[Tensor]:
@@ -65,9 +72,8 @@ def test_values_and_gradients_are_those_of_the_modules_in_float64(
     wide = copy.deepcopy(layer).double()
     x = torch.randn(3, 6, 13, 11).contiguous(memory_format=layout)
     above = torch.randn(copy.deepcopy(layer)(x).shape)
-    recording = start_recording()
-    got = output_and_gradients(layer, x, above)
-    assert stop_recording(recording) == "fused"
+    with block_runs(monkeypatch):
+        got = output_and_gradients(layer, x, above)
     with modules_only(monkeypatch):
         want = output_and_gradients(wide, x.double(), above.double())
     for ours, theirs in zip(got, want, strict=True):
@@ -83,9 +89,8 @@ def test_the_other_kinds_of_term_b(options: dict, monkeypatch: pytest.MonkeyPatc
     layer = made(GEOMETRIES[0], "training", torch.contiguous_format, **options)
     wide = copy.deepcopy(layer).double()
     x, above = torch.randn(3, 6, 7, 5), torch.randn(3, 10, 7, 5)
-    recording = start_recording()
-    got = output_and_gradients(layer, x, above)
-    assert stop_recording(recording) == "fused"
+    with block_runs(monkeypatch):
+        got = output_and_gradients(layer, x, above)
     with modules_only(monkeypatch):
         want = output_and_gradients(wide, x.double(), above.double())
     for ours, theirs in zip(got, want, strict=True):
@@ -109,9 +114,8 @@ def test_a_response_that_is_given_gets_its_gradient_and_so_do_source_and_filters
         inputs = [*leaves, layer.weight, *module.parameters()]
         return [y.detach(), *torch.autograd.grad(y, inputs, above.to(kind))]
 
-    recording = start_recording()
-    got = gradients(torch.float32)
-    assert stop_recording(recording) == "fused"
+    with block_runs(monkeypatch):
+        got = gradients(torch.float32)
     with modules_only(monkeypatch):
         want = gradients(torch.float64)
     for ours, theirs in zip(got, want, strict=True):
@@ -149,6 +153,7 @@ def test_no_bit_depends_on_the_number_of_threads():
             torch.set_num_threads(threads)
             y = run_block(layer.conv, layer.norm, layer.unit, x)
             assert y is not None
+            assert layer.norm is not None
             parameters = [layer.unit.eta, layer.unit.shift.weight, layer.norm.weight]
             results.append([y, *torch.autograd.grad(y, parameters, above)])
     finally:
@@ -168,7 +173,7 @@ def test_the_modules_run_where_something_observes_them():
     assert run_block(*parts, 1e20 * x) is None and layer(1e20 * x).isfinite().all()
     assert run_block(*parts, x[:, :5]) is None
     seen = []
-    for part in parts:
+    for part in filter(None, parts):
         handle = part.register_forward_hook(lambda *_: seen.append(1))
         assert run_block(*parts, x) is None
         handle.remove()
@@ -178,11 +183,17 @@ def test_the_modules_run_where_something_observes_them():
     torch.testing.assert_close(tangent, want, rtol=1e-5, atol=1e-6)
 
 
-def test_a_norm_that_is_folded_gives_the_same_output():
+def test_a_norm_that_is_folded_gives_the_same_output(monkeypatch: pytest.MonkeyPatch):
     layer = made(GEOMETRIES[0], "evaluation", torch.channels_last)
     x = torch.randn(2, 6, 9, 9).contiguous(memory_format=torch.channels_last)
-    recording = start_recording()
-    with torch.no_grad():
+    with torch.no_grad(), block_runs(monkeypatch):
         folded = layer.fold()(x)
-    assert stop_recording(recording) == "fused"
     torch.testing.assert_close(folded, layer(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_under_autocast_the_modules_run():
+    layer = made(GEOMETRIES[0], "training", torch.contiguous_format)
+    x = torch.randn(2, 6, 5, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert run_block(layer.conv, layer.norm, layer.unit, x) is None
+        assert layer(x).isfinite().all()

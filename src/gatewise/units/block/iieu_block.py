@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.fused.dispatch import record_form
-from gatewise.fused.map_steps import (
+from gatewise.units.block.map_steps import (
     MapSteps,
     Result,
     Step,
@@ -28,8 +27,13 @@ from gatewise.fused.map_steps import (
     laid_out_as,
     map_library,
 )
-from gatewise.fused.safe_calls import is_readable, is_watched
-from gatewise.units import IIEUB, axes_of, filter_norm, iieu_b, patch_norm
+from gatewise.units.contract import (
+    axes_of,
+    filter_norm,
+    is_readable,
+    is_watched,
+    patch_norm,
+)
 
 _HOOKS = (
     "_forward_hooks",
@@ -56,7 +60,7 @@ class _Block:
     steps: MapSteps
     conv: nn.Conv2d
     norm: nn.BatchNorm2d | None
-    unit: IIEUB
+    unit: Any
     convolves: bool
     takes_batch: bool
 
@@ -71,7 +75,7 @@ class _Block:
 def run_block(
     conv: nn.Module,
     norm: nn.Module | None,
-    unit: nn.Module,
+    unit: Any,
     source: Tensor,
     response: Tensor | None = None,
 ) -> Tensor | None:
@@ -89,7 +93,7 @@ def run_block(
     """
     if is_watched() or torch.is_autocast_enabled("cpu") or _has_global_hook():
         return None
-    if not (isinstance(conv, nn.Conv2d) and isinstance(unit, IIEUB)):
+    if not (isinstance(conv, nn.Conv2d) and _is_iieu_b(unit)):
         return None
     if norm is not None and not isinstance(norm, nn.BatchNorm2d):
         return None
@@ -127,7 +131,6 @@ def _run(block: _Block, tensors: Sequence[Tensor | None]) -> Tensor | None:
                 y = _forward(block, tensors, keeps=False)[0]
     except _OutOfRange:
         return None
-    record_form("fused")
     return y
 
 
@@ -145,8 +148,13 @@ def _has_global_hook() -> bool:
     return any(getattr(nn.modules.module, f"_global{name}") for name in _HOOKS)
 
 
-def _fits(conv: nn.Conv2d, norm: nn.BatchNorm2d | None, unit: IIEUB) -> bool:
-    if type(conv) is not nn.Conv2d or type(unit) is not IIEUB or unit.dim != 1:
+def _is_iieu_b(unit: Any) -> bool:
+    """Return whether a unit is IIEU-B itself, which alone has its function in its class."""
+    return "weigh" in vars(type(unit))
+
+
+def _fits(conv: nn.Conv2d, norm: nn.BatchNorm2d | None, unit: Any) -> bool:
+    if type(conv) is not nn.Conv2d or unit.dim != 1:
         return False
     if conv.padding_mode != "zeros" or unit.shift.term not in STATELESS:
         return False
@@ -162,7 +170,7 @@ def _fits(conv: nn.Conv2d, norm: nn.BatchNorm2d | None, unit: IIEUB) -> bool:
 def _are_floats(
     conv: nn.Conv2d,
     norm: nn.BatchNorm2d | None,
-    unit: IIEUB,
+    unit: Any,
     source: Tensor,
     response: Tensor | None,
 ) -> bool:
@@ -374,7 +382,7 @@ def _plain(block: _Block, tensors: Sequence[Tensor | None]) -> Tensor:
     if filters is None:
         filters = filter_norm(weight, unit.eps)
     patch = patch_norm(source, block.conv, scope=unit.norm_scope, eps=unit.eps)
-    return iieu_b(y, patch, filters, shift, eta)
+    return unit.weigh(y, patch, filters, shift, eta)
 
 
 def by_channel(values: Tensor) -> Tensor:
