@@ -296,7 +296,7 @@ def steps_used(part: str, text: str) -> list[str]:
 def test_tests_use_faces():
     found = []
     tests = (ROOT / "tests", ROOT / "laboratory" / "tests")
-    for home, path in [(home, path) for home in tests for path in sorted(home.rglob("*.py"))]:
+    for home, path in [(top, path) for top in tests for path in sorted(top.rglob("*.py"))]:
         part = path.relative_to(home).parts[0]
         found += [f"{path} {wrong}" for wrong in steps_used(part, path.read_text())]
     assert not found, "\n" + "\n".join(found)
