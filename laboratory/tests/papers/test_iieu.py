@@ -174,7 +174,7 @@ def test_every_network_of_a_table_can_be_built_at_desk_scale(name: str):
 
 
 def test_groups_of_one_channel_leave_the_bias_alone():
-    network = gw.gw.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b")
+    network = gw.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b")
     before = sum(each.numel() for each in network.parameters())
     table4.leave_channels_alone(network)
     units = [module for module in network.modules() if isinstance(module, IIEUB)]
@@ -203,7 +203,7 @@ def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: py
 
 
 def test_plain_units_compute_the_same_without_the_block():
-    network = gw.create_model("resnet_cifar", depth=8, width=4, unit="iieu_b").eval()
+    network = gw.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b").eval()
     plain = table5.in_plain_torch(deepcopy(network))
     x = torch.randn(2, 3, 8, 8)
     torch.testing.assert_close(plain(x), network(x))
