@@ -75,7 +75,7 @@ def test_a_squared_relu_is_not_read_as_relu():
     assert not graph.notes
     assert gw.gates(model, example()).sites[0].unit == "relu2"
     with pytest.raises(ArgumentError, match="nothing would change"):
-        gw.plan(model, "gelu", example())
+        gw.plan(model, "crelu", example())
 
 
 @pytest.mark.parametrize("unit, layout", [("swiglu", "gate_first"), ("reglu", "interleaved")])

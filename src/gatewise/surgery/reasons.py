@@ -50,7 +50,7 @@ class Reason(str, Enum):
     NO_GLU = "it is a plain activation, not the gate of a gated linear unit"
     VALUE = "it is the value of a gated linear unit, which changes together with the gate"
     NOT_MLP = "it does not stand between two linear layers of torch that nothing else uses"
-    SEVERAL = "its gate is written as several operations, not as one activation"
+    SEVERAL = "it is written with several calls, which only a pointwise unit can replace"
     NOT_ATTENTION = (
         "it is not an attention layer that takes a gate (torch.nn.MultiheadAttention, or one with "
         "an OpenGate)"

@@ -47,3 +47,6 @@ from gatewise.surgery.calls.source_text import scope as scope
 from gatewise.surgery.calls.source_text import source_of as source_of
 from gatewise.surgery.calls.sums import is_sum_form as is_sum_form
 from gatewise.surgery.calls.sums import operands_of as operands_of
+from gatewise.surgery.calls.matching import match_readers as match_readers
+from gatewise.surgery.calls.reads import input_of_whole as input_of_whole
+from gatewise.surgery.calls.reads import is_whole_form as is_whole_form

@@ -82,7 +82,10 @@ def make_plan(
                 refused[site.name] = Refusal(Reason.GATE)
                 continue
             wanted.add(site.name)
-            if is_hidden(site):
+            if site.written and not request.swap.takes_written:
+                calls = ", ".join(site.written)
+                refused[site.name] = Refusal(Reason.SEVERAL, f"{site.op}, written as {calls}")
+            elif is_hidden(site):
                 refused[site.name] = Refusal(Reason.GATE, "it is in a gate network")
             elif path := _unit_around(site, context.modules):
                 refused[site.name] = Refusal(Reason.UNIT, path)

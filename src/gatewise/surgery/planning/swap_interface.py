@@ -173,6 +173,7 @@ class Swap(ABC):
         takes_width: whether a request may have a width.
         can_match: whether widths can be scaled to match the original's cost.
         counts_operations: whether plans know the operations of the units.
+        takes_written: whether it can replace an activation that is written with several calls.
         takes_gates: whether it is meant for gates, so that they need not be asked for.
         hidden_parts: names of submodules that it adds, in which no activation is a site.
     """
@@ -183,6 +184,7 @@ class Swap(ABC):
     takes_width: ClassVar[bool] = True
     can_match: ClassVar[bool] = True
     counts_operations: ClassVar[bool] = True
+    takes_written: ClassVar[bool] = False
     takes_gates: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:

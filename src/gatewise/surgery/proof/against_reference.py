@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import Reading, untouched
-from gatewise.surgery.calls import Coverage
+from gatewise.surgery.calls import Coverage, is_whole_form
 from gatewise.surgery.planning import UNCHANGED, Plan
 from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.float32 import HALF, InFloat32
@@ -87,6 +87,8 @@ def reference_functions(plan: Plan, units: Mapping[str, nn.Module]) -> dict[str,
     functions: dict[str, Function] = {}
     for swap, entries in plan.by_swap():
         for entry in entries:
+            if entry.call is not None and is_whole_form(entry.call.form):
+                return None  # a function mode sees each of its calls, and not all of them as one
             function = swap.reference(entry, units.get(entry.site))
             if function is None:
                 return None

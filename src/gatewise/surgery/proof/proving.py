@@ -221,7 +221,7 @@ def _prove_by_graph(
         state = single_precision(changed)
         after = _run_with_sizes(plan, changed, example, state, number)
         if state is not None:
-            reason = "units that are bound to a layer are compared in float32 models only"
+            reason = "what takes the place of several calls is compared in float32 models only"
             continue
         reading = _readings(plan, original, example, number).get("eval")
         found, why = _against_graph(plan, original, units, example, reading, after)
