@@ -20,6 +20,7 @@ class Reason(str, Enum):
     SPLIT = "a split of fixed sizes cuts through its channels"
     COMPUTED_WEIGHT = "a weight behind it is computed, not stored (weight norm, parametrisation)"
     SHARED = "a weight behind it is used elsewhere too (tied or shared)"
+    SHARED_CALL = "its call in the source serves several layers, which would need different units"
     OUTPUT = "it reaches the model's output"
     INPUT = "the model's input would have to be widened"
     NO_RULE = "there is no rule for an operator behind it"

@@ -4,7 +4,7 @@ This gives the source position of functional calls and of reused modules.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -27,6 +27,7 @@ from gatewise.graph import (
 from gatewise.surgery.calls.aliases import Overwritten
 from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
+from gatewise.surgery.calls.graph_calls import graph_calls
 from gatewise.surgery.calls.reads import whole_form
 from gatewise.surgery.calls.record import record_calls, record_readers
 from gatewise.surgery.reasons import Reason, Refusal
@@ -94,6 +95,7 @@ def record_modes(
             matched = match_calls(reading, recorded)
             if any(site.region for site in reading.site_nodes.values()):
                 matched |= _written_calls(model, reading, args, kwargs)
+            matched |= graph_calls(model, reading)
         modes[mode] = matched
     return modes
 
@@ -300,16 +302,19 @@ def split_shared(
     calls: Mapping[str, CallSite],
     kept: set[str],
     signatures: Mapping[str, str] | None = None,
+    of_any_width: Collection[str] = (),
 ) -> set[str]:
     """Return the sites that must not change because they share a unit with a different site.
 
-    Sites that share a unit must all change, and have the same channels and unit.
+    Sites that share a unit must all change, and have the same unit. They must have the same
+    channels, but for units that work on any number of them.
 
     Args:
         sites: All sites.
         calls: The recorded call of each site.
         kept: The names of the sites that are to change.
         signatures: The unit and options of each site that is to change.
+        of_any_width: The sites whose unit works on any number of channels.
     """
     signatures = signatures or {}
     slots: dict[Any, list[Site]] = {}
@@ -326,7 +331,8 @@ def split_shared(
         facts = set()
         for site in group:
             unit = signatures.get(site.name)
-            facts.add((site.name in kept, site.channels, site.dim, unit))
+            width = None if site.name in of_any_width else (site.channels, site.dim)
+            facts.add((site.name in kept, width, unit))
         if len(facts) > 1:
             torn |= {site.name for site in group if site.name in kept}
     return torn

@@ -195,11 +195,12 @@ def draft_sites(
                 parts.append((request, [site for site in chosen if site.name not in barred]))
             swap.draft(context, parts, draft)
         signatures = {name: draft.signature(name) for name in draft.units}
-        torn = split_shared(sites, draft.calls, set(draft.units), signatures)
+        any_width = {site.name for site in sites if draft.works_on_any_width(site)}
+        torn = split_shared(sites, draft.calls, set(draft.units), signatures, any_width)
         if not torn:
             draft.refused |= barred
             return draft
-        barred |= {name: Refusal(Reason.SHARED, TORN) for name in torn}
+        barred |= {name: Refusal(Reason.SHARED_CALL, TORN) for name in torn}
 
 
 def finish(

@@ -152,6 +152,14 @@ class Draft:
         layers = [binding.layer for binding in self.bindings.get(site, ())]
         return f"{self.units[site]} {sorted(options.items(), key=str)} {layers}"
 
+    def works_on_any_width(self, site: Site) -> bool:
+        """Whether the unit at ``site`` keeps the channels and need not know how many there are."""
+        if site.name not in self.units or site.name in self.bindings:
+            return False
+        options = self.options[site.name]
+        same = self.after[site.name] == site.channels
+        return same and options.keys().isdisjoint({"channels", "dim", "hidden"})
+
     def changes_channels(self, site: Site, graph: SiteGraph) -> bool:
         """Whether another swap of the plan widens or narrows what ``site`` reads or makes."""
         reading = next(iter(graph.readings.values()))
