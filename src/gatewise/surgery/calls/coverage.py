@@ -135,6 +135,7 @@ class Coverage:
             return Unreached(branches=(f"what an example reaches is not known: {self.unknown}",))
         branches: list[str] = []
         settings: list[str] = []
+        installed: list[str] = []
         state = _stored_names(self.outcomes)
         tensors = {name.rpartition(".")[2] for name in self.model.state_dict(keep_vars=True)}
         for code, outcomes in self.outcomes.items():
@@ -144,13 +145,16 @@ class Coverage:
                 if part is None:
                     continue
                 is_setting = part.may_be_setting and _is_setting(part.read, code, state, tensors)
-                target = settings if is_setting else branches
+                ours = branches if _is_of_user(code.co_filename) else installed
+                target = settings if is_setting else ours
                 words = f"{Path(code.co_filename).name}:{jump.lines[0]}: {part.words}"
                 if words not in target:
                     target.append(words)
-        branches += self._methods()
-        branches += _optional_outputs(self.model)
-        return Unreached(tuple(self._modules(set(reached))), tuple(branches), tuple(settings))
+        for words, of_user in self._methods():
+            (branches if of_user else installed).append(words)
+        installed += _optional_outputs(self.model)
+        modules = tuple(self._modules(set(reached)))
+        return Unreached(modules, tuple(branches), tuple(settings), tuple(installed))
 
     def branches_on_training(self) -> bool:
         """Return whether code that ran has a branch which the training mode decides."""
@@ -160,10 +164,13 @@ class Coverage:
                     return True
         return False
 
-    def _methods(self) -> list[str]:
-        """Return the methods that code which ran refers to, and that no run has called."""
+    def _methods(self) -> list[tuple[str, bool]]:
+        """Return the methods that code which ran refers to, and that no run has called.
+
+        With each one, whether a file of the user refers to it.
+        """
         own = _methods_of(self.model)
-        missing: dict[str, None] = {}
+        missing: dict[str, bool] = {}
         for code in self.outcomes:
             names = list(_referred_methods(code, self.executed.get(code)))
             for pattern in _looked_up(code):
@@ -171,8 +178,9 @@ class Coverage:
             for name in names:
                 codes = own.get(name, frozenset())
                 if codes and not any(each in self.outcomes for each in codes):
-                    missing[f"method {name}, which {code.co_name} refers to"] = None
-        return list(missing)
+                    words = f"method {name}, which {code.co_name} refers to"
+                    missing[words] = missing.get(words, False) or _is_of_user(code.co_filename)
+        return list(missing.items())
 
     def _modules(self, reached: set[str]) -> list[str]:
         """Return the outermost modules that no run has called."""
@@ -191,15 +199,19 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Unreached:
-    """Modules by path; branches that an input decides, and branches that settings decide."""
+    """Modules by path; branches that an input decides, and branches that settings decide.
+
+    ``installed`` has branches in files of installed packages, which are not the user's own.
+    """
 
     modules: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Modules and branches in words; settings are left out."""
+        """Modules and branches in words, without settings and files of installed packages."""
         return (*(f"module {path}" for path in self.modules), *self.branches)
 
 

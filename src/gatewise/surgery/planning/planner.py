@@ -95,6 +95,9 @@ def make_plan(
         swap.add_cost(context, parts, draft)
     entries = tuple(entry_of(site, site.name in wanted, draft) for site in sites)
     draft.notes += _settings_note(read.unreached.settings)
+    if read.unreached.installed:
+        count = len(read.unreached.installed)
+        draft.notes.append(f"{count} branches in files of installed packages were not reached")
     plan = check_changes_something(finish(context, entries, draft, requests))
     plan = replace(plan, unreached=read.unreached.parts)
     if draft.rectified:
