@@ -30,6 +30,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from gatewise.graph import OPERATORS
+from gatewise.surgery.calls.methods import code_tree
+
 _OWN = str(Path(__file__).parents[2])
 _TORCH = str(Path(torch.__file__).parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
@@ -37,6 +40,7 @@ _HEADER = re.compile(r"^(?:if|elif|while)\s+(.+?):.*$")
 _METADATA = {"__get__", "__set__", "__delete__", "requires_grad_", "size", "dim", "numel"}
 _QUESTIONS = {"isinstance", "hasattr", "getattr", "len", "callable", "bool", "type"}
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+FUNCTION_NAMES = {name for operator in OPERATORS.values() for name in operator.functions}
 _NOTHING = (nn.Identity, nn.modules.dropout._DropoutNd)  # computing nothing that a path could miss
 
 
@@ -180,6 +184,14 @@ class Coverage:
                 if codes and not any(each in self.outcomes for each in codes):
                     words = f"method {name}, which {code.co_name} refers to"
                     missing[words] = missing.get(words, False) or _is_of_user(code.co_filename)
+        called = {name for words in missing for name in own if words.startswith(f"method {name},")}
+        for name, codes in own.items():
+            if name in called or any(each in self.outcomes for each in codes):
+                continue
+            functions = {each for code in codes for each in _activations_in(code)}
+            if functions:
+                words = f"method {name}, which calls {', '.join(sorted(functions))} itself"
+                missing[words] = any(_is_of_user(code.co_filename) for code in codes)
         return list(missing.items())
 
     def _modules(self, reached: set[str]) -> list[str]:
@@ -259,6 +271,12 @@ def _methods_of(model: nn.Module) -> dict[str, frozenset[CodeType]]:
                 if code is not None and code.co_filename in files:
                     methods.setdefault(name, set()).add(code)
     return {name: frozenset(codes) for name, codes in methods.items()}
+
+
+def _activations_in(code: CodeType) -> set[str]:
+    """Return the names of activation functions that ``code``, or a function in it, refers to."""
+    names = {name.rstrip("_") for each in code_tree(code) for name in each.co_names}
+    return names & FUNCTION_NAMES
 
 
 def _referred_methods(code: CodeType, executed: set[int] | None) -> Iterator[str]:

@@ -13,6 +13,7 @@ from gatewise.graph import (
     CONVOLUTIONS,
     GATES,
     LAST_NORMS,
+    POOLER,
     TRANSPOSED,
     Example,
     Graph,
@@ -98,11 +99,22 @@ def make_plan(
     if read.unreached.installed:
         count = len(read.unreached.installed)
         draft.notes.append(f"{count} branches in files of installed packages were not reached")
+    draft.notes += _poolers_note(requests, sites, draft)
     plan = check_changes_something(finish(context, entries, draft, requests))
     plan = replace(plan, unreached=read.unreached.parts)
     if draft.rectified:
         warn_caller(plan.notes[-1], RectifiedInputWarning)
     return plan
+
+
+def _poolers_note(requests: Sequence[Request], sites: Sequence[Site], draft: Draft) -> list[str]:
+    """A remark about poolers that stay, since they are not what the blocks of a model call."""
+    if any(request.where is not None or not request.swap.leaves_poolers for request in requests):
+        return []
+    left = [site.name for site in sites if site.role == POOLER and site.name not in draft.units]
+    if not left:
+        return []
+    return [f"{', '.join(left)}: a pooler, left as it is (where='role:*' takes every role)"]
 
 
 def _settings_note(settings: Sequence[str]) -> list[str]:
@@ -138,6 +150,9 @@ def _assign(
         if request.where is not None:
             matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
+        if request.where is None and request.swap.leaves_poolers:
+            others = [site for site in chosen if site.role != POOLER]
+            chosen = others or chosen
         taken |= {site.name for site in chosen}
         assigned.append((request, chosen))
     return assigned
