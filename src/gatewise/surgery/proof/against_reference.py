@@ -264,7 +264,7 @@ class ReferenceComparison:
             compared.notes.append(f"training mode was not compared ({refused})")
             return
         actual = actual or self._trained(self.changed, part)
-        compared.train_dtype = _dtype(self.original) or _lowest_dtype(self.original)
+        compared.train_dtype = _dtype(self.original) or lowest_dtype(self.original)
         _take(compared, reference)
         apart = difference(expected.outputs, actual.outputs)
         compared.train_output = max(apart, compared.train_output or 0.0)
@@ -365,7 +365,7 @@ def _dtype(model: nn.Module) -> torch.dtype | None:
     return types.pop() if len(types) == 1 else None
 
 
-def _lowest_dtype(model: nn.Module) -> torch.dtype:
+def lowest_dtype(model: nn.Module) -> torch.dtype:
     """Return the type of a model with several floating-point types that rounds most."""
     types = [value.dtype for value in model.parameters() if value.is_floating_point()]
     return max(types, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
