@@ -28,7 +28,6 @@ from gatewise.units.block.map_steps import (
     map_library,
 )
 from gatewise.units.contract import (
-    UnitModule,
     axes_of,
     filter_norm,
     is_readable,
@@ -94,7 +93,7 @@ def run_block(
     """
     if is_watched() or torch.is_autocast_enabled("cpu") or _has_global_hook():
         return None
-    if not (isinstance(conv, nn.Conv2d) and isinstance(unit, UnitModule) and _is_iieu_b(unit)):
+    if not (isinstance(conv, nn.Conv2d) and _is_iieu_b(unit)):
         return None
     if norm is not None and not isinstance(norm, nn.BatchNorm2d):
         return None
@@ -149,7 +148,7 @@ def _has_global_hook() -> bool:
     return any(getattr(nn.modules.module, f"_global{name}") for name in _HOOKS)
 
 
-def _is_iieu_b(unit: nn.Module) -> bool:
+def _is_iieu_b(unit: Any) -> bool:
     """Return whether a unit is IIEU-B itself, which alone has its function in its class."""
     return "weigh" in vars(type(unit))
 
