@@ -19,7 +19,7 @@ CORE := $(VENV)/.core-ready
 DEV := $(VENV)/.dev-ready
 DOCS := $(VENV)/.docs-ready
 DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
-SOURCES := src tests benchmarks tools
+SOURCES := src laboratory tests conftest.py benchmarks tools
 CHECKS := tests/test_architecture.py tests/test_form.py tests/test_docstrings.py tests/test_public_names.py tests/test_docs_run.py
 export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
@@ -27,18 +27,18 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check compat format errors bench surgery-table docs notebooks dist data clean
+.PHONY: help demo test test-papers test-all test-full check format errors bench surgery-table docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); write demo/report.html and demo/units.html
-	$(BIN)/gatewise units
+	$(BIN)/gatewise list units
 	@mkdir -p demo
 	$(BIN)/gatewise compare demo --out demo/study
 	$(BIN)/gatewise report demo/study --out demo/report.html
-	$(BIN)/gatewise units gallery --out demo/units.html
+	$(BIN)/gatewise list units --page demo/units.html
 	@echo "Wrote demo/report.html: which activations differ from ReLU when each has the learning rate that suits it, by how much, with confidence intervals and cost."
 	@echo "Wrote demo/units.html: formula, curve, derivative, facts and measured error of every unit."
 	@echo "Open both files in a browser. They work offline."
@@ -46,6 +46,9 @@ demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); w
 # Without the files that `make check` runs.
 test: $(DEV) $(DATA) ## run the tests that a change needs: every part, about 6 minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(addprefix --ignore=,$(CHECKS)) $(PYTEST_ARGS)
+
+test-papers: $(DEV) $(DATA) ## run the tests of gatewise_papers alone
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) laboratory/tests $(PYTEST_ARGS)
 
 test-all: export GATEWISE_THOROUGH = 1
 test-all: test ## run all tests but the full counts (20 minutes)
@@ -65,7 +68,7 @@ format: $(DEV) ## format the sources, and fix what ruff can fix
 
 errors: $(CORE) ## measure every unit and write docs/errors.md again
 	@mkdir -p docs
-	$(BIN)/gatewise units errors --out docs/errors.md
+	$(BIN)/python tools/measure_unit_errors.py docs/errors.md
 
 bench: $(CORE) ## measure units against their targets, then the peers that PEERS has (minutes; exit 1 if a target is missed)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/units.py; missed=$$?; \
@@ -73,11 +76,6 @@ bench: $(CORE) ## measure units against their targets, then the peers that PEERS
 	if command -v chromium chromium-browser google-chrome >/dev/null; then $(BIN)/python benchmarks/explorer.py || exit 1; fi; \
 	exit $$missed
 
-# Each environment with torch takes about 6 GB while it is tried. COMPAT names rows: oldest-torch, newest-torch, transformers-4.
-COMPAT ?=
-
-compat: $(DEV) ## try torch 2.6, the newest torch and transformers 4.57 in throw-away environments; print a table (10 minutes)
-	$(BIN)/python tools/compat.py $(COMPAT)
 
 surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
@@ -96,10 +94,10 @@ data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
 
 clean: ## remove what the commands above wrote, but not .venv
-	rm -rf demo build dist site src/*.egg-info .pytest_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf demo build dist site src/*.egg-info laboratory/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find src tests laboratory -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(CORE): pyproject.toml constraints.txt
+$(CORE): pyproject.toml laboratory/pyproject.toml constraints.txt
 	@tools/set-up core "$(VENV)" "$(PYTHON)" "$(TORCH)"
 	@touch $@
 

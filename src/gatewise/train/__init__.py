@@ -1,5 +1,6 @@
 """Training: recipes as data, one loop, and checkpoints that resume to the same bits."""
 
+from gatewise.data import stream_seed as stream_seed
 from gatewise.devices import DEVICE_VARIABLE as DEVICE_VARIABLE
 from gatewise.devices import describe_device as describe_device
 from gatewise.devices import find_device as find_device
@@ -18,6 +19,7 @@ from gatewise.train.config import RuleError as RuleError
 from gatewise.train.config import RunConfig as RunConfig
 from gatewise.train.config import StopRule as StopRule
 from gatewise.train.config import Text as Text
+from gatewise.train.config import add_recipes as add_recipes
 from gatewise.train.config import changed_table as changed_table
 from gatewise.train.config import check as check
 from gatewise.train.config import find_recipe as find_recipe
@@ -27,18 +29,21 @@ from gatewise.train.config import read_text as read_text
 from gatewise.train.config import recipes as recipes
 from gatewise.train.config import run_config as run_config
 from gatewise.train.config import torch_optimisers as torch_optimisers
+from gatewise.train.loop import NUMERICS as NUMERICS
 from gatewise.train.loop import AtEpochs as AtEpochs
 from gatewise.train.loop import BatchSource as BatchSource
 from gatewise.train.loop import Checkpoints as Checkpoints
 from gatewise.train.loop import Halted as Halted
 from gatewise.train.loop import Measured as Measured
 from gatewise.train.loop import Objective as Objective
+from gatewise.train.loop import ObjectiveInputs as ObjectiveInputs
 from gatewise.train.loop import Pace as Pace
 from gatewise.train.loop import Progress as Progress
 from gatewise.train.loop import Result as Result
 from gatewise.train.loop import Score as Score
 from gatewise.train.loop import StepLoss as StepLoss
 from gatewise.train.loop import StopSignal as StopSignal
+from gatewise.train.loop import Task as Task
 from gatewise.train.loop import TrainingSetup as TrainingSetup
 from gatewise.train.loop import Watcher as Watcher
 from gatewise.train.loop import all_randomness as all_randomness
@@ -52,26 +57,26 @@ from gatewise.train.loop import evaluate as evaluate
 from gatewise.train.loop import evaluating as evaluating
 from gatewise.train.loop import example_inputs as example_inputs
 from gatewise.train.loop import example_losses as example_losses
-from gatewise.train.loop import generator as generator
+from gatewise.train.loop import find_task as find_task
 from gatewise.train.loop import held_index as held_index
 from gatewise.train.loop import in_precision as in_precision
 from gatewise.train.loop import initialise as initialise
 from gatewise.train.loop import is_text as is_text
 from gatewise.train.loop import load_data as load_data
 from gatewise.train.loop import make_optimiser as make_optimiser
-from gatewise.train.loop import mean_iou as mean_iou
 from gatewise.train.loop import outline as outline
 from gatewise.train.loop import outputs as outputs
 from gatewise.train.loop import own_randomness as own_randomness
 from gatewise.train.loop import probe as probe
 from gatewise.train.loop import read_result as read_result
+from gatewise.train.loop import register_task as register_task
 from gatewise.train.loop import seed_all as seed_all
 from gatewise.train.loop import size_read as size_read
-from gatewise.train.loop import stream_seed as stream_seed
 from gatewise.train.loop import task_of as task_of
 from gatewise.train.loop import tensors_digest as tensors_digest
 from gatewise.train.metrics import MODES as MODES
 from gatewise.train.metrics import bare_metric as bare_metric
+from gatewise.train.metrics import mean_iou as mean_iou
 from gatewise.train.metrics import metric_mode as metric_mode
 from gatewise.train.run import WEIGHTS as WEIGHTS
 from gatewise.train.run import Convergence as Convergence
@@ -91,10 +96,3 @@ from gatewise.train.run import single as single
 from gatewise.train.run import ten_folds as ten_folds
 from gatewise.train.run import train as train
 from gatewise.train.run import training_error as training_error
-from gatewise.train.stacked import LossHistory as LossHistory
-from gatewise.train.stacked import StackedNetworks as StackedNetworks
-from gatewise.train.stacked import accuracy_by_seed as accuracy_by_seed
-from gatewise.train.stacked import descend_stacked as descend_stacked
-from gatewise.train.stacked import half_squared_error as half_squared_error
-from gatewise.train.stacked import mean_squared_error as mean_squared_error
-from gatewise.train.stacked import train_stacked as train_stacked

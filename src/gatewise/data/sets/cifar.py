@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy
 import torch
-from torch import Tensor
 
-from gatewise.data.catalogue import data_set, find_set
+from gatewise.data.catalogue import find_set, register_data_set
 from gatewise.data.choice import check_flag
 from gatewise.data.data_set import DataSet, Split
 from gatewise.data.published import Form, Published, data_folder, read_other, read_published
@@ -63,7 +63,7 @@ FILES_100 = (
 AGAIN = "fetch the archive again, and unpack it"
 
 
-@data_set(
+@register_data_set(
     "cifar10",
     title="CIFAR-10, photographs of ten kinds of things",
     home=HOME,
@@ -86,7 +86,7 @@ def cifar10(*, folder: str | Path | None = None, published: bool = True) -> Data
     return _load("cifar10", b"labels", 10, folder, published)
 
 
-@data_set(
+@register_data_set(
     "cifar100",
     title="CIFAR-100, photographs of a hundred kinds of things",
     home=HOME,
@@ -169,7 +169,7 @@ def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
         ) from problem
     images = batch.get(b"data")
     labels = batch.get(key)
-    if not isinstance(images, Tensor) or images.shape[1:] != (VALUES,):
+    if not isinstance(images, numpy.ndarray) or images.shape[1:] != (VALUES,):
         raise DamagedFileError(
             f"{name} has no images",
             allowed=f"an array 'data' of bytes, (n, {VALUES})",
@@ -182,4 +182,4 @@ def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
             allowed=f"{len(images)} classes of 0 .. {classes - 1} called {key.decode()!r}",
             fix=AGAIN,
         )
-    return Split(images.view(-1, *SHAPE), torch.tensor(labels))
+    return Split(torch.tensor(images).view(-1, *SHAPE), torch.tensor(labels))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions
 from gatewise.graph import (
     Example,
     Graph,
@@ -31,6 +32,7 @@ from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.propagate import Edit, Maps, Setting
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
+from gatewise.units import registered_units
 
 if TYPE_CHECKING:
     from gatewise.surgery.planning.plans import Entry
@@ -53,7 +55,7 @@ class PlanningContext:
     examples: tuple[Example, ...]
     graph: SiteGraph
     calls: Mapping[str, CallSite]  # of functional and reused activations, by site
-    preserve: bool
+    preserve: bool | None
     policy: str
     saved: dict[str, Any] = field(default_factory=dict)
 
@@ -96,6 +98,7 @@ class Draft:
     units: dict[str, str] = field(default_factory=dict)  # the sites that change
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     after: dict[str, int | None] = field(default_factory=dict)  # channels
+    kept: set[str] = field(default_factory=set)  # the sites that compute the same function
     refused: dict[str, Refusal] = field(default_factory=dict)
     bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
@@ -103,7 +106,7 @@ class Draft:
     edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by path
-    splits: dict[str, float | str] = field(default_factory=dict)  # by path
+    replaced: dict[str, dict[str, Any]] = field(default_factory=dict)  # by path
     put_back: tuple[PutBack, ...] = ()
     maps: Mapping[Node, Maps] = field(default_factory=dict)  # of the first graph's nodes
     notes: list[str] = field(default_factory=list)
@@ -112,12 +115,28 @@ class Draft:
     rectified: list[str] = field(default_factory=list)  # sites whose input is never negative
 
     def put(
-        self, site: Site, unit: str, options: Mapping[str, Any], after: int | None = None
+        self,
+        site: Site,
+        unit: str,
+        options: Mapping[str, Any],
+        after: int | None = None,
+        *,
+        kept: bool = False,
     ) -> None:
-        """Let ``site`` change to ``unit``; ``after`` channels, or as many as it has."""
+        """Let ``site`` change to ``unit``.
+
+        Args:
+            site: the site.
+            unit: the unit's name.
+            options: the unit's options.
+            after: how many channels the site has then, if it is not as many as now.
+            kept: whether the model's function stays the same.
+        """
         self.units[site.name] = unit
         self.options[site.name] = dict(options)
         self.after[site.name] = site.channels if after is None else after
+        if kept:
+            self.kept.add(site.name)
 
     def refuse(self, site: str, refusal: Refusal) -> None:
         """Leave ``site`` as it is."""
@@ -125,6 +144,7 @@ class Draft:
         for table in (self.units, self.options, self.after, self.bindings):
             table.pop(site, None)
         self.moved.discard(site)
+        self.kept.discard(site)
 
     def signature(self, site: str) -> str:
         """What calls that share one unit must have in common; empty for a site that stays."""
@@ -209,6 +229,15 @@ class Swap(ABC):
             old: the module that is replaced; ``None`` for a functional call.
             like: a tensor of the model's dtype and device; ``None`` if the model has none.
         """
+
+    def replace_layer(self, layer: nn.Module, options: Mapping[str, Any]) -> nn.Module:
+        """Return the layer that takes the place of ``layer``, for swaps that draft such layers.
+
+        Args:
+            layer: the layer of the model.
+            options: those of ``Draft.replaced``.
+        """
+        raise NotImplementedError(f"{self.name} replaces no layers")
 
     def prepare(self, model: nn.Module, entries: Sequence["Entry"], like: Tensor | None) -> Any:
         """Make what is needed of the unchanged model; :meth:`install` receives it."""
@@ -313,12 +342,15 @@ class UnitSwap(SiteSwap):
 
 def find_swap(name: str) -> Swap:
     """The swap called ``name``; names that no swap lists are units of the catalogue."""
+    if name not in _SWAPS and name not in registered_units():
+        load_extensions("swaps")
     kind = _SWAPS.get(name) or _DEFAULT[0]
     return kind(name)
 
 
 def swap_names() -> tuple[str, ...]:
     """The names of all swaps besides the units of the catalogue."""
+    load_extensions("swaps")
     return tuple(_SWAPS)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.errors import ArgumentError, UnknownNameError, unknown_name
+from gatewise.extensions import in_papers
 from gatewise.graph import (
     Site,
     holds_both_branches,
@@ -44,12 +45,12 @@ class PointwiseSwap(UnitSwap, default=True):
         if holds_both_branches(site.op):
             raise Refusal(Reason.TWO_BRANCHES)
         options = dict(request.options)
-        if request.preserve:
-            if request.unit != site.op:
-                raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
-            options = options_as_called(context.graph, site, options)
-            if site.op == "prelu":
-                options.setdefault("slope", _trained_slope(context.modules.get(site.path)))
+        if request.preserve is not False:
+            try:
+                options = _same_numbers(context, site, request)
+            except Refusal:
+                if request.preserve:
+                    raise
         spec = get_unit(request.unit)  # several units of one plan are drafted together
         options = _with_channels(spec, site, options)
         if spec.make is not None:
@@ -101,7 +102,9 @@ def _find_unit(name: str) -> Unit:
     units = registered_units()
     try:
         spec = get_unit(name)
-    except UnknownNameError:
+    except UnknownNameError as error:
+        if in_papers("units", name):
+            raise error from None
         names = [other for other, spec in units.items() if _keeps_channels(spec)]
         raise unknown_name("unit or swap", name, {*names, *swap_names()}) from None
     if not _keeps_channels(spec):
@@ -115,6 +118,16 @@ def _find_unit(name: str) -> Unit:
 
 def _keeps_channels(spec: Unit) -> bool:
     return spec.channel_ratio == 1 and "groups" not in spec.needs
+
+
+def _same_numbers(context: PlanningContext, site: Site, request: Request) -> dict[str, Any]:
+    """The options with which the unit computes what the activation computes, or a Refusal."""
+    if request.unit != site.op:
+        raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
+    options = options_as_called(context.graph, site, request.options)
+    if site.op == "prelu":
+        options.setdefault("slope", _trained_slope(context.modules.get(site.path)))
+    return options
 
 
 def _check_own(spec: Unit, site: Site, options: Mapping[str, Any]) -> None:
