@@ -21,14 +21,13 @@ PAPERS = {"crelu", "deep_gated", "iieu", "maso", "psc"}
 ROWS = (
     {"errors", "words"},
     {"extensions"},
-    {"devices", "files", "native", "stats", "units"},
-    {"fused"},
+    {"devices", "files", "native", "stats"},
+    {"units"},
     {"layers", "graph", "testing"},
     {"models", "surgery", "analysis", "data"},
     {"train"},
     {"sparsity", "studies"},
     {"report"},
-    {"speed"},
     {
         "__init__",
         "nn",
@@ -124,7 +123,7 @@ def test_imports_point_one_way():
         ("cli", "from gatewise_papers.all_experiments import experiments"),
         ("units", "import gatewise.cli"),
         ("units", "from gatewise import create_model"),
-        ("units", "def late():\n    from gatewise.fused import table"),
+        ("units", "def late():\n    from gatewise.layers import table"),
         ("units", "import importlib\nimportlib.import_module('gatewise.testing')"),
         ("errors", "from gatewise.units import list_units"),
         ("files", "from gatewise import units"),
@@ -296,7 +295,7 @@ def steps_used(part: str, text: str) -> list[str]:
 def test_tests_use_faces():
     found = []
     tests = (ROOT / "tests", ROOT / "laboratory" / "tests")
-    for home, path in [(top, path) for top in tests for path in sorted(top.rglob("*.py"))]:
+    for home, path in [(folder, path) for folder in tests for path in sorted(folder.rglob("*.py"))]:
         part = path.relative_to(home).parts[0]
         found += [f"{path} {wrong}" for wrong in steps_used(part, path.read_text())]
     assert not found, "\n" + "\n".join(found)

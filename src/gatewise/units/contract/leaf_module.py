@@ -36,13 +36,6 @@ class LeafModule(nn.Module):
                 properties.add(name)
         cls.__jit_unused_properties__ = sorted(properties)
 
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
-        """Change all tensors, but do not round parameters to a coarser type than ``unit_dtype``."""
-        kept = self.unit_dtype
-        if kept is None:
-            return super()._apply(fn, recurse)
-        return super()._apply(lambda tensor: _no_coarser(fn, tensor, kept), recurse)
-
     @staticmethod
     def as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``forward`` of a new subclass as a leaf.
@@ -51,6 +44,13 @@ class LeafModule(nn.Module):
             forward: as written in the class.
         """
         return as_leaf(forward)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
+        """Change all tensors, but do not round parameters to a coarser type than ``unit_dtype``."""
+        kept = self.unit_dtype
+        if kept is None:
+            return super()._apply(fn, recurse)
+        return super()._apply(lambda tensor: _no_coarser(fn, tensor, kept), recurse)
 
     @property
     def script_number(self) -> int:
