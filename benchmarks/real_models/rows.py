@@ -54,8 +54,13 @@ def row_of(real: RealModel) -> dict[str, Any]:
             try:
                 step()
             except GatewiseError as problem:
-                row[name] = {"refused": str(problem).splitlines()[0]}
+                row[name] = {"refused": _reason(problem)}
     return row
+
+
+def _reason(problem: GatewiseError) -> str:
+    """Return what an error says is wrong and what was given, without how to fix it."""
+    return str(problem).partition("; fix: ")[0].splitlines()[0]
 
 
 @contextmanager
@@ -125,7 +130,7 @@ def _read(row: dict[str, Any], loaded: Loaded) -> None:
 
 def _identify(row: dict[str, Any], loaded: Loaded) -> None:
     found = gw.identify(loaded.model, loaded.example)
-    row["identify"] = dict(Counter(each.name for each in found.sites))
+    row["identify"] = dict(Counter(each.name or each.function for each in found.sites))
 
 
 def _gates(row: dict[str, Any], loaded: Loaded) -> None:
