@@ -7,7 +7,7 @@ how to fix it.
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 
@@ -42,7 +42,7 @@ class ArgumentError(GatewiseError, ValueError):
     """An argument has the wrong value, shape, dtype or device."""
 
 
-class Limitation(str, Enum):
+class Limitation(StrEnum):
     """Why an analysis cannot be applied to a model and its inputs.
 
     This list is closed. The values are the words that the JSON of a diagnosis uses.

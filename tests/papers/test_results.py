@@ -20,7 +20,7 @@ def kept(folder: Path) -> set[str]:
     found = set()
     for path in folder.rglob("results.json"):
         name = path.parent.relative_to(folder)
-        if name.parts[0] not in (SHORT, "units_cifar10"):
+        if name.parts[0] != SHORT:
             found.add(name.as_posix())
     return found
 
