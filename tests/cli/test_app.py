@@ -213,7 +213,9 @@ def test_a_wrong_change_of_a_recipe_is_blamed_on_the_change(run, tmp_path):
     assert "line" not in result.stderr
 
 
-@pytest.mark.parametrize("word, near", [("diagnos", "diagnose"), ("nips", None), ("compere", "compare")])
+@pytest.mark.parametrize(
+    "word, near", [("diagnos", "diagnose"), ("nips", None), ("compere", "compare")]
+)
 def test_a_command_is_suggested_only_if_near(run, word, near):
     message = run(word).stderr
     assert (f"Did you mean '{near}'?" in message) if near else ("mean" not in message)

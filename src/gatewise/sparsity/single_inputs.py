@@ -80,6 +80,7 @@ class NextToken:
 SingleInput = WholeInput | NextToken
 
 
+@torch.no_grad()
 def single_inputs(model: nn.Module, batch: Batch) -> Sequence[SingleInput]:
     """Return inputs to time ``model`` on; none if it does not run on a single one.
 

@@ -14,6 +14,7 @@ from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.placing import METHODS, Placed, Where, place
 from gatewise.sparsity.quality import Judge, Quality, checked_score, scores_of
 from gatewise.sparsity.results import CurvePoint, FineTuning, LayerSparsity, LayerTime, Sparsified
+from gatewise.sparsity.saving import check_saving
 from gatewise.sparsity.single_inputs import SingleInput, single_inputs
 from gatewise.sparsity.thresholds import (
     Counts,
@@ -510,6 +511,7 @@ def result_of(
         note: on the data.
         training: how it was trained.
     """
+    check_saving(placed.model)
     counts = measured.counts
     places = [each for each in placed.places if each.name in counts.numbers]
     rows = []

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli.options import Input, Json, Model, ModelOptions, model_and_example
+from gatewise.cli.options import (
+    Input,
+    Json,
+    Model,
+    ModelOptions,
+    Trust,
+    Weights,
+    load_weights,
+    model_and_example,
+)
 from gatewise.cli.output import print_json, print_rich, table
 
 Copy = Annotated[
@@ -17,6 +26,8 @@ def inspect(
     model: Model,
     input: Input = None,
     set: ModelOptions = None,
+    weights: Weights = None,
+    trust: Trust = False,
     copy: Copy = None,
     json: Json = False,
 ) -> None:
@@ -32,6 +43,8 @@ def inspect(
     from gatewise.graph import find_sites
 
     network, example = model_and_example(model, input, set)
+    if weights is not None:
+        load_weights(network, weights, trust=trust, command=f"gatewise inspect {model}")
     graph = find_sites(network, example)
     found = identify(network, example, copy=copy)
     if json:
