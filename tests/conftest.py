@@ -1,7 +1,7 @@
 """What tests may need beyond the development tools, and what happens where a machine lacks it.
 
-A test marked ``data``, ``browser``, ``onnx``, ``real`` or ``networks`` is left out where its need is
-not met, and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
+A test marked ``data``, ``browser``, ``onnx``, ``real`` or ``networks`` is left out where its need
+is not met, and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
 ``.ci/run``) it fails instead. ``thorough`` tests repeat what a quicker test shows, on more cases:
 they run with ``GATEWISE_THOROUGH=1`` (``make test-all``, ``.ci/run``). ``slow`` tests are full
 counts: they run with ``GATEWISE_FULL=1``, which only ``make test-full`` sets.

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gatewise.files import write_text
 from real_models.catalogue import MODELS, SMALLEST, model_named, packages_of
 from real_models.packages import cache, fetch
 from real_models.page import page_of
-
-from gatewise.files import write_text
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "real_models.md"

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from real_models import inputs, networks
 from real_models.packages import cache, checked, member, packages, unpacked
 from real_models.weights import from_flax, numpy_arrays, torch_weights
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 GEMMA_DIGEST = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 TOKENS = 256  # of a window of text

@@ -13,9 +13,10 @@ from pathlib import PurePosixPath
 import matplotlib.cbook
 import torch
 from PIL import Image
-from real_models.packages import member, members
 from torch import Tensor
 from torch.nn import functional as F
+
+from real_models.packages import member, members
 
 SAMPLES = 16000  # of a sound in a second
 WINDOW = 1024  # samples that CREPE reads at once

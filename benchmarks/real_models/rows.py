@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from real_models.catalogue import Loaded, RealModel
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 import gatewise as gw
 from gatewise.errors import GatewiseError
+from real_models.catalogue import Loaded, RealModel
 
 DIAGNOSED = 2  # batches that a diagnosis reads
 CLEAR = Path("/proc/self/clear_refs")
