@@ -27,7 +27,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check compat gpu-check format errors bench surgery-table real real-smallest docs notebooks dist data clean
+.PHONY: help demo test test-all test-full check gpu-check format errors bench surgery-table real real-smallest docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -72,12 +72,6 @@ bench: $(CORE) ## measure units against their targets, then the peers that PEERS
 	for each in orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done; \
 	if command -v chromium chromium-browser google-chrome >/dev/null; then $(BIN)/python benchmarks/explorer.py || exit 1; fi; \
 	exit $$missed
-
-# Each environment with torch takes about 6 GB while it is tried. COMPAT names rows: oldest-torch, newest-torch, transformers-4.
-COMPAT ?=
-
-compat: $(DEV) ## try torch 2.6, the newest torch and transformers 4.57 in throw-away environments; print a table (10 minutes)
-	$(BIN)/python tools/compat.py $(COMPAT)
 
 # Triton in a folder of its own: it is large, and only these tests need it.
 GPU := .gpu

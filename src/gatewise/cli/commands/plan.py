@@ -32,14 +32,16 @@ Width = Annotated[
     typer.Option(
         metavar="half|same",
         help="For units with two outputs per channel, such as crelu. `half` halves the layer "
-        "before, `same` widens the layers after. Default: `same` with --preserve, else `half`.",
+        "before, `same` widens the layers after. Default: `half` "
+        "with --no-preserve or --match, else `same`.",
     ),
 ]
 Preserve = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--preserve",
-        help="Keep the outputs of the model. Activations where that is impossible are not changed.",
+        "--preserve/--no-preserve",
+        help="Keep the outputs of the model. Activations where that is impossible are not changed. "
+        "Default: keep them where the unit can, and change the others.",
     ),
 ]
 Policy = Annotated[

@@ -69,7 +69,7 @@ def swap(
     trust: Trust = False,
     where: Where = None,
     width: Width = None,
-    preserve: Preserve = False,
+    preserve: Preserve = None,
     policy: Policy = "gates",
     gates: Gates = False,
     match: Match = None,

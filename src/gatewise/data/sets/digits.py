@@ -7,8 +7,8 @@ import torch
 from gatewise.data.catalogue import data_set
 from gatewise.data.choice import check_count, shifted
 from gatewise.data.data_set import DataSet, Split, assemble
-from gatewise.data.ordering import shuffled
 from gatewise.data.published import Form, Published, read_published
+from gatewise.data.seeds import shuffled
 
 HERE = Path(__file__).parent
 FILE = Published(
@@ -43,7 +43,7 @@ def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: 
             same way.
     """
     check_count("train", train, most=COUNT - 1)
-    rows = torch.tensor(_table(), dtype=torch.int64)[shuffled(COUNT, stream="split")]
+    rows = torch.tensor(_table(), dtype=torch.int64)[shuffled(COUNT, 0, "split")]
     images = (rows[:, :-1].float() / BRIGHTEST).view(-1, 1, SIDE, SIDE)
     whole = Split(images, rows[:, -1].contiguous())
     in_train = torch.arange(COUNT) < train
