@@ -101,7 +101,8 @@ Questions = Annotated[
     typer.Option(
         "--questions",
         metavar="NAME,NAME,...",
-        help=f"Run only these checks: {', '.join(CHECKS)}. Default: all that apply.",
+        help=f"Run only these checks: {', '.join(CHECKS)}; or `all`. Default: the first page "
+        "(sites, gates, pairing, cost).",
     ),
 ]
 Out = Annotated[
@@ -299,6 +300,9 @@ def _print(diagnosis: "Diagnosis") -> None:
         print_rich(f"Preprocessing not known: {diagnosis.data['preprocessing']}")
     print_rich(f"{diagnosis.name}: {parameters}; {diagnosis.data['about']}")
     print_rich(f"input check {diagnosis.input_check.state}: {diagnosis.input_check.line}", rows)
+    print_rich(*(each.line for each in diagnosis.findings))
+    if diagnosis.more:
+        print_rich(f"more analyses, with --questions NAME or all: {', '.join(diagnosis.more)}")
     for advice in diagnosis.advice:
         print_rich(
             f"• {advice.title}: {advice.effect} {advice.effect_of}",
