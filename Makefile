@@ -88,7 +88,7 @@ surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_model
 # Weights are fetched once into a cache outside the repository (GATEWISE_REAL, else the user's cache folder).
 # MODELS names rows, in quotes: make real MODELS='"CREPE tiny" MiniLM-L6'.
 MODELS ?=
-REAL := OMP_NUM_THREADS=1 PYTHONPATH=benchmarks $(BIN)/python -m real_models
+REAL := OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m real_models
 
 real: $(DEV) ## run the library on real models and write docs/real_models.md again (an hour; 0.6 GB are fetched once)
 	$(REAL) run $(MODELS)

@@ -95,7 +95,9 @@ def test_every_command_that_reads_a_model_takes_the_folder(folder, run, tmp_path
     assert ended.exit_code == 0, ended.output
     ended = run("sparsify", reference, *INPUT, "--examples", 4, "--all-layers")
     assert ended.exit_code == 0, ended.output
-    ended = run("diagnose", reference, *INPUT, "--examples", 4, "--questions", "gates", "--out", tmp_path)
+    ended = run(
+        "diagnose", reference, *INPUT, "--examples", 4, "--questions", "gates", "--out", tmp_path
+    )
     assert ended.exit_code == 0, ended.output
 
 

