@@ -65,4 +65,10 @@ def inspect(
         )
     count = f"{len(graph)} site{'' if len(graph) == 1 else 's'}."
     said = f"The configuration says {found.configuration}." if found.configuration else ""
+    differences: dict[str, list[str]] = {}
+    for site in found.disagreements:
+        differences.setdefault(site.differs, []).append(site.site)
+    for words, names in differences.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        said += f"\nNOT as configured, at {names[0]}{more}: {words}."
     print_rich(rows, *filter(None, (count, said, *graph.notes, *found.copies, *found.notes)))
