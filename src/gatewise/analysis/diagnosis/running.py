@@ -22,8 +22,8 @@ from gatewise.analysis.diagnosis.inputs import GIB, Inputs, build_lazy, collect
 from gatewise.analysis.diagnosis.layer_rows import layer_rows
 from gatewise.analysis.diagnosis.question import REASONS, Finding, Question
 from gatewise.analysis.diagnosis.questions import (
-    QUESTIONS,
     CountedFinding,
+    all_questions,
     counted_findings,
 )
 from gatewise.analysis.record import AnalysisResult, plain_values
@@ -35,6 +35,7 @@ from gatewise.errors import (
     shorten,
     unknown_name,
 )
+from gatewise.extensions import unknown_addition
 from gatewise.graph import (
     cached_readings,
     check_readable,
@@ -148,7 +149,7 @@ class Diagnosis(AnalysisResult):
     def more(self) -> tuple[str, ...]:
         """The names of questions that were not asked."""
         asked = {answer.name for answer in self.answers}
-        return tuple(name for name in QUESTIONS if name not in asked)
+        return tuple(name for name in all_questions() if name not in asked)
 
     @property
     def findings(self) -> tuple[CountedFinding, ...]:
@@ -160,7 +161,7 @@ class Diagnosis(AnalysisResult):
         values = {
             "format": FORMAT,
             "findings": self.findings,
-            "more": {name: QUESTIONS[name].title for name in self.more},
+            "more": {name: all_questions()[name].title for name in self.more},
             "reference": self.reference,
             "name": self.name,
             "model": self.model,
@@ -355,33 +356,33 @@ def _held_back(
     trusted = []
     held_back = []
     for item in advice:
-        suspect = check.state == SUSPECT and QUESTIONS[item.question].reads_inputs
+        suspect = check.state == SUSPECT and all_questions()[item.question].reads_inputs
         (held_back if suspect else trusted).append(item)
     return tuple(trusted), tuple(held_back)
 
 
 def _asked(questions: Sequence[str] | str | None, has_checkpoints: bool) -> list[Question]:
     """Return the questions with these names, in the order of the page."""
+    known = all_questions()
     if questions is None:
         first = []
-        for question in QUESTIONS.values():
+        for question in known.values():
             if question.first or (question.compares_checkpoints and has_checkpoints):
                 first.append(question)
         return first
     if questions in (ALL, [ALL]):
-        return list(QUESTIONS.values())
-    if isinstance(questions, str):
-        raise unknown_name("question", questions, [ALL, *QUESTIONS])
-    for name in questions:
-        if name not in QUESTIONS:
-            raise unknown_name("question", name, [ALL, *QUESTIONS])
-    if not questions:
+        return list(known.values())
+    names = [questions] if isinstance(questions, str) else questions
+    for name in names:
+        if name not in known:
+            raise unknown_addition("questions", "question", name, known)
+    if not names:
         raise ArgumentError(
             "diagnose: questions is an empty list",
-            allowed=", ".join(QUESTIONS),
+            allowed=", ".join((ALL, *known)),
             fix='questions="all" asks all',
         )
-    return [question for question in QUESTIONS.values() if question.name in questions]
+    return [question for question in known.values() if question.name in names]
 
 
 def _ask(question: Question, context: DiagnosisContext, progress: Progress | None) -> Answer:
