@@ -27,7 +27,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-papers test-all test-full check format errors bench surgery-table docs notebooks dist data clean
+.PHONY: help demo test test-papers test-all test-full check format errors bench surgery-table real real-smallest docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -79,6 +79,17 @@ bench: $(CORE) ## measure units against their targets, then the peers that PEERS
 
 surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
+
+# Weights are fetched once into a cache outside the repository (GATEWISE_REAL, else the user's cache folder).
+# MODELS names rows, in quotes: make real MODELS='"CREPE tiny" MiniLM-L6'.
+MODELS ?=
+REAL := OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m real_models
+
+real: $(DEV) ## run the library on real models and write docs/real_models.md again (an hour; 0.6 GB are fetched once)
+	$(REAL) run $(MODELS)
+
+real-smallest: $(DEV) ## fetch the three smallest real models, which tests read (90 MB, once)
+	$(REAL) fetch smallest
 
 docs: $(DOCS) ## build the documentation site in site/: strict, every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
