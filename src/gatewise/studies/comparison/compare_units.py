@@ -23,7 +23,7 @@ from gatewise.studies.comparison.user_models import (
     variants,
 )
 from gatewise.studies.comparison.user_objective import EvaluateFunction, StepFunction
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     MOST_SEEDS,
     SEEDS,
     RunOptions,

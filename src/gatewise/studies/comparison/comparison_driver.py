@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gatewise.studies.comparison.user_models import UserModel, Variant, model_digest
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     Cell,
     Driver,
     Event,
@@ -159,7 +159,7 @@ class CellTraining:
 
 
 class ComparisonDriver(Driver):
-    """Runs the cells of a comparison; see :class:`gatewise.studies.engine.Driver`.
+    """Runs the cells of a comparison; see :class:`gatewise.studies.older.Driver`.
 
     Args:
         model: of the user.

@@ -29,7 +29,7 @@ from gatewise.studies.comparison.model_calls import ModelCall, find_reader, run_
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_data import UserData
 from gatewise.studies.comparison.user_objective import Training, UserObjective, try_training
-from gatewise.studies.engine import Cost, cost_of, unit_table
+from gatewise.studies.older import Cost, cost_of, unit_table
 from gatewise.surgery import Plan, plan, receipt
 from gatewise.testing import check_activation
 from gatewise.train import (
