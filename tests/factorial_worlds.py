@@ -15,9 +15,9 @@ from gatewise.stats.factorial import (
     FactorialRuns,
     FactorialVerdicts,
     Progress,
+    factorial_progress,
     grid_steps,
-    judge,
-    progress,
+    judge_factorial,
 )
 
 Shape = Callable[[np.ndarray], np.ndarray]
@@ -237,9 +237,9 @@ class Rates:
 
 
 def judged(runs: FactorialRuns) -> tuple[Progress, FactorialVerdicts]:
-    state = progress(runs)
+    state = factorial_progress(runs)
     assert state.ended.all()
-    return state, judge(runs, state)
+    return state, judge_factorial(runs, state)
 
 
 def false_verdicts(world: World, studies: int, rng: np.random.Generator) -> float:

@@ -13,11 +13,11 @@ from gatewise.stats import compare_runs
 from gatewise.stats.factorial import (
     FactorialRuns,
     Progress,
+    factorial_progress,
     grid_steps,
-    judge,
+    judge_factorial,
     judge_single_rates,
     planned_steps,
-    progress,
 )
 
 WORLDS = {world.name: world for world in (*CHOSEN_IN, *OTHERS, *BROKEN)}
@@ -67,7 +67,7 @@ def test_a_rule_without_the_best_rate_tried_would_fail_these_worlds() -> None:
     """The simulation can tell a worse rule: fitted peaks alone, unlike shapes."""
     rng = np.random.default_rng(40)
     runs = WORLDS["plateau against parabola"].draw(300, rng)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     alone = 100 * (verdicts.peak_side != 0).any(-1).mean()
     assert alone > most(WORLDS["plateau against parabola"].false, 300)
 
@@ -245,8 +245,8 @@ EQUALITY = [
 def test_the_rule_equals_a_plain_implementation(world: World, chance: float | None) -> None:
     rng = np.random.default_rng(41)
     runs = replace(world.draw(6, rng, gap=world.gap), chance=chance)
-    state = progress(runs)
-    verdicts = judge(runs, state)
+    state = factorial_progress(runs)
+    verdicts = judge_factorial(runs, state)
     for study in range(len(runs.values)):
         plain = PlainStudy(one_study(runs, study))
         sides, intervals, differences = plain.judge()
@@ -283,19 +283,19 @@ def test_the_order_in_which_runs_finish_changes_nothing(name: str) -> None:
     rng = np.random.default_rng(42)
     world = WORLDS[name]
     all_runs = world.draw(2, rng)
-    expected = progress(all_runs)
+    expected = factorial_progress(all_runs)
     for study in range(2):
         whole = one_study(all_runs, study)
         done = np.zeros(whole.values.shape, bool)
-        while not (state := progress(only(whole, done))).ended.all():
+        while not (state := factorial_progress(only(whole, done))).ended.all():
             asked = np.argwhere(state.asked)
             assert len(asked) and not (state.asked & done).any()
             for cell in rng.permutation(asked)[: 1 + len(asked) // 2]:
                 done[tuple(cell)] = True
         assert (state.rates[0] == expected.rates[study]).all()
         assert (state.kept[0] == expected.kept[study]).all()
-        first = judge(only(whole, done), state)
-        second = judge(whole, progress(whole))
+        first = judge_factorial(only(whole, done), state)
+        second = judge_factorial(whole, factorial_progress(whole))
         np.testing.assert_array_equal(first.low, second.low)
         np.testing.assert_array_equal(first.side, second.side)
 
@@ -306,7 +306,7 @@ def only(runs: FactorialRuns, done: np.ndarray) -> FactorialRuns:
 
 def test_the_first_three_seeds_are_asked_for_first() -> None:
     runs = FactorialRuns.of(np.full((1, 3, 17, 8), np.nan), 5)
-    state = progress(runs)
+    state = factorial_progress(runs)
     cells = np.argwhere(state.asked[0])
     assert len(cells) == 3 * 5 * 3 and set(cells[:, 2]) == {0, 1, 2}
     assert set(grid_steps(5)[cells[:, 1]]) == {-4, -2, 0, 2, 4}
@@ -332,7 +332,7 @@ def test_racing_drops_a_rate_far_below_the_best_but_not_its_neighbours() -> None
     runs = FactorialRuns.of(study_of([PEAKED, steep]), 5)
     steps = grid_steps(5)
     three = np.where(np.arange(8) < 3, runs.values, np.nan)
-    state = progress(replace(runs, values=three))
+    state = factorial_progress(replace(runs, values=three))
     assert set(steps[state.kept[0, 0]]) == {-4, -2, 0, 2, 4}
     assert set(steps[state.kept[0, 1]]) == {-2, 0, 2}
     assert set(np.argwhere(state.asked[0])[:, 2]) == {3, 4, 5, 6, 7}
@@ -347,10 +347,10 @@ def test_a_clear_edge_is_widened_at_most_twice_for_every_unit(
     top: int, steps: tuple[int, int]
 ) -> None:
     runs = FactorialRuns.of(study_of([rising(4), rising(4), rising(top)]), 5)
-    state = progress(runs)
+    state = factorial_progress(runs)
     run = grid_steps(5)[state.rates[0]]
     assert (run.min(), run.max()) == steps
-    verdicts = judge(runs, state)
+    verdicts = judge_factorial(runs, state)
     assert state.at_edge[0].tolist() == [False, False, top == 8]
     assert verdicts.at_edge[0].tolist() == [False, top == 8]
 
@@ -359,7 +359,7 @@ def test_a_baseline_at_the_edge_leaves_no_row_decided() -> None:
     values = study_of([rising(9), rising(4), rising(4)])
     values[:, 1] += 50
     runs = FactorialRuns.of(values, 5)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     assert (verdicts.low > 0).any() and verdicts.at_edge.all() and not verdicts.side.any()
 
 
@@ -367,17 +367,17 @@ def test_records_cannot_be_widened() -> None:
     values = study_of([PEAKED, rising(7)])
     away = ~np.isin(grid_steps(5), planned_steps(5))[:, None]
     runs = FactorialRuns.of(np.where(away, np.nan, values), 5)
-    assert not progress(runs).ended[0]
-    state = progress(runs, widen=False)
+    assert not factorial_progress(runs).ended[0]
+    state = factorial_progress(runs, widen=False)
     assert state.ended[0] and state.at_edge[0].tolist() == [False, True]
-    assert judge(runs, state).side[0].tolist() == [0]
+    assert judge_factorial(runs, state).side[0].tolist() == [0]
 
 
 def test_half_way_rates_are_run_where_few_count_and_too_coarse_grids_are_not_decided() -> None:
     steep = [-20.0, -15.0, -10.0, -5.0, 0.0, -5.0, -10.0, -15.0, -20.0]
-    state = progress(FactorialRuns.of(study_of([PEAKED, steep], noise=0.3), 5))
+    state = factorial_progress(FactorialRuns.of(study_of([PEAKED, steep], noise=0.3), 5))
     assert state.stride[0] == 1 and not state.too_coarse.any()
-    state = progress(FactorialRuns.of(study_of([PEAKED, steep], noise=0.01), 5))
+    state = factorial_progress(FactorialRuns.of(study_of([PEAKED, steep], noise=0.01), 5))
     assert state.stride[0] == 1 and state.too_coarse[0].tolist() == [False, True]
 
 
@@ -392,7 +392,7 @@ def random_runs(studies: int = 60, **options: object) -> FactorialRuns:
 @pytest.mark.parametrize("collapse", [0.0, 0.03])
 def test_p_is_at_most_5_percent_exactly_when_zero_is_outside(collapse: float) -> None:
     runs = random_runs(200, collapse=collapse)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     outside = (verdicts.low > 0) | (verdicts.high < 0)
     assert outside.any() and not outside.all()
     assert ((verdicts.p <= 0.05) == outside).all()
@@ -401,9 +401,9 @@ def test_p_is_at_most_5_percent_exactly_when_zero_is_outside(collapse: float) ->
 
 def test_a_constant_moves_nothing_and_a_factor_scales() -> None:
     runs = replace(random_runs(), chance=None)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     moved = replace(runs, values=3 * runs.values + 100)
-    other = judge(moved, progress(moved))
+    other = judge_factorial(moved, factorial_progress(moved))
     np.testing.assert_allclose(other.low, 3 * verdicts.low, atol=1e-8)
     np.testing.assert_allclose(other.difference, 3 * verdicts.difference, atol=1e-8)
     assert (other.side == verdicts.side).all()
@@ -413,7 +413,7 @@ def test_a_single_rate_is_the_paired_t() -> None:
     rng = np.random.default_rng(44)
     values = rng.standard_normal((1, 3, 1, 8)) + np.array([0, 1.5, 0])[None, :, None, None]
     runs = FactorialRuns.of(values, 1)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     table = {str(unit): dict(enumerate(values[0, unit, 0])) for unit in range(3)}
     for unit, row in enumerate(compare_runs(table, "0").differences):
         assert row.interval == pytest.approx((verdicts.low[0, unit], verdicts.high[0, unit]))
@@ -424,10 +424,10 @@ def test_a_diverged_run_of_a_better_unit_leaves_it_undecided() -> None:
     values = study_of([PEAKED, [height + 2 for height in PEAKED]])
     diverged = np.zeros(values.shape, bool)
     whole = FactorialRuns.of(values, 5)
-    assert judge(whole, progress(whole)).side[0, 0] == 1
+    assert judge_factorial(whole, factorial_progress(whole)).side[0, 0] == 1
     diverged[0, 1, :, 5] = True
     runs = FactorialRuns.of(values, 5, diverged=diverged, chance=-60.0)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     assert verdicts.side[0, 0] == 0 and verdicts.on_diverged[0, 0]
     assert verdicts.low[0, 0] < 0 < verdicts.high[0, 0]
 
@@ -435,9 +435,11 @@ def test_a_diverged_run_of_a_better_unit_leaves_it_undecided() -> None:
 def test_the_floor_keeps_equal_differences_from_being_a_verdict() -> None:
     values = np.zeros((1, 2, 1, 3))
     values[:, 1] = 0.01
-    verdicts = judge(runs := FactorialRuns.of(values, 1, floor=0.01), progress(runs))
+    verdicts = judge_factorial(
+        runs := FactorialRuns.of(values, 1, floor=0.01), factorial_progress(runs)
+    )
     assert verdicts.side[0, 0] == 0 and verdicts.low[0, 0] < 0 < verdicts.high[0, 0]
-    verdicts = judge(runs := FactorialRuns.of(values, 1), progress(runs))
+    verdicts = judge_factorial(runs := FactorialRuns.of(values, 1), factorial_progress(runs))
     assert verdicts.side[0, 0] == 1 and verdicts.p[0, 0] == 0
 
 
@@ -446,13 +448,14 @@ def test_a_lost_run_drops_the_rate_of_its_unit_only() -> None:
     lost = np.zeros(values.shape, bool)
     lost[0, 1, 6, 2] = True
     runs = FactorialRuns.of(values, 5, lost=lost)
-    state = progress(runs)
+    state = factorial_progress(runs)
     steps = grid_steps(5)
     assert state.ended[0] and set(steps[state.kept[0, 0]]) == {-4, -2, 0, 2, 4}
     assert set(steps[state.kept[0, 1]]) == {-4, 0, 2, 4}
-    other = replace(runs, values=np.where(lost.any(-1)[..., None], 1e6, runs.values))
+    other = replace(runs, values=np.where(lost.any(-1, keepdims=True), 1e6, runs.values))
     np.testing.assert_array_equal(
-        judge(runs, state).low, judge(replace(other, lost=lost), progress(other)).low
+        judge_factorial(runs, state).low,
+        judge_factorial(replace(other, lost=lost), factorial_progress(other)).low,
     )
 
 
@@ -461,7 +464,7 @@ def test_a_unit_without_any_rate_left_is_not_decided() -> None:
     lost = np.zeros(values.shape, bool)
     lost[0, 1] = True
     runs = FactorialRuns.of(values, 5, lost=lost)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     assert verdicts.too_coarse[0].tolist() == [True, False]
 
 
@@ -470,7 +473,7 @@ def test_every_run_of_a_unit_diverged() -> None:
     diverged = np.zeros(values.shape, bool)
     diverged[:, 1] = True
     runs = FactorialRuns.of(values, 5, diverged=diverged, chance=-60.0)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     assert verdicts.side[0, 0] == -1 and verdicts.difference[0, 0] < -55
 
 
@@ -478,10 +481,10 @@ def test_validation_places_the_peak_and_the_test_curve_gives_the_height() -> Non
     placing = study_of([rising(4), rising(5)], noise=0.05)
     heights = study_of([rising(6), rising(6)], noise=0.05, seed=1)
     runs = FactorialRuns.of(heights, 5, validation=placing)
-    verdicts = judge(runs, progress(runs))
+    verdicts = judge_factorial(runs, factorial_progress(runs))
     assert grid_steps(5)[verdicts.fit.best[0]].tolist() == [0, 2]
     assert verdicts.difference[0, 0] == pytest.approx(1.5, abs=0.2)
-    alone = judge(tested := FactorialRuns.of(heights, 5), progress(tested))
+    alone = judge_factorial(tested := FactorialRuns.of(heights, 5), factorial_progress(tested))
     assert alone.difference[0, 0] == pytest.approx(0, abs=0.2)
 
 
@@ -507,6 +510,6 @@ def test_steps_of_four_and_six_rates() -> None:
     assert planned_steps(4).tolist() == [-3, -1, 1, 3]
     assert planned_steps(6).tolist() == [-5, -3, -1, 1, 3, 5]
     assert grid_steps(4).tolist() == list(range(-7, 8))
-    state = progress(FactorialRuns.of(np.full((1, 2, 15, 3), np.nan), 4))
+    state = factorial_progress(FactorialRuns.of(np.full((1, 2, 15, 3), np.nan), 4))
     assert isinstance(state, Progress)
     assert set(grid_steps(4)[np.argwhere(state.asked[0])[:, 1]]) == {-3, -1, 1, 3}

@@ -9,7 +9,7 @@ from gatewise.stats.factorial.grid import planned_steps as planned_steps
 from gatewise.stats.factorial.runs import FactorialRuns as FactorialRuns
 from gatewise.stats.factorial.schedule import FIRST_SEEDS as FIRST_SEEDS
 from gatewise.stats.factorial.schedule import Progress as Progress
-from gatewise.stats.factorial.schedule import progress as progress
+from gatewise.stats.factorial.schedule import factorial_progress as factorial_progress
 from gatewise.stats.factorial.single_rates import judge_single_rates as judge_single_rates
 from gatewise.stats.factorial.verdicts import FactorialVerdicts as FactorialVerdicts
-from gatewise.stats.factorial.verdicts import judge as judge
+from gatewise.stats.factorial.verdicts import judge_factorial as judge_factorial

@@ -67,7 +67,7 @@ class PairedT:
         return np.where(self.low > 0, 1, np.where(self.high < 0, -1, 0))
 
 
-def judge(
+def judge_factorial(
     runs: FactorialRuns,
     state: Progress,
     *,
@@ -78,7 +78,7 @@ def judge(
 
     Args:
         runs: Of the batch.
-        state: Of the same runs, by ``progress``. Verdicts mean nothing where it has not ended.
+        state: Of the same runs, by ``factorial_progress``. Verdicts mean nothing where it has not ended.
         level: The accepted chance of any wrong verdict.
         comparisons: How many comparisons share the level; one per unit by default.
     """
