@@ -171,7 +171,7 @@ def _widened(state: Progress, ends: _Ends) -> Progress:
 
 def _refined(state: Progress, ends: _Ends) -> Progress:
     """Add the half-way rates where some unit has too few rates that count."""
-    coarse: np.ndarray = ends.few.any(-1)
+    coarse = np.asarray(ends.few.any(-1))
     inside = np.cumsum(state.rates, -1).astype(bool)
     inside &= np.cumsum(state.rates[:, ::-1], -1).astype(bool)[:, ::-1]
     return replace(

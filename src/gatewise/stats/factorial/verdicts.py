@@ -78,7 +78,7 @@ def judge_factorial(
 
     Args:
         runs: Of the batch.
-        state: Of the same runs, by ``factorial_progress``. Verdicts mean nothing where it has not ended.
+        state: By ``factorial_progress``. Verdicts mean nothing where it has not ended.
         level: The accepted chance of any wrong verdict.
         comparisons: How many comparisons share the level; one per unit by default.
     """
