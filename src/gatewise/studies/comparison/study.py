@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from gatewise.errors import ArgumentError
-from gatewise.stats import FactorialRuns, grid_steps
-from gatewise.stats import progress as rule_progress
+from gatewise.stats import FactorialRuns, factorial_progress, grid_steps
 from gatewise.studies.comparison.rate_grid import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
-from gatewise.studies.engine import DIVERGED, DONE, FAILED, Cell, CellCall, Record
-from gatewise.train import Pace, RunConfig, check, describe_device, environment
+from gatewise.studies.engine import DIVERGED, DONE, FAILED, Cell, CellCall, Record, plain_config
+from gatewise.train import Pace, Recipe, RunConfig, check, describe_device, environment
 
 EXPERIMENT = "compare"
 NUMERICS = 1  # changes when training gives other numbers: records of another number are not used
@@ -46,8 +45,9 @@ class Subject:
             seed: of the record; a unit of another stream gets another one.
         """
         variant = self.variants[unit]
-        recipe = self.model.recipe
-        optimiser = recipe.optimiser.model_copy(update={"lr": rate})
+        table = self.model.recipe.model_dump(exclude_unset=True)
+        table["optimiser"] = {**table.get("optimiser", {}), "lr": rate}
+        recipe = check(Recipe, table, "recipe")
         return RunConfig(
             model=self.model.name,
             unit=unit,
@@ -59,7 +59,7 @@ class Subject:
             },
             data=self.model.data.name,
             data_options={"sha256": self.model.data.digest},
-            recipe=recipe.model_copy(update={"optimiser": optimiser}),
+            recipe=recipe,
             seed=seed + OTHER_SEEDS * variant.unit.stream,
             evaluate_every=recipe.epochs,
         )
@@ -197,7 +197,7 @@ class ComparisonStudy:
         """Return a cell."""
         rate = self.grid.rate(step)
         config = self.subjects[model].config(unit, rate, seed)
-        settings = {"numerics": NUMERICS, "config": config.plain}
+        settings = {"numerics": NUMERICS, "config": plain_config(config)}
         labels = {"model": model, "unit": unit, "step": step, "rate": rate, "seed": seed}
         return Cell(EXPERIMENT, settings, labels)
 
@@ -253,22 +253,30 @@ class ComparisonStudy:
                         values[at] = sign * record["value"]
                         if record.get("validation") is not None:
                             validation[at] = sign * record["validation"]
+        planned = np.isin(steps, self.grid.steps)
+        # A unit that failed at every rate is not judged, and asks for nothing more.
+        judged = ~lost[0][:, planned].any(-1).all(-1)
+        whole = np.broadcast_to(planned[:, None], shape[1:])
+        if not judged[0] or judged.sum() < 2:
+            return whole, whole & ~(np.isfinite(values[0]) | diverged[0] | lost[0])
         images = self.first.model.data.test.examples
         is_share = training.metric in ("accuracy", "error") and images
         chance = None if self.chance is None else sign * self.chance
         has_validation = self.first.model.data.validation is not None
-        state = rule_progress(
+        state = factorial_progress(
             FactorialRuns.of(
-                values,
+                values[:, judged],
                 self.grid.count,
-                diverged=diverged,
-                lost=lost,
+                diverged=diverged[:, judged],
+                lost=lost[:, judged],
                 chance=chance,
                 floor=1 / images if is_share and images else 0.0,
-                validation=validation if has_validation else None,
+                validation=validation[:, judged] if has_validation else None,
             )
         )
-        return state.used[0], state.asked[0]
+        used, asked = whole.copy(), np.zeros(shape[1:], bool)
+        used[judged], asked[judged] = state.used[0], state.asked[0]
+        return used, asked
 
     @cached_property
     def _cells(self) -> "_Cells":

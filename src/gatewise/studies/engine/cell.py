@@ -169,6 +169,11 @@ def without_times(record: Record) -> Record:
     return {name: value for name, value in record.items() if name not in NOT_A_RESULT}
 
 
+def plain_config(config: RunConfig) -> dict[str, Any]:
+    """Return a configuration as settings of a cell: what was set, and no defaults."""
+    return config.model_dump(mode="json", exclude_unset=True)
+
+
 def plain(value: Any) -> Any:
     """Return ``value`` in the types of JSON; numbers that are not finite become None."""
     if is_dataclass(value) and not isinstance(value, type):

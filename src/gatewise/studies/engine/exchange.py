@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import DamagedFileError, FileError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import write_text
-from gatewise.studies.engine.cell import DIVERGED, DONE, FAILED, Record
+from gatewise.studies.engine.cell import DIVERGED, DONE, FAILED, Record, without_times
+from gatewise.studies.engine.study_file import StudyFile
 
 FORMAT = "gatewise study"
 STATUSES = (DONE, DIVERGED, FAILED)
@@ -105,3 +107,66 @@ def _finite(text: str) -> float:
 def _damaged(path: Path, number: int, what: str) -> DamagedFileError:
     """Return the error of a line."""
     return DamagedFileError(f"line {number} is not of a study", got=f"{path}: {what}")
+
+
+@dataclass(frozen=True)
+class StudyRecords:
+    """A study as page, terminal and verdicts read it.
+
+    Attributes:
+        header: what the study says about itself.
+        records: sorted.
+    """
+
+    header: dict[str, Any]
+    records: list[Record]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"header": self.header, "records": self.records}
+
+
+def read_study(path: str | Path) -> StudyRecords:
+    """Read a study from its export, its database, or a folder with one or several of these.
+
+    Databases of several shards are joined.
+
+    Args:
+        path: of the file or folder.
+
+    Raises:
+        DamagedFileError: if a file is not one of a study, or two disagree.
+    """
+    header, records = read_keyed(path)
+    return StudyRecords(header, sorted_records(records))
+
+
+def read_keyed(path: str | Path) -> tuple[dict[str, Any], dict[str, Record]]:
+    """Read a study as :func:`read_study` does; records are by key."""
+    path = Path(path)
+    if path.suffix == ".sqlite":
+        return StudyFile(path).header(), StudyFile(path).records()
+    if path.suffix == ".jsonl":
+        return import_study(path)
+    files = sorted(path.glob("*.sqlite")) or sorted(path.glob("*.jsonl"))
+    if not files:
+        raise ArgumentError(
+            "there is no study in this folder",
+            got=str(path),
+            fix="name the folder that was given as --out, or a study.jsonl",
+        )
+    header, joined = read_keyed(files[0])
+    for file in files[1:]:
+        other, records = read_keyed(file)
+        if _plan(other) != _plan(header):
+            raise DamagedFileError("these files are of two studies", got=f"{files[0]}, {file}")
+        for key, record in records.items():
+            known = joined.setdefault(key, record)
+            if without_times(known) != without_times(record):
+                raise DamagedFileError("two files have other records of one run", got=f"{file}")
+    return header, joined
+
+
+def _plan(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the parts of a study have in common."""
+    return {name: header.get(name) for name in ("name", "models", "units", "rates", "baseline")}

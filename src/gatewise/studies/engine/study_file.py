@@ -208,6 +208,14 @@ class StudyFile:
             raise DamagedFileError("the study has no header", got=str(self.path))
         return _content(self.path, rows[0][0])
 
+    def has_header(self) -> bool:
+        """Return whether a driver has begun the study."""
+        with _explained(self.path), closing(_open(self.path)) as database:
+            if not self._has_tables(database):
+                return False
+            rows = database.execute("SELECT 1 FROM about WHERE name = 'header'").fetchall()
+            return bool(rows)
+
     def status(self) -> Status:
         """Return how far the study is."""
         counts = dict(
@@ -229,7 +237,11 @@ class StudyFile:
     def _read(self, question: str) -> list[Any]:
         """Return all rows of an answer, and close the file at once."""
         if not self.path.exists():
-            raise ArgumentError("there is no study here", got=str(self.path))
+            raise ArgumentError(
+                "there is no study here",
+                got=str(self.path),
+                fix="name the folder that was given as --out",
+            )
         with _explained(self.path), closing(_open(self.path)) as database:
             self._check(database)
             return database.execute(question).fetchall()
