@@ -1,5 +1,6 @@
 """``gw.compare``: units compared in a model of the user."""
 
+from gatewise.studies.comparison.built_in import BuiltIn as BuiltIn
 from gatewise.studies.comparison.choices import Choices as Choices
 from gatewise.studies.comparison.choices import make_recipe as make_recipe
 from gatewise.studies.comparison.compare_units import Running as Running
@@ -12,6 +13,8 @@ from gatewise.studies.comparison.costs import CostEstimate as CostEstimate
 from gatewise.studies.comparison.rate_grid import RateGrid as RateGrid
 from gatewise.studies.comparison.rate_grid import rate_grid as rate_grid
 from gatewise.studies.comparison.study import ComparisonStudy as ComparisonStudy
+from gatewise.studies.comparison.study_file import presets as presets
+from gatewise.studies.comparison.study_file import read_comparison as read_comparison
 from gatewise.studies.comparison.tasks import TASKS as TASKS
 from gatewise.studies.comparison.user_data import NamedData as NamedData
 from gatewise.studies.comparison.user_data import read_data as read_data

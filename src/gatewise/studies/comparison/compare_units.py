@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.studies.comparison.built_in import BuiltIn
 from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.costs import CostEstimate, seconds_of
 from gatewise.studies.comparison.rate_grid import RATES, rate_grid
@@ -223,6 +224,8 @@ def plan_comparison(
     examples = read_data(data, chosen, validation)
     subjects = {}
     for label, source in models.items():
+        if isinstance(source, BuiltIn):
+            source = source.fitting(examples)
         subject = user_model(source, examples, chosen, choices, name=label or None)
         built, left = variants(subject, labelled, base)
         by_label = {variant.unit.label: variant for variant in built}

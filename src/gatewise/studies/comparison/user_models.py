@@ -50,6 +50,7 @@ from gatewise.units import Unit, is_activation_object, unit_from
 ORIGINAL = "original"  # label of the unchanged model
 STARTING_INPUTS = 5000  # that a network sees which sets weights by its data before training
 MATCHES = ("parameters", "flops", "none")
+SAME = 0.01  # relative difference of parameters that needs no other widths
 OTHER_SEEDS = 1_000_003  # between two streams of seeds
 EXAMPLES = 2  # inputs on which a swap is planned; the plan is the same for any number
 
@@ -440,9 +441,11 @@ def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan,
     first = None
     if wanted == "none" or not unit.match:
         first = plan(start, unit.name, example, **unit.options)
-    if wanted == "none":
-        assert first is not None  # noqa: S101  planned just now
-        return first, ""
+    if first is not None:
+        count = parameter_count(first.apply(start, inplace=False))
+        share = count / parameter_count(start) if wanted == "parameters" else 0.0
+        if wanted == "none" or abs(share - 1) <= SAME:
+            return first, ""
     try:
         made = plan(start, unit.name, example, match=wanted, **unit.options)
     except GatewiseError as problem:
