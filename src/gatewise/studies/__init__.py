@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from gatewise.studies.recorders import TransformersRecorder as TransformersRecorder
 
 from gatewise.studies.answer import COST_WORDS as COST_WORDS
+from gatewise.studies.answer import ComparisonResult as ComparisonResult
 from gatewise.studies.answer import Display as Display
 from gatewise.studies.answer import Line as Line
 from gatewise.studies.answer import RateCurve as RateCurve
