@@ -5,6 +5,7 @@ from gatewise.studies.answer.display import display_of as display_of
 from gatewise.studies.answer.exports import comparison_csv as comparison_csv
 from gatewise.studies.answer.exports import csv_cell as csv_cell
 from gatewise.studies.answer.first_line import headline as headline
+from gatewise.studies.answer.judging import missing_runs as missing_runs
 from gatewise.studies.answer.lines import Line as Line
 from gatewise.studies.answer.lines import Part as Part
 from gatewise.studies.answer.lines import plain_text as plain_text

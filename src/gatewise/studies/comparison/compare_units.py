@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.comparison.built_in import BuiltIn
 from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.costs import CostEstimate, seconds_of
@@ -35,10 +36,11 @@ from gatewise.studies.comparison.user_models import (
 )
 from gatewise.studies.comparison.user_objective import EvaluateFunction, StepFunction
 from gatewise.studies.engine import (
+    KEY,
     Progress,
     Record,
     StudyFile,
-    StudyRecords,
+    read_records,
     run,
     sorted_records,
 )
@@ -93,7 +95,7 @@ def compare(
     dry_run: bool = False,
     progress: bool = True,
     **unknown: Any,
-) -> StudyRecords | CostEstimate:
+) -> ComparisonResult | CostEstimate:
     """Train ``model`` with each unit at the same learning rates with the same seeds, and compare.
 
     A unit is better if it is better both at the fitted peak of its rate curve and at the best rate
@@ -140,7 +142,7 @@ def compare(
         **unknown: refused.
 
     Returns:
-        The header and records of the study, or with ``dry_run`` its cost.
+        The result, or with ``dry_run`` its cost.
 
     Raises:
         ArgumentError: for an argument that is not allowed, or if nothing is left to compare.
@@ -286,7 +288,7 @@ def run_comparison(
     say: Callable[[str], None] = lambda _: None,
     watch: Callable[[Progress], None] | None = None,
     stop: Any = None,
-) -> StudyRecords | None:
+) -> ComparisonResult | None:
     """Run a comparison, or go on with it; None if it was stopped.
 
     Args:
@@ -325,7 +327,21 @@ def run_comparison(
         watch=tell,
         stop=stop,
     )
-    return None if records is None else StudyRecords(study.header(), sorted_records(records))
+    if records is None:
+        return None
+    keyed = {key: {KEY: key, **record} for key, record in records.items()}
+    return ComparisonResult(study.header(), sorted_records(keyed))
+
+
+def read_study(path: str | Path) -> ComparisonResult:
+    """Read a comparison from its folder, its database or its export; shards are joined.
+
+    Args:
+        path: of the file or folder.
+    """
+    header, records = read_records(path)
+    keyed = {key: {KEY: key, **record} for key, record in records.items()}
+    return ComparisonResult(header, sorted_records(keyed))
 
 
 class _Printed:

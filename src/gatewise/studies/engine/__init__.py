@@ -12,11 +12,10 @@ from gatewise.studies.engine.cell import plain as plain
 from gatewise.studies.engine.cell import plain_config as plain_config
 from gatewise.studies.engine.cell import run_cell as run_cell
 from gatewise.studies.engine.cell import without_times as without_times
-from gatewise.studies.engine.exchange import StudyRecords as StudyRecords
+from gatewise.studies.engine.exchange import KEY as KEY
 from gatewise.studies.engine.exchange import export_study as export_study
 from gatewise.studies.engine.exchange import import_study as import_study
-from gatewise.studies.engine.exchange import read_keyed as read_keyed
-from gatewise.studies.engine.exchange import read_study as read_study
+from gatewise.studies.engine.exchange import read_records as read_records
 from gatewise.studies.engine.exchange import sorted_records as sorted_records
 from gatewise.studies.engine.running import Progress as Progress
 from gatewise.studies.engine.running import Wanted as Wanted
