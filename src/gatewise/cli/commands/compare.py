@@ -57,7 +57,7 @@ Data = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE|FOLDER",
-        help="The data: a set of `gatewise data`, FILE.npz with inputs and labels (and --test), a "
+        help="The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and --test), a "
         "folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which returns "
         "(train, test).",
     ),

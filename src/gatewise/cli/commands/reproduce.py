@@ -244,8 +244,9 @@ def _page(result: "Result") -> list["RenderableType"]:
         claims = table("claim of the paper", "verdict", "evidence")
         for claim in result.findings.claims:
             evidence = "; ".join(text for text in (claim.reason, claim.evidence) if text)
-            claims.add_row(claim.published, result.verdict_of(claim), evidence)
+            claims.add_row(claim.published, claim.verdict.value, evidence)
         parts.append(claims)
+    parts += [Text(f"level: {level.words}") for level in result.findings.levels]
     return [*parts, *(Text(f"note: {note}") for note in result.findings.notes)]
 
 

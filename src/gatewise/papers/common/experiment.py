@@ -9,10 +9,6 @@ for example runs at the learning rates that were chosen), and turns all values i
 (``findings``). Declared cells run in several processes. The older form is one function,
 ``measure``, that asks for one cell after another. Such an experiment can also read what the record
 of another experiment keeps of its trained networks, in place of training them again.
-
-Note [Short training]. What holds after few epochs may not hold after many. So a verdict on networks
-that were trained for fewer epochs than at the scale ``full`` says so. An experiment that is not in
-a paper has no scale ``full``, and its training counts as short.
 """
 
 import importlib
@@ -31,6 +27,7 @@ from gatewise.papers.common.data_notes import (
     data_of,
     noting_data,
 )
+from gatewise.papers.common.levels import Level, held_to_levels
 from gatewise.papers.common.machines import machine, versions
 from gatewise.papers.common.records import Findings, Result
 from gatewise.papers.common.sequential_run import Run, Tell
@@ -80,6 +77,7 @@ class Experiment:
             there is no run to time.
         measures_time: whether its numbers are times, so that cells of another machine, or of
             another number of threads, do not count.
+        levels: how well networks must be trained before claims about them are judged.
     """
 
     name: str
@@ -95,6 +93,7 @@ class Experiment:
     read_data: Callable[[], Sequence[str]] | None = None
     own_loop: bool = False
     measures_time: bool = False
+    levels: tuple[Level, ...] = ()
 
     def settings_of(self, scale: str) -> Any:
         """Return the settings of a scale.
@@ -181,13 +180,12 @@ class Experiment:
             reduced=settings.reduced,
             seeds=numbers,
             settings=plain(asdict(settings)),
-            findings=findings,
+            findings=held_to_levels(self.levels, findings),
             versions=versions(),
             seconds=seconds,
             date=date.today().isoformat(),
             data_sha256=dict(sorted(read.items())),
             machine=machine(),
-            short_training=self.is_short(scale, out),
         )
         written = write_result(result, folder)
         if options is None or options.shard is None:  # other shards may still read the cells
@@ -195,30 +193,6 @@ class Experiment:
             for name in (UNFINISHED_DATA, COST):
                 (folder / name).unlink(missing_ok=True)
         return written
-
-    def is_short(self, scale: str, out: str | Path) -> bool:
-        """Return whether networks are trained for fewer epochs than at the scale full.
-
-        See Note [Short training].
-
-        Args:
-            scale: one of ``scales``.
-            out: the folder of all experiments, for an experiment that reads networks of another.
-        """
-        networks_of = getattr(self.settings_of(scale), "networks_of", "")
-        if networks_of:
-            return bool(read_json(Path(out, networks_of, RESULT)).get("short_training"))
-        epochs = self._epochs(scale)
-        return epochs < self._epochs("full") if "full" in self.scales else epochs > 0
-
-    def _epochs(self, scale: str) -> int:
-        """Return the smallest number of epochs of a network; 0 if none is trained."""
-        settings = self.settings_of(scale)
-        if self.trainings is None:
-            return getattr(settings, "epochs", 0)
-        table = self.trainings(settings, (0,))
-        epochs = [config.recipe.total_epochs for configs in table.values() for config in configs]
-        return min(epochs, default=0)
 
     def _identity(self) -> dict[str, str]:
         """Return what a finished cell depends on besides its settings.

@@ -42,6 +42,14 @@ class TrainedNetworks:
             )
         return kept[what]
 
+    def errors(self, cell: str) -> dict[str, Any]:
+        """Return the errors of one network on training and test images.
+
+        Args:
+            cell: its name.
+        """
+        return {part: self.measured(cell, part) for part in ("train", "test")}
+
 
 class Run:
     """One run of an experiment that asks for its cells one after another.

@@ -15,10 +15,9 @@ from gatewise.studies.answer import StudyRecords, missing_runs
 from gatewise.studies.comparison.rate_grid import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
-from gatewise.train import Pace, Recipe, RunConfig, check, describe_device, environment
+from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, describe_device, environment
 
 EXPERIMENT = "compare"
-NUMERICS = 1  # changes when training gives other numbers: records of another number are not used
 MACHINE = ("torch", "threads", "cpu_capability", "device")
 
 

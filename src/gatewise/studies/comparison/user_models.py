@@ -438,16 +438,17 @@ def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan,
         The plan, and in words what was matched or why it could not be.
     """
     wanted = unit.match or "parameters"
+    options = {"preserve": False, **unit.options}
     first = None
     if wanted == "none" or not unit.match:
-        first = plan(start, unit.name, example, **unit.options)
+        first = plan(start, unit.name, example, **options)
     if first is not None:
         count = parameter_count(first.apply(start, inplace=False))
         share = count / parameter_count(start) if wanted == "parameters" else 0.0
         if wanted == "none" or abs(share - 1) <= SAME:
             return first, ""
     try:
-        made = plan(start, unit.name, example, match=wanted, **unit.options)
+        made = plan(start, unit.name, example, match=wanted, **options)
     except GatewiseError as problem:
         if first is None:  # the user asked for it
             raise
