@@ -3,7 +3,6 @@
 from gatewise.studies.comparison.built_in import BuiltIn as BuiltIn
 from gatewise.studies.comparison.choices import Choices as Choices
 from gatewise.studies.comparison.choices import make_recipe as make_recipe
-from gatewise.studies.comparison.compare_units import Running as Running
 from gatewise.studies.comparison.compare_units import compare as compare
 from gatewise.studies.comparison.compare_units import describe as describe
 from gatewise.studies.comparison.compare_units import estimate_cost as estimate_cost

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from gatewise.studies.engine import (
     KEY,
     Progress,
     Record,
+    Running,
     StudyFile,
     read_records,
     run,
@@ -49,27 +50,6 @@ from gatewise.train import Recipe, clock, find_device
 SEEDS = 8
 MOST_SEEDS = 1000
 FEWER = ((4, 8), (5, 5), (1, 8))  # rates and seeds of smaller plans whose cost is named
-
-
-@dataclass(frozen=True)
-class Running:
-    """How the cells of a comparison are run; it changes no result.
-
-    Attributes:
-        workers: cells at once.
-        threads: of torch in each worker; 0 for an equal share of the cores.
-        on: ``"local"``, ``"ray"`` or ``"ray:ADDRESS"``.
-        shard: ``"i/n"`` to run this part of the plain grid into a file of its own.
-        time_limit: seconds after which a run has failed; None for none.
-        retry_failed: whether to run failed runs again.
-    """
-
-    workers: int = 1
-    threads: int = 0
-    on: str = "local"
-    shard: str | None = None
-    time_limit: float | None = None
-    retry_failed: bool = False
 
 
 def compare(
@@ -319,11 +299,7 @@ def run_comparison(
         study.wanted,
         study.work,
         header=study.header(),
-        workers=running.workers,
-        threads=running.threads,
-        time_limit=running.time_limit,
-        on=running.on,
-        retry_failed=running.retry_failed,
+        running=running,
         watch=tell,
         stop=stop,
     )

@@ -17,7 +17,10 @@ from gatewise.studies.engine.exchange import export_study as export_study
 from gatewise.studies.engine.exchange import import_study as import_study
 from gatewise.studies.engine.exchange import read_records as read_records
 from gatewise.studies.engine.exchange import sorted_records as sorted_records
+from gatewise.studies.engine.functions import FunctionCell as FunctionCell
+from gatewise.studies.engine.functions import FunctionStudy as FunctionStudy
 from gatewise.studies.engine.running import Progress as Progress
+from gatewise.studies.engine.running import Running as Running
 from gatewise.studies.engine.running import Wanted as Wanted
 from gatewise.studies.engine.running import Watch as Watch
 from gatewise.studies.engine.running import run as run
