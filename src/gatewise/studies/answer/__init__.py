@@ -30,12 +30,14 @@ from gatewise.studies.answer.sentences import unpaired_batches as unpaired_batch
 from gatewise.studies.answer.study_records import RunRecord as RunRecord
 from gatewise.studies.answer.study_records import StudyHeader as StudyHeader
 from gatewise.studies.answer.study_records import StudyRecords as StudyRecords
+from gatewise.studies.answer.text import RULE as RULE
 from gatewise.studies.answer.text import collapse_words as collapse_words
 from gatewise.studies.answer.text import error_words as error_words
 from gatewise.studies.answer.text import foot_lines as foot_lines
 from gatewise.studies.answer.text import headline_words as headline_words
 from gatewise.studies.answer.text import preliminary_words as preliminary_words
 from gatewise.studies.answer.text import row_words as row_words
+from gatewise.studies.answer.text import verdict_line as verdict_line
 from gatewise.studies.answer.verdicts import difference_words as difference_words
 from gatewise.studies.answer.verdicts import new_examples_state as new_examples_state
 from gatewise.studies.answer.verdicts import new_examples_words as new_examples_words

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import cast
 
 import numpy as np
 
@@ -197,7 +199,7 @@ class ModelJudge:
         ends = []
         for order in (places[places <= best][::-1], places[places >= best]):
             end = float(self.study.steps[best])
-            for place, after in zip(order, order[1:], strict=False):
+            for place, after in pairwise(order):
                 here, there = self.sign * means[place], self.sign * means[after]
                 step, next_step = self.study.steps[place], self.study.steps[after]
                 if there < level:
@@ -334,8 +336,8 @@ def _judge_table(study: StudyRecords, model: str) -> ModelAnswer:
     results: dict[str, dict[int, float]] = {label: {} for label in header.labels}
     for record in study.of_model(model):
         if record.status != FAILED:
-            diverged = record.value is None or study.has_collapsed(record)
-            results[record.unit][record.seed] = math.nan if diverged else record.value
+            value = math.nan if record.value is None else record.value
+            results[record.unit][record.seed] = math.nan if study.has_collapsed(record) else value
     comparison = compare_runs(
         results,
         header.baseline,
@@ -360,7 +362,7 @@ def _judge_table(study: StudyRecords, model: str) -> ModelAnswer:
         rows.append(
             UnitRow(
                 unit=one.name,
-                verdict=one.verdict,
+                verdict=cast(Verdict, one.verdict),
                 reason=one.reason or one.note,
                 difference=one.difference,
                 low=low,
