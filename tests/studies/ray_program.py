@@ -20,7 +20,7 @@ from pathlib import Path
 from small_studies import small_study
 
 from gatewise.errors import LostProcessError
-from gatewise.studies.engine import RunOptions, run_study, status
+from gatewise.studies.older import RunOptions, run_study, status
 
 
 def children(process: int) -> list[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from small_studies import small_study
 
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     CellCall,
     FunctionCell,
     FunctionStudy,

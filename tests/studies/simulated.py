@@ -15,8 +15,8 @@ from pathlib import Path
 
 from gatewise.files import disk
 from gatewise.report import comparison_page
-from gatewise.studies.engine import Study, cell_work, read_study, run_study, runner, status
-from gatewise.studies.engine.executors import Event, OnEvent, Retries
+from gatewise.studies.older import Study, cell_work, read_study, run_study, runner, status
+from gatewise.studies.older.executors import Event, OnEvent, Retries
 from gatewise.train import StopSignal
 
 EPOCHS = 10

@@ -2,7 +2,7 @@
 
 import copy
 
-from gatewise.studies.engine import Study
+from gatewise.studies.older import Study
 
 TABLE = {
     "title": "small",

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from gatewise.stats import compare_tuned_runs
-from gatewise.studies.engine import Study, StudyResult, read_study, run_study
+from gatewise.studies.older import Study, StudyResult, read_study, run_study
 
 FILE = Path(__file__).with_name("demo_epochs.json")
 

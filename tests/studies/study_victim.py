@@ -13,7 +13,7 @@ import torch
 from small_studies import battered_study
 
 from gatewise.errors import HeldError
-from gatewise.studies.engine import RunOptions, run_study
+from gatewise.studies.older import RunOptions, run_study
 from gatewise.train.loop import Pace
 
 HELD = 3

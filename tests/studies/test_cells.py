@@ -7,7 +7,7 @@ import torch
 from small_studies import small_study
 
 from gatewise.errors import ArgumentError
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     Facts,
     cells_of,
     make_groups,
@@ -121,7 +121,7 @@ def test_networks_with_one_number_for_their_width_are_matched_by_it(name, option
 def test_operations_are_matched_too():
     config = run_config(model="mlp", unit="crelu", model_options={"widths": [32, 32]})
     base = run_config(model="mlp", unit="relu", model_options={"widths": [32, 32]})
-    from gatewise.studies.engine import budget
+    from gatewise.studies.older import budget
 
     target = budget(base, FACTS, "flops")
     found = with_matched_widths(config, FACTS, target, by="flops", within=0.05)
@@ -158,7 +158,7 @@ def test_costs_that_are_known_are_not_counted_again(monkeypatch):
         group.config.digest: cost.cost
         for group, cost in zip(groups, with_costs(groups, {}), strict=True)
     }
-    monkeypatch.setattr("gatewise.studies.engine.cells.measure", None)
+    monkeypatch.setattr("gatewise.studies.older.cells.measure", None)
     assert all(group.cost for group in with_costs(groups, known))
 
 

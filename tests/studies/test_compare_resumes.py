@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from gatewise.studies.comparison import UserUnit, read_data, user_model, user_recipe, variants
 from gatewise.studies.comparison.comparison_driver import CellTraining
-from gatewise.studies.engine import Task
+from gatewise.studies.older import Task
 from gatewise.train import Pace, RunConfig, StopSignal, Watcher, train
 from gatewise.units import unit_from
 

@@ -9,7 +9,7 @@ from simulated import FastDisk, Simulated, simulated, study_of
 
 from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.files import Journal, disk, read_record, write_record
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     CellRunner,
     RunOptions,
     StudyFolder,
@@ -145,7 +145,7 @@ def test_the_cells_of_a_large_study_are_read_back_as_they_were(tmp_path, monkeyp
 def test_two_places_that_are_the_same_run_are_named():
     from small_studies import small_study
 
-    from gatewise.studies.engine import make_groups
+    from gatewise.studies.older import make_groups
 
     groups = make_groups(small_study(units=["relu", "elu"], backbones=["mlp"]))
     same = [*groups, groups[1]]

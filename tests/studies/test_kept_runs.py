@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from gatewise.files import read_record
-from gatewise.studies.engine import RateSearch, Study
-from gatewise.studies.engine.cells import cells_of, plan_study
+from gatewise.studies.older import RateSearch, Study
+from gatewise.studies.older.cells import cells_of, plan_study
 
 KEPT = Path(__file__).parents[2] / "results" / "units_cifar10"
 

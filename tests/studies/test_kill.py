@@ -18,7 +18,7 @@ import study_victim
 from driver_server import Server
 from small_studies import battered_study, without_times
 
-from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
+from gatewise.studies.older import RunOptions, StudyFolder, read_study, run_study, status
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 PAIRS = 20 if FULL else 3
@@ -110,7 +110,7 @@ def is_alive(process: int) -> bool:
 
 def is_worker(process: int) -> bool:
     with suppress(OSError):
-        return b"gatewise.studies.engine.worker" in Path(f"/proc/{process}/cmdline").read_bytes()
+        return b"gatewise.studies.older.worker" in Path(f"/proc/{process}/cmdline").read_bytes()
     return False
 
 

@@ -12,7 +12,7 @@ from gatewise.errors import ArgumentError
 from gatewise.files import read_tensors
 from gatewise.models import create_model
 from gatewise.studies import Study
-from gatewise.studies.engine import RunOptions, make_groups, run_study
+from gatewise.studies.older import RunOptions, make_groups, run_study
 from gatewise.train import metric_mode, run_config, train
 
 HERE = RunOptions(on="here")

@@ -14,7 +14,7 @@ from test_run import HERE, files_in
 
 from gatewise.errors import DamagedFileError, FileError, LostProcessError
 from gatewise.files import disk, read_record, write_record
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     CellRunner,
     FunctionStudy,
     Outcome,
@@ -26,7 +26,7 @@ from gatewise.studies.engine import (
     run_study,
     status,
 )
-from gatewise.studies.engine.executors import CRASHES, Retries
+from gatewise.studies.older.executors import CRASHES, Retries
 from gatewise.train import StopSignal
 
 

@@ -19,7 +19,7 @@ from small_studies import small_study, without_times
 
 import gatewise
 from gatewise.errors import ArgumentError, LostProcessError, MissingExtraError
-from gatewise.studies.engine import RunOptions, Task, on_ray, run_study
+from gatewise.studies.older import RunOptions, Task, on_ray, run_study
 from gatewise.train import StopSignal
 
 PROGRAM = Path(__file__).with_name("ray_program.py")
@@ -233,7 +233,7 @@ def test_without_ray_it_says_how_to_have_it(tmp_path, monkeypatch):
 
 
 def test_a_cluster_that_can_be_reached_from_outside_is_refused():
-    from gatewise.studies.engine.on_ray import check_alone
+    from gatewise.studies.older.on_ray import check_alone
 
     class Ray:
         down = False
@@ -253,7 +253,7 @@ def test_a_cluster_that_can_be_reached_from_outside_is_refused():
 
 
 def test_a_machine_that_does_not_see_the_folder_says_so(tmp_path):
-    from gatewise.studies.engine import on_cluster
+    from gatewise.studies.older import on_cluster
 
     task = {"cell": {"key": "a"}, "folder": str(tmp_path / "elsewhere" / "cells")}
     found = on_cluster(task, 1)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gatewise.files import read_record
-from gatewise.studies.engine import cell_work
-from gatewise.studies.engine.cell_work import RECORD, Task, run_cell
+from gatewise.studies.older import cell_work
+from gatewise.studies.older.cell_work import RECORD, Task, run_cell
 from gatewise.train import Halted, StopSignal
 
 

@@ -15,7 +15,7 @@ from small_studies import small_study, without_times
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import read_record, write_record, write_record_once
 from gatewise.stats import compare_runs
-from gatewise.studies.engine import RunOptions, StudyFolder, read_study, run_study, status
+from gatewise.studies.older import RunOptions, StudyFolder, read_study, run_study, status
 from gatewise.train.loop import StopSignal
 
 HERE = RunOptions(on="here")
@@ -150,7 +150,7 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost_or_changed(tmp
 
 
 def test_what_a_unit_raises_is_a_result_and_the_others_go_on(tmp_path, monkeypatch):
-    from gatewise.studies.engine import cell_work
+    from gatewise.studies.older import cell_work
 
     train = cell_work.train
 
@@ -191,7 +191,7 @@ def test_a_run_that_diverges_is_a_result(tmp_path):
 
 @pytest.mark.thorough
 def test_a_disc_that_fails_stops_the_study_and_no_cell_is_blamed(tmp_path, monkeypatch):
-    from gatewise.studies.engine import cell_work
+    from gatewise.studies.older import cell_work
 
     def full(*_, **__):
         raise FileError("cannot write", got="No space left on device")
@@ -355,7 +355,7 @@ def test_of_several_writers_of_a_record_the_first_one_wins(tmp_path):
 
 def test_a_worker_thought_lost_that_finishes_late_changes_nothing(done):
     """An orphan comes to the end of a cell that another worker has recorded since it looked."""
-    from gatewise.studies.engine import Task, run_and_record, run_cell
+    from gatewise.studies.older import Task, run_and_record, run_cell
 
     cell = done.cells[0]
     path = Path(done.folder) / "cells" / cell["key"] / "cell.json"

@@ -17,7 +17,7 @@ from small_studies import without_times
 import gatewise
 from gatewise.errors import ArgumentError, HeldError
 from gatewise.files import Claims, Presence, claims, write_record
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     FunctionStudy,
     RunOptions,
     StudyFolder,
@@ -153,7 +153,7 @@ def test_one_driver_alone_and_several_exclude_each_other(tmp_path):
 
 
 def test_a_second_driver_does_not_wait_for_one_that_holds_the_folder_alone(tmp_path, monkeypatch):
-    from gatewise.studies.engine import folder as module
+    from gatewise.studies.older import folder as module
 
     monkeypatch.setattr(module, "REGISTER_SECONDS", 0.1)
     with StudyFolder(tmp_path / "s").claimed():

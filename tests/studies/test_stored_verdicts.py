@@ -5,7 +5,7 @@ import json
 import pytest
 from stored_verdicts import FILE, doubled, verdicts
 
-from gatewise.studies.engine import Study
+from gatewise.studies.older import Study
 
 STORED = json.loads(FILE.read_text())
 

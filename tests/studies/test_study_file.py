@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from gatewise.cli import app
 from gatewise.errors import ArgumentError
-from gatewise.studies.engine import Study, presets
+from gatewise.studies.older import Study, presets
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
 COUNT = 10_000 if FULL else 150

@@ -15,7 +15,7 @@ from small_studies import TABLE, small_study, without_times
 from gatewise.data import load
 from gatewise.errors import ArgumentError
 from gatewise.files import read_record
-from gatewise.studies.engine import (
+from gatewise.studies.older import (
     Group,
     Place,
     RateSearch,
@@ -27,8 +27,8 @@ from gatewise.studies.engine import (
     run_study,
     status,
 )
-from gatewise.studies.engine.cells import plan_study
-from gatewise.studies.engine.driver import plan_runs
+from gatewise.studies.older.cells import plan_study
+from gatewise.studies.older.driver import plan_runs
 from gatewise.train import StopSignal, run_config
 from gatewise.train.loop import assemble, build_model
 
@@ -323,7 +323,7 @@ def always_confirm(monkeypatch) -> None:
         at = grid.index(chosen[baseline])
         return [(baseline, grid[at - 1]), (baseline, grid[at + 1])]
 
-    monkeypatch.setattr("gatewise.studies.engine.tuning.needs_confirmation", needed)
+    monkeypatch.setattr("gatewise.studies.older.tuning.needs_confirmation", needed)
 
 
 @pytest.mark.thorough

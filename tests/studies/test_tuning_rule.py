@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from gatewise.stats import compare_runs, compare_tuned_runs
-from gatewise.studies.engine import Group, Place, RateSearch
-from gatewise.studies.engine.config import Tune
-from gatewise.studies.engine.tuning import values_by_rate
+from gatewise.studies.older import Group, Place, RateSearch
+from gatewise.studies.older.config import Tune
+from gatewise.studies.older.tuning import values_by_rate
 from gatewise.train import run_config
 
 UNITS = ("relu", *(f"unit {place}" for place in range(7)))

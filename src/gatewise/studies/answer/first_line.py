@@ -7,7 +7,7 @@ from gatewise.studies.answer.lines import Line, Part
 from gatewise.words import joined, plural, rate
 
 if TYPE_CHECKING:
-    from gatewise.studies.engine import StudyResult
+    from gatewise.studies.older import StudyResult
 
 OTHER_RATES = "At other rates the order can differ."
 FOREIGN = ("recorder", "table")  # origins of runs that gatewise did not start

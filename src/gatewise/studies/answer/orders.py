@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gatewise.stats import PairComparison, compare_pairs
 
 if TYPE_CHECKING:
-    from gatewise.studies.engine import Block, StudyResult
+    from gatewise.studies.older import Block, StudyResult
 
 MOST_UNITS = 20  # units of which all pairs are tested: 190 pairs in each block
 MOST_BLOCKS = 12

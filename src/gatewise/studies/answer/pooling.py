@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from gatewise.stats import PooledDifference, pool_blocks
 
 if TYPE_CHECKING:
-    from gatewise.studies.engine import StudyResult
+    from gatewise.studies.older import StudyResult
 
 POOLED_FROM = 3  # blocks
 

@@ -12,7 +12,7 @@ from gatewise.words import number, rate
 
 if TYPE_CHECKING:
     from gatewise.stats import Difference
-    from gatewise.studies.engine import Block, StudyResult
+    from gatewise.studies.older import Block, StudyResult
 
 WITHIN = 0.01  # a point of a share, or one per cent of any other metric
 

@@ -18,7 +18,7 @@ from gatewise.words import joined, number, plural, rate
 
 if TYPE_CHECKING:
     from gatewise.stats import Comparison, Difference
-    from gatewise.studies.engine import Block, StudyResult
+    from gatewise.studies.older import Block, StudyResult
 
 BUSY = 1.5  # slowest over fastest run of one unit: above, something else ran beside them
 NOTABLE = 1.05  # a ratio of costs closer to 1 is not worth a word in the answer

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gatewise.stats import Difference
-    from gatewise.studies.engine import StudyResult
+    from gatewise.studies.older import StudyResult
 
 FOREIGN_NOUN = "examples"
 NOUN = "images"

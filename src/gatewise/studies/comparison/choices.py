@@ -1,7 +1,7 @@
 """What a user chooses for a comparison: task, loss, metrics, optimiser; checked and made one."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +55,7 @@ from gatewise.train import (
 
 LOOKED_AT = 64  # examples that a task is recognised from
 OWN = "own"
+DEFAULT = "adam"  # recipe
 BY_CLASS = (CLASSES, NEXT_TOKEN, TOKENS, PIXELS)
 
 
@@ -153,21 +154,23 @@ def with_metric(training: Training, choices: Choices, returned: dict[str, float]
     return replace(training, metric=metric, mode=metric_mode(metric, choices.mode))
 
 
-def user_recipe(recipe: Any, epochs: int | None, changes: dict[str, Any]) -> Recipe:
-    """Return the recipe, or the recipe of that name, with changes.
+def make_recipe(recipe: Any, epochs: int | None = None) -> Recipe:
+    """Return a recipe from its name, a table that changes one, or itself.
 
     Args:
-        recipe: itself, or its name.
+        recipe: as :func:`gatewise.compare` takes it; None for the default.
         epochs: in place of the recipe's.
-        changes: further keys, such as ``accumulate``; None leaves a key alone.
     """
+    changes: dict[str, Any] = {}
+    if isinstance(recipe, Mapping):
+        changes = dict(recipe)
+        recipe = changes.pop("base", DEFAULT)
     if not isinstance(recipe, Recipe):
-        recipe = find_recipe(recipe)
-    table = recipe.model_dump(exclude_unset=True)
-    changed = {key: value for key, value in changes.items() if value is not None}
+        recipe = find_recipe(DEFAULT if recipe is None else recipe)
     if epochs is not None:
-        changed["epochs"] = epochs
-    return check(Recipe, changed_table(table, changed), "recipe")
+        changes["epochs"] = epochs
+    table = changed_table(recipe.model_dump(exclude_unset=True), changes)
+    return check(Recipe, table, "recipe")
 
 
 def optimiser_changes(optimiser: Any, lr: float | None) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from torch import nn
 from gatewise.errors import ArgumentError, HeldError
 from gatewise.files import digest, make_folder, write_record
 from gatewise.graph import parameter_count
-from gatewise.studies.engine import CELLS, FORMAT, KEY, METRICS, RECORD, StudyFolder
+from gatewise.studies.older import CELLS, FORMAT, KEY, METRICS, RECORD, StudyFolder
 from gatewise.train import environment, tensors_digest
 
 # Seconds to wait for another recorder, which holds the folder for a moment only.

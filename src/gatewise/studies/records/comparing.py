@@ -9,7 +9,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.stats import check_number, check_whole
-from gatewise.studies.engine import StudyResult
+from gatewise.studies.older import StudyResult
 from gatewise.studies.records.cell_values import step_of
 from gatewise.studies.records.columns import Choice, Run, RunTable, read_runs
 from gatewise.studies.records.raw_table import read_table

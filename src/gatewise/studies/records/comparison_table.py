@@ -5,7 +5,7 @@ import io
 import math
 
 from gatewise.studies.answer import block_names
-from gatewise.studies.engine import StudyResult
+from gatewise.studies.older import StudyResult
 
 COLUMNS = (
     "task",

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 START = (
     "import sys; sys.path[:] = [p for p in sys.path if p]; "
-    "from gatewise.studies.engine.worker import main; main()"
+    "from gatewise.studies.older.worker import main; main()"
 )
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     import torch
 
     from gatewise.native import tune_allocator
-    from gatewise.studies.engine.cell_work import Task, run_cell
+    from gatewise.studies.older.cell_work import Task, run_cell
     from gatewise.train import StopSignal
 
     torch.set_num_threads(int(sys.argv[1]))

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from gatewise.errors import FileError, LostProcessError, shorten
-from gatewise.studies.engine.cell_work import Outcome, Task, fail, run_cell
-from gatewise.studies.engine.worker import START
+from gatewise.studies.older.cell_work import Outcome, Task, fail, run_cell
+from gatewise.studies.older.worker import START
 from gatewise.train import StopSignal
 
 RERUN = "correct the cause and rerun the same command to resume"
@@ -163,7 +163,7 @@ class InProcess:
 
 
 class Worker:
-    """A process that runs :mod:`gatewise.studies.engine.worker`.
+    """A process that runs :mod:`gatewise.studies.older.worker`.
 
     Args:
         threads: of torch in the process.

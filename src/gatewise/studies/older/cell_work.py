@@ -20,7 +20,7 @@ from gatewise.data import DataSet, load
 from gatewise.errors import DamagedFileError, FileError, GatewiseError, HeldError, shorten
 from gatewise.files import make_folder, read_json, write_json, write_record_once
 from gatewise.fused import start_recording, stop_recording
-from gatewise.studies.engine.folder import FORMAT, RECORD, read_versioned
+from gatewise.studies.older.folder import FORMAT, RECORD, read_versioned
 from gatewise.train import (
     Checkpoints,
     Halted,

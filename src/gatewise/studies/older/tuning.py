@@ -23,7 +23,7 @@ from itertools import zip_longest
 from typing import Any
 
 from gatewise.stats import mean, needs_confirmation
-from gatewise.studies.engine.cells import (
+from gatewise.studies.older.cells import (
     KEY,
     NEIGHBOUR,
     TRIAL,
@@ -34,7 +34,7 @@ from gatewise.studies.engine.cells import (
     rate_of,
     with_rate,
 )
-from gatewise.studies.engine.config import Tune
+from gatewise.studies.older.config import Tune
 from gatewise.train import bare_metric
 
 FIRST_SEED = 1000

@@ -24,9 +24,9 @@ from gatewise.studies.answer import (
     headline,
     plain_text,
 )
-from gatewise.studies.engine.cell_work import plain
-from gatewise.studies.engine.folder import StudyFolder
-from gatewise.studies.engine.table import as_text
+from gatewise.studies.older.cell_work import plain
+from gatewise.studies.older.folder import StudyFolder
+from gatewise.studies.older.table import as_text
 from gatewise.train import bare_metric, metric_mode
 
 Block = tuple[str, str, str]  # backbone, data set, recipe

@@ -13,8 +13,8 @@ from typing import Any
 from gatewise.data import DETECTION, EXAMPLES, SEGMENTATION, check_options, datasets
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import parameter_count
-from gatewise.studies.engine.config import Study, StudyTable
-from gatewise.studies.engine.costs import Cost, Facts, budget, measure, with_matched_widths
+from gatewise.studies.older.config import Study, StudyTable
+from gatewise.studies.older.costs import Cost, Facts, budget, measure, with_matched_widths
 from gatewise.train import (
     RunConfig,
     build_model,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import DamagedFileError
-from gatewise.studies.engine.folder import CELLS, DAMAGED, TUNING, StudyFolder
-from gatewise.studies.engine.runner import ENDS
+from gatewise.studies.older.folder import CELLS, DAMAGED, TUNING, StudyFolder
+from gatewise.studies.older.runner import ENDS
 
 LABELS = ("key", "name", "unit", "backbone", "data", "recipe", "lr", "role", "seed")
 SUMMARIES = ("began", "summary")

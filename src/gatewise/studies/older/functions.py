@@ -16,16 +16,16 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.files import digest
-from gatewise.studies.engine.cell_work import (
+from gatewise.studies.older.cell_work import (
     CellCall,
     Task,
     attempt_cell,
     plain,
     value_content,
 )
-from gatewise.studies.engine.cells import KEY
-from gatewise.studies.engine.folder import CELLS, StudyFolder
-from gatewise.studies.engine.runner import (
+from gatewise.studies.older.cells import KEY
+from gatewise.studies.older.folder import CELLS, StudyFolder
+from gatewise.studies.older.runner import (
     CellRunner,
     RunOptions,
     Watch,

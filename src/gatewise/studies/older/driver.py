@@ -14,8 +14,8 @@ from typing import Any
 from gatewise.data import load
 from gatewise.devices import check_bfloat16, find_device
 from gatewise.errors import ArgumentError, FileError
-from gatewise.studies.engine.cell_work import Task
-from gatewise.studies.engine.cells import (
+from gatewise.studies.older.cell_work import Task
+from gatewise.studies.older.cells import (
     TRIAL,
     Cell,
     Group,
@@ -26,12 +26,12 @@ from gatewise.studies.engine.cells import (
     plan_study,
     with_costs,
 )
-from gatewise.studies.engine.config import Study
-from gatewise.studies.engine.costs import Cost, RunCounts, RunTimes, TimeEstimate
-from gatewise.studies.engine.executors import Event, Executor
-from gatewise.studies.engine.folder import CELLS, TUNING, StudyFolder
-from gatewise.studies.engine.result import StudyResult, read_study
-from gatewise.studies.engine.runner import (
+from gatewise.studies.older.config import Study
+from gatewise.studies.older.costs import Cost, RunCounts, RunTimes, TimeEstimate
+from gatewise.studies.older.executors import Event, Executor
+from gatewise.studies.older.folder import CELLS, TUNING, StudyFolder
+from gatewise.studies.older.result import StudyResult, read_study
+from gatewise.studies.older.runner import (
     ENDS,
     CellRunner,
     RunOptions,
@@ -39,7 +39,7 @@ from gatewise.studies.engine.runner import (
     Watch,
     thread_share,
 )
-from gatewise.studies.engine.tuning import RateSearch
+from gatewise.studies.older.tuning import RateSearch
 from gatewise.train import StopSignal, environment, seconds_per_run
 
 CONFIRMATION = "confirmation"

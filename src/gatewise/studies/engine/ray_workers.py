@@ -1,9 +1,8 @@
 """Run cells on a Ray cluster: one that exists, or one of this machine alone.
 
-Note [What a cluster needs]. Every machine sees the study's folder under the same path, has this
-library installed, and has the data sets where ``data_folder`` or GATEWISE_DATA says. Results appear
-in the folder as they do without a cluster. A cell that runs twice, because its first machine was
-thought lost, has the record of the first to finish.
+Note [What a cluster needs]. Every machine has this library and the data sets. Records travel to the
+driver, which writes them; no file is written by two processes. A machine that sees the study's
+folder keeps checkpoints there, so that a cell that was interrupted goes on anywhere.
 
 Note [On one machine]. A cluster that is started here listens on the loopback address alone, sends
 no usage reports, has no dashboard, and ends with the study.
@@ -19,12 +18,10 @@ import logging
 import math
 import os
 import socket
+import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +32,16 @@ from gatewise.errors import (
     install_extra,
     shorten,
 )
-from gatewise.studies.engine.cell_work import Outcome, Task, run_cell
-from gatewise.studies.engine.executors import Event, OnEvent, Retries
-from gatewise.studies.engine.folder import STUDY
+from gatewise.studies.engine.cell import Cell, Record, Work, run_cell
+from gatewise.studies.engine.workers import (
+    BROKEN,
+    DIED,
+    ENDED,
+    STOPPED,
+    Outcome,
+    received,
+    sendable,
+)
 from gatewise.train import StopSignal
 
 POLL_SECONDS = 0.2  # between two looks whether to stop
@@ -52,95 +56,53 @@ ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 class OnRay:
-    """Runs tasks as Ray tasks; a lost cell is tried again.
-
-    The cluster stays joined for the next run until :meth:`close`.
+    """Runs cells as plain remote functions that return records; the driver counts and writes.
 
     Args:
+        work: of the study; it is sent to the workers.
         on: ``ray``, ``ray:ADDRESS`` or ``ray://HOST:PORT``.
-        slots: cells at once; 0 for as many as the cluster has room for.
+        most: cells at once; 0 for as many as the cluster has room for.
         threads: of torch for each cell; as many cores are reserved.
-        tries: how often a cell is started that is lost.
         gpus: graphics processors that are reserved for each cell; may be a fraction.
-        work: what to do, if not what the task says. It is sent to the workers.
     """
 
-    def __init__(
-        self,
-        on: str,
-        slots: int,
-        threads: int,
-        *,
-        tries: int,
-        gpus: float = 0.0,
-        work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None = None,
-    ) -> None:
-        self.address = address_of(on)
-        self.slots = slots
-        self.threads = threads
-        self.tries = tries
-        self.gpus = gpus
-        self.work = work
+    def __init__(self, work: Work, on: str, most: int, threads: int, gpus: float = 0.0) -> None:
+        self.most = most
+        self.running: dict[Any, Cell] = {}
+        self.is_stopping = False
         self.stack = ExitStack()
-        self.cluster: Cluster | None = None
-
-    def run(self, tasks: Iterable[Task], on_event: OnEvent, stop: StopSignal) -> None:
-        """Run all tasks, or stop when asked to; ``on_event`` is called with what happens.
-
-        Raises:
-            LostProcessError: if the cluster is lost; see Note [A lost cluster].
-        """
-        if self.cluster is None:
-            context = joined_cluster(self.address, self.slots * self.threads)
-            self.cluster = Cluster(self.stack.enter_context(context), self.threads, self.gpus)
+        joined = self.stack.enter_context(joined_cluster(address_of(on), most * threads))
         try:
-            self._run(self.cluster, iter(tasks), on_event, stop)
+            self.cluster = Cluster(joined, threads, gpus)
+            self.cluster.check()
+            self.start = self.cluster.submitter(sendable(work))
         except BaseException:
-            self.close()
+            self.stack.close()
             raise
+
+    @property
+    def slots(self) -> int:
+        """Cells that there is room for."""
+        room = self.cluster.slots()
+        return min(self.most, room) if self.most else room
+
+    def submit(self, cell: Cell, folder: Path) -> None:
+        """Start a cell."""
+        self.running[self.start(cell, str(folder))] = cell
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield how cells ended, after waiting a moment for one."""
+        for reference in self.cluster.wait(list(self.running)):
+            yield self.cluster.outcome(self.running.pop(reference), reference, self.is_stopping)
+
+    def stop(self) -> None:
+        """Ask for a stop of all that runs."""
+        self.is_stopping = True
+        self.cluster.cancel(self.running)
 
     def close(self) -> None:
         """Leave the cluster."""
-        self.cluster = None
         self.stack.close()
-
-    def _run(
-        self,
-        cluster: "Cluster",
-        tasks: Iterator[Task],
-        on_event: OnEvent,
-        stop: StopSignal,
-    ) -> None:
-        """Submit tasks as slots become free, and collect their outcomes."""
-        cluster.check()
-        submit = cluster.submitter(self.work)
-        again: deque[Task] = deque()
-        running: dict[Any, Task] = {}
-        retries = Retries(self.tries, on_event)
-        cancelled = False
-        while True:
-            slots = 0 if stop.asked else self.slots or cluster.slots()
-            while len(running) < slots:
-                # Taken only now, because taking a task may claim it.
-                task = again.popleft() if again else next(tasks, None)
-                if task is None:
-                    break
-                running[submit(task.to_dict(), self.threads)] = task
-                on_event(Event("started", task.key, "ray"))
-            if not running:
-                break
-            if stop.asked and not cancelled:
-                cancelled = True
-                cluster.cancel(running)
-            for reference in cluster.wait(list(running)):
-                task = running.pop(reference)
-                outcome, worker = cluster.outcome(reference, stop)
-                on_event(Event(outcome.status, task.key, worker, outcome.reason))
-                if outcome.status in ("lost", "stopped") and not stop.asked:
-                    if outcome.status == "stopped" or retries.again(task, outcome):
-                        again.append(task)
-        if not stop.asked:
-            retries.check()
 
 
 class Cluster:
@@ -181,18 +143,17 @@ class Cluster:
                     fix="fewer --threads or --gpus-per-cell, or a larger machine",
                 )
 
-    def submitter(
-        self,
-        work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None,
-    ) -> Callable[..., Any]:
-        """Return the function that submits a task and returns a reference to its outcome."""
-        # Ray must not retry: lost cells are counted here, so that the journal shows them.
+    def submitter(self, payload: bytes) -> Callable[[Cell, str], Any]:
+        """Return the function that submits a cell and returns a reference to its record."""
+        # Ray must not retry: deaths are counted by the driver.
         remote = self.ray.remote(num_cpus=self.threads, num_gpus=self.gpus, max_retries=0)
         function = remote(on_cluster)
+        with self._guarded():
+            sent = self.ray.put(payload)
 
-        def submit(values: dict[str, Any], threads: int) -> Any:
+        def submit(cell: Cell, folder: str) -> Any:
             with self._guarded():
-                return function.remote(values, threads, work)
+                return function.remote(sent, cell, folder, self.threads)
 
         return submit
 
@@ -226,22 +187,25 @@ class Cluster:
             for reference in references:
                 self.ray.cancel(reference)
 
-    def outcome(self, reference: Any, stop: StopSignal) -> tuple[Outcome, str]:
-        """Return how a task ended, and where; a task is lost if its worker or machine died."""
+    def outcome(self, cell: Cell, reference: Any, is_stopping: bool) -> Outcome:
+        """Return how a cell ended; it died if its worker or machine did."""
         errors = self.ray.exceptions
         try:
-            values = self.ray.get(reference)
-            worker = values.pop("worker")
-            return Outcome(**values), worker
+            record = self.ray.get(reference)
         except errors.TaskCancelledError:
-            return Outcome("stopped"), "ray"
+            return Outcome(cell, STOPPED)
         except (errors.LocalRayletDiedError, ConnectionError) as problem:
             raise lost_cluster(problem) from problem
+        except errors.RayTaskError as problem:
+            if is_stopping:
+                return Outcome(cell, STOPPED)
+            return Outcome(cell, BROKEN, error=shorten(str(problem.cause or problem), 300))
         except errors.RayError as problem:
-            if stop.asked:
-                return Outcome("stopped"), "ray"
+            if is_stopping:
+                return Outcome(cell, STOPPED)
             lines = str(problem).strip().splitlines() or [type(problem).__name__]
-            return Outcome("lost", shorten(lines[0], 300)), "ray"
+            return Outcome(cell, DIED, error=shorten(lines[0], 300))
+        return Outcome(cell, STOPPED if record is None else ENDED, record)
 
     def _probe(self) -> None:
         """Raise if the control service cannot be reached several times in a row.
@@ -286,34 +250,23 @@ def address_of(on: str) -> str:
     return on.partition(":")[2]
 
 
-def on_cluster(
-    values: dict[str, Any],
-    threads: int,
-    work: Callable[[Task, StopSignal], Mapping[str, Any] | None] | None = None,
-) -> dict[str, Any]:
+def on_cluster(payload: bytes, cell: Cell, folder: str, threads: int) -> Record | None:
     """Run one cell; this is what a worker of the cluster is given.
 
     Args:
-        values: the task, as :meth:`Task.to_dict` returns it.
+        payload: the work, as bytes.
+        cell: to run.
+        folder: for its checkpoints, if the machine sees the study's folder; else a temporary one.
         threads: of torch.
-        work: what to do, if not what the task says.
-
-    Returns:
-        The outcome as plain values, and which worker it was.
     """
     import torch
 
-    task = Task(**values)
     torch.set_num_threads(threads)
-    if (Path(task.folder).parent / STUDY).is_file():
-        outcome = run_cell(task, work=partial(work, task) if work else None)
-    else:
-        reason = (
-            f"{socket.gethostname()} does not see {task.folder}: "
-            "all machines must share the study's folder"
-        )
-        outcome = Outcome("lost", reason, disc=True)
-    return asdict(outcome) | {"worker": f"{socket.gethostname()} {os.getpid()}"}
+    work = received(payload)
+    if Path(folder).parent.parent.is_dir():
+        return run_cell(work, cell, Path(folder), StopSignal())
+    with tempfile.TemporaryDirectory("gatewise-") as temporary:
+        return run_cell(work, cell, Path(temporary), StopSignal())
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gatewise.errors import ArgumentError, DamagedFileError, LostProcessError, unknown_name
-from gatewise.studies.engine.cell_work import Task
-from gatewise.studies.engine.costs import RunCounts, TimeEstimate
-from gatewise.studies.engine.executors import POLL_SECONDS, RERUN, Event, Executor, InProcess, Local
-from gatewise.studies.engine.folder import CELLS, DAMAGED, StudyFolder
+from gatewise.studies.older.cell_work import Task
+from gatewise.studies.older.costs import RunCounts, TimeEstimate
+from gatewise.studies.older.executors import POLL_SECONDS, RERUN, Event, Executor, InProcess, Local
+from gatewise.studies.older.folder import CELLS, DAMAGED, StudyFolder
 from gatewise.train import CheckedOptions, Pace, StopSignal, find_device
 
 ENDS = ("finished", "diverged", "failed")
@@ -413,7 +413,7 @@ def make_executor(
     if options.on == "local":
         gpus = gpu_shares(options.gpus_per_cell, options.workers)
         return Local(options.worker_count, threads, tries=options.tries, gpus=gpus)
-    from gatewise.studies.engine.on_ray import OnRay
+    from gatewise.studies.older.on_ray import OnRay
 
     return OnRay(
         options.on,

@@ -19,7 +19,7 @@ from gatewise.words import joined, p_value, rate
 
 if TYPE_CHECKING:
     from gatewise.stats import Comparison, Difference
-    from gatewise.studies.engine.result import Block, StudyResult
+    from gatewise.studies.older.result import Block, StudyResult
 
 COLUMNS = (
     "unit",
