@@ -18,11 +18,13 @@ from gatewise.studies.answer import ModelAnswer as ModelAnswer
 from gatewise.studies.answer import RateCurve as RateCurve
 from gatewise.studies.answer import RunRecord as RunRecord
 from gatewise.studies.answer import StudyHeader as StudyHeader
-from gatewise.studies.answer import StudyRecords as StudyRecords
+from gatewise.studies.answer import CheckedStudy as CheckedStudy
 from gatewise.studies.answer import UnitRow as UnitRow
 from gatewise.studies.answer import beaten_by as beaten_by
 from gatewise.studies.answer import block_names as block_names
 from gatewise.studies.answer import collapse_words as collapse_words
+from gatewise.studies.answer import comparison_csv as comparison_csv
+from gatewise.studies.answer import csv_cell as csv_cell
 from gatewise.studies.answer import error_words as error_words
 from gatewise.studies.answer import foot_lines as foot_lines
 from gatewise.studies.answer import headline_words as headline_words
@@ -77,7 +79,6 @@ from gatewise.studies.older import title_of as title_of
 from gatewise.studies.recorders import OptunaObjective as OptunaObjective
 from gatewise.studies.recorders import Recorder as Recorder
 from gatewise.studies.records import compare_records as compare_records
-from gatewise.studies.records import comparison_csv as comparison_csv
 
 
 def __getattr__(name: str) -> object:

@@ -24,7 +24,6 @@ class LaidRow:
         best: The dot at the best rate tried; empty if there is none.
         bar: The path of the interval; empty if there is none.
         point: The dot of the difference; empty if there is none.
-        figures_left: Whether the figures stand at the left of the field.
     """
 
     row: RateRow
@@ -34,7 +33,6 @@ class LaidRow:
     best: str
     bar: str
     point: str
-    figures_left: bool
 
 
 @dataclass(frozen=True)
@@ -114,13 +112,11 @@ def _lay_out(row: RateRow, x: Scale | None, y: Scale | None, d: Scale | None) ->
                 points.append(Shape(f"M{x(px):g} {y(py):g}h0", note))
         if row.best is not None and x.has(row.best[0]) and y.has(row.best[1]):
             best = f"M{x(row.best[0]):g} {y(row.best[1]):g}h0"
-    left = False
     if d is not None and d.has(row.value):
         point = f"M{d(row.value):g} {MIDDLE}h0"
-        left = d.part(row.value) > 0.62
         if math.isfinite(row.low) and math.isfinite(row.high):
             bar = f"M{d(row.low):g} {MIDDLE}H{d(row.high):g}"
-    return LaidRow(row, line, band, tuple(points), best, bar, point, left)
+    return LaidRow(row, line, band, tuple(points), best, bar, point)
 
 
 def _band(row: RateRow, x: Scale, y: Scale) -> str:

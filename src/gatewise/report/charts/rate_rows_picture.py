@@ -82,7 +82,8 @@ def _draw_curve(
     for each, colour, front in ((baseline, COLOURS["light"], 2), (row, COLOURS[row.colour], 4)):
         x = [point[0] for point in each.curve]
         y = [point[1] for point in each.curve]
-        axes.plot(x, y, color=colour, lw=1.6 if front == 2 else 2.0, zorder=front)
+        alpha, width = (0.6, 1.6) if front == 2 else (1.0, 2.0)
+        axes.plot(x, y, color=colour, lw=width, alpha=alpha, zorder=front)
         if each.band:
             low, high = zip(*each.band, strict=True)
             axes.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=front - 1)
@@ -109,13 +110,12 @@ def _draw_difference(axes: Any, row: RateRow, layout: RateRowsLayout, is_last: b
         axes.plot((row.low, row.high), (0.36, 0.36), color=colour, lw=2.6, solid_capstyle="butt")
     if math.isfinite(row.value):
         axes.plot(row.value, 0.36, "o", ms=6, color=colour)
-        is_left = layout.d.part(row.value) > 0.62
         axes.text(
-            0.0 if is_left else 1.0,
+            1.0,
             0.68,
             row.figures,
             color=colour,
-            ha="left" if is_left else "right",
+            ha="right",
             transform=axes.transAxes,
         )
     if is_last:

@@ -87,17 +87,18 @@ def comparison_sheet(result: ComparisonResult) -> Sheet:
 
 
 def _about(result: ComparisonResult) -> Words:
-    """Return the line below the heading: how the units were compared."""
-    return headline_words(result)
+    """Return the line below the heading: how the units were compared, and how far."""
+    state = preliminary_words(result)
+    words = headline_words(result)
+    return f"{state[0].upper()}{state[1:]}. {words}" if state else words
 
 
 def _answer(result: ComparisonResult) -> list[Words]:
     """Return what holds for all rows."""
     lines: list[Words] = []
-    state = preliminary_words(result)
     rates = result.header.rates
-    if state:
-        lines.append(f"{state[0].upper()}{state[1:]}: curves, and no verdicts yet.")
+    if result.is_preliminary:
+        lines.append("There are no verdicts before the last run has ended.")
     elif rates is not None and rates.count > 1:
         lines.append(RULE)
     return [*lines, *foot_lines(result)]

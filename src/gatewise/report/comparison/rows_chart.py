@@ -1,4 +1,4 @@
-"""The picture of a comparison: one row a unit, its curve at the left, its difference at the right."""
+"""The picture of a comparison: a row for each unit, with its curve and its difference."""
 
 import math
 from collections.abc import Sequence

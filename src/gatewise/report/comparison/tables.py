@@ -11,6 +11,7 @@ from gatewise.words import MINUS, number, p_value, rate
 
 Cells = list[str | Cell]
 MOST_ROWS = 200
+NO_BREAK = "\N{NO-BREAK SPACE}"
 LOOKS: dict[str, Look] = {"better": "up", "worse": "down", "baseline": "mute"}
 
 
@@ -35,7 +36,7 @@ def differences_table(result: ComparisonResult, answer: ModelAnswer) -> Table:
             cells.append(Cell(str(row.runs), row.runs))
         cells += [
             Cell(display.difference(row.difference), _full(display.factor * row.difference)),
-            display.interval(row.low, row.high),
+            display.interval(row.low, row.high).replace(" ", NO_BREAK),
             Cell(p_value(row.p), _full(row.p)),
             Cell(verdict_line(result, row), look=LOOKS.get(row.verdict, "")),
         ]
@@ -102,8 +103,8 @@ def equal_rates_table(result: ComparisonResult, answer: ModelAnswer) -> Table | 
             cells.append(Cell(size, _full(result.display.factor * each.difference), look=look))
         rows.append(cells)
     caption = (
-        f"{answer.model}: difference from {result.baseline} at equal learning rates. Coloured: zero "
-        f"is outside the interval, at 5 % for all {len(rates) * len(answer.units)} together"
+        f"{answer.model}: difference from {result.baseline} at equal learning rates. Coloured: "
+        f"zero is outside the interval, at 5 % for all {len(rates) * len(answer.units)} together"
     )
     names = [_rate_words(each) for each in rates if each is not None]
     return Table(["unit", *names], rows, caption, "l" + "r" * len(rates))

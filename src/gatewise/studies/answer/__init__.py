@@ -1,5 +1,8 @@
 """What the result of a study says: the same words on the terminal, in JSON and on the page."""
 
+from gatewise.studies.answer.checked_study import CheckedStudy as CheckedStudy
+from gatewise.studies.answer.checked_study import RunRecord as RunRecord
+from gatewise.studies.answer.checked_study import StudyHeader as StudyHeader
 from gatewise.studies.answer.display import Display as Display
 from gatewise.studies.answer.display import display_of as display_of
 from gatewise.studies.answer.exports import comparison_csv as comparison_csv
@@ -27,9 +30,6 @@ from gatewise.studies.answer.sentences import block_names as block_names
 from gatewise.studies.answer.sentences import further_lines as further_lines
 from gatewise.studies.answer.sentences import level_words as level_words
 from gatewise.studies.answer.sentences import unpaired_batches as unpaired_batches
-from gatewise.studies.answer.study_records import RunRecord as RunRecord
-from gatewise.studies.answer.study_records import StudyHeader as StudyHeader
-from gatewise.studies.answer.study_records import StudyRecords as StudyRecords
 from gatewise.studies.answer.text import RULE as RULE
 from gatewise.studies.answer.text import collapse_words as collapse_words
 from gatewise.studies.answer.text import error_words as error_words

@@ -15,8 +15,8 @@ from gatewise.stats import (
     judge_factorial,
     judge_single_rates,
 )
+from gatewise.studies.answer.checked_study import FAILED, CheckedStudy
 from gatewise.studies.answer.rows import CurvePoint, EqualRate, ModelAnswer, UnitRow, Verdict
-from gatewise.studies.answer.study_records import FAILED, StudyRecords
 from gatewise.words import plural, rate
 
 PEAK_ALONE = "only the fitted peak is {side}"
@@ -43,7 +43,7 @@ class ModelJudge:
         model: Of the header.
     """
 
-    def __init__(self, study: StudyRecords, model: str) -> None:
+    def __init__(self, study: CheckedStudy, model: str) -> None:
         self.study = study
         self.model = model
         self.header = study.header
@@ -318,7 +318,7 @@ class ModelJudge:
         return words
 
 
-def judge_model(study: StudyRecords, model: str) -> ModelAnswer:
+def judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
     """Return the rows of one model.
 
     Args:
@@ -330,7 +330,7 @@ def judge_model(study: StudyRecords, model: str) -> ModelAnswer:
     return ModelJudge(study, model).answer()
 
 
-def _judge_table(study: StudyRecords, model: str) -> ModelAnswer:
+def _judge_table(study: CheckedStudy, model: str) -> ModelAnswer:
     """Return the rows of a table without learning rates, whose methods may lack seeds."""
     header = study.header
     results: dict[str, dict[int, float]] = {label: {} for label in header.labels}
@@ -383,7 +383,7 @@ def _judge_table(study: StudyRecords, model: str) -> ModelAnswer:
     return ModelAnswer(model, [base, *rows], count, count, confidence=level)
 
 
-def missing_runs(study: StudyRecords, model: str) -> list[tuple[str, int, int]]:
+def missing_runs(study: CheckedStudy, model: str) -> list[tuple[str, int, int]]:
     """Return the runs that the rule still asks for: unit, step and seed, seed by seed.
 
     Args:

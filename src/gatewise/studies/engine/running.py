@@ -333,7 +333,9 @@ def _executor(
 ) -> Executor:
     """Return where cells are run."""
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 1024:
-        raise ArgumentError("workers: a number of processes is needed", got=workers, allowed="1 to 1024")
+        raise ArgumentError(
+            "workers: a number of processes is needed", got=workers, allowed="1 to 1024"
+        )
     if on != "local":
         from gatewise.studies.engine.ray_workers import OnRay
 
@@ -346,7 +348,9 @@ def _executor(
 
 def _cores() -> int:
     """Return the cores that this process may use, and no more than OMP_NUM_THREADS says."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     named = os.environ.get("OMP_NUM_THREADS", "")
     return min(count, int(named)) if named.isdigit() and int(named) else count
 
@@ -375,5 +379,3 @@ def _broken_pipes_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGPIPE, before)
-
-
