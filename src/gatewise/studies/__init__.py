@@ -7,21 +7,39 @@ if TYPE_CHECKING:
     from gatewise.studies.recorders import TransformersRecorder as TransformersRecorder
 
 from gatewise.studies.answer import COST_WORDS as COST_WORDS
+from gatewise.studies.answer import RULE as RULE
 from gatewise.studies.answer import ComparisonResult as ComparisonResult
+from gatewise.studies.answer import CurvePoint as CurvePoint
 from gatewise.studies.answer import Display as Display
+from gatewise.studies.answer import EqualRate as EqualRate
 from gatewise.studies.answer import Line as Line
+from gatewise.studies.answer import MetricDisplay as MetricDisplay
+from gatewise.studies.answer import ModelAnswer as ModelAnswer
 from gatewise.studies.answer import RateCurve as RateCurve
+from gatewise.studies.answer import RunRecord as RunRecord
+from gatewise.studies.answer import StudyHeader as StudyHeader
+from gatewise.studies.answer import CheckedStudy as CheckedStudy
+from gatewise.studies.answer import UnitRow as UnitRow
 from gatewise.studies.answer import beaten_by as beaten_by
 from gatewise.studies.answer import block_names as block_names
+from gatewise.studies.answer import collapse_words as collapse_words
+from gatewise.studies.answer import comparison_csv as comparison_csv
+from gatewise.studies.answer import csv_cell as csv_cell
+from gatewise.studies.answer import error_words as error_words
+from gatewise.studies.answer import foot_lines as foot_lines
+from gatewise.studies.answer import headline_words as headline_words
 from gatewise.studies.answer import level_words as level_words
 from gatewise.studies.answer import new_examples_state as new_examples_state
 from gatewise.studies.answer import plain_text as plain_text
 from gatewise.studies.answer import pooled_rows as pooled_rows
+from gatewise.studies.answer import preliminary_words as preliminary_words
 from gatewise.studies.answer import rate_blocks as rate_blocks
 from gatewise.studies.answer import rate_curves as rate_curves
+from gatewise.studies.answer import row_words as row_words
 from gatewise.studies.answer import seeds_words as seeds_words
 from gatewise.studies.answer import undecided_by_noise as undecided_by_noise
 from gatewise.studies.answer import unpaired_batches as unpaired_batches
+from gatewise.studies.answer import verdict_line as verdict_line
 from gatewise.studies.answer import verdict_words as verdict_words
 from gatewise.studies.comparison import BuiltIn as BuiltIn
 from gatewise.studies.comparison import Choices as Choices
@@ -74,7 +92,6 @@ from gatewise.studies.older import title_of as title_of
 from gatewise.studies.recorders import OptunaObjective as OptunaObjective
 from gatewise.studies.recorders import Recorder as Recorder
 from gatewise.studies.records import compare_records as compare_records
-from gatewise.studies.records import comparison_csv as comparison_csv
 
 
 def __getattr__(name: str) -> object:

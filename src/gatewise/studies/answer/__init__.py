@@ -1,5 +1,8 @@
 """What the result of a study says: the same words on the terminal, in JSON and on the page."""
 
+from gatewise.studies.answer.checked_study import CheckedStudy as CheckedStudy
+from gatewise.studies.answer.checked_study import RunRecord as RunRecord
+from gatewise.studies.answer.checked_study import StudyHeader as StudyHeader
 from gatewise.studies.answer.display import Display as Display
 from gatewise.studies.answer.display import display_of as display_of
 from gatewise.studies.answer.exports import comparison_csv as comparison_csv
@@ -28,15 +31,14 @@ from gatewise.studies.answer.sentences import block_names as block_names
 from gatewise.studies.answer.sentences import further_lines as further_lines
 from gatewise.studies.answer.sentences import level_words as level_words
 from gatewise.studies.answer.sentences import unpaired_batches as unpaired_batches
-from gatewise.studies.answer.study_records import RunRecord as RunRecord
-from gatewise.studies.answer.study_records import StudyHeader as StudyHeader
-from gatewise.studies.answer.study_records import StudyRecords as StudyRecords
+from gatewise.studies.answer.text import RULE as RULE
 from gatewise.studies.answer.text import collapse_words as collapse_words
 from gatewise.studies.answer.text import error_words as error_words
 from gatewise.studies.answer.text import foot_lines as foot_lines
 from gatewise.studies.answer.text import headline_words as headline_words
 from gatewise.studies.answer.text import preliminary_words as preliminary_words
 from gatewise.studies.answer.text import row_words as row_words
+from gatewise.studies.answer.text import verdict_line as verdict_line
 from gatewise.studies.answer.verdicts import difference_words as difference_words
 from gatewise.studies.answer.verdicts import new_examples_state as new_examples_state
 from gatewise.studies.answer.verdicts import new_examples_words as new_examples_words

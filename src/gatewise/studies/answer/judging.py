@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import cast
 
 import numpy as np
 
@@ -13,8 +15,8 @@ from gatewise.stats import (
     judge_factorial,
     judge_single_rates,
 )
+from gatewise.studies.answer.checked_study import FAILED, CheckedStudy
 from gatewise.studies.answer.rows import CurvePoint, EqualRate, ModelAnswer, UnitRow, Verdict
-from gatewise.studies.answer.study_records import FAILED, StudyRecords
 from gatewise.words import plural, rate
 
 PEAK_ALONE = "only the fitted peak is {side}"
@@ -41,7 +43,7 @@ class ModelJudge:
         model: Of the header.
     """
 
-    def __init__(self, study: StudyRecords, model: str) -> None:
+    def __init__(self, study: CheckedStudy, model: str) -> None:
         self.study = study
         self.model = model
         self.header = study.header
@@ -197,7 +199,7 @@ class ModelJudge:
         ends = []
         for order in (places[places <= best][::-1], places[places >= best]):
             end = float(self.study.steps[best])
-            for place, after in zip(order, order[1:], strict=False):
+            for place, after in pairwise(order):
                 here, there = self.sign * means[place], self.sign * means[after]
                 step, next_step = self.study.steps[place], self.study.steps[after]
                 if there < level:
@@ -316,7 +318,7 @@ class ModelJudge:
         return words
 
 
-def judge_model(study: StudyRecords, model: str) -> ModelAnswer:
+def judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
     """Return the rows of one model.
 
     Args:
@@ -328,14 +330,14 @@ def judge_model(study: StudyRecords, model: str) -> ModelAnswer:
     return ModelJudge(study, model).answer()
 
 
-def _judge_table(study: StudyRecords, model: str) -> ModelAnswer:
+def _judge_table(study: CheckedStudy, model: str) -> ModelAnswer:
     """Return the rows of a table without learning rates, whose methods may lack seeds."""
     header = study.header
     results: dict[str, dict[int, float]] = {label: {} for label in header.labels}
     for record in study.of_model(model):
         if record.status != FAILED:
-            diverged = record.value is None or study.has_collapsed(record)
-            results[record.unit][record.seed] = math.nan if diverged else record.value
+            value = math.nan if record.value is None else record.value
+            results[record.unit][record.seed] = math.nan if study.has_collapsed(record) else value
     comparison = compare_runs(
         results,
         header.baseline,
@@ -360,7 +362,7 @@ def _judge_table(study: StudyRecords, model: str) -> ModelAnswer:
         rows.append(
             UnitRow(
                 unit=one.name,
-                verdict=one.verdict,
+                verdict=cast(Verdict, one.verdict),
                 reason=one.reason or one.note,
                 difference=one.difference,
                 low=low,
@@ -381,7 +383,7 @@ def _judge_table(study: StudyRecords, model: str) -> ModelAnswer:
     return ModelAnswer(model, [base, *rows], count, count, confidence=level)
 
 
-def missing_runs(study: StudyRecords, model: str) -> list[tuple[str, int, int]]:
+def missing_runs(study: CheckedStudy, model: str) -> list[tuple[str, int, int]]:
     """Return the runs that the rule still asks for: unit, step and seed, seed by seed.
 
     Args:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gatewise.studies.answer.checked_study import CheckedStudy
 from gatewise.studies.answer.rows import ModelAnswer
-from gatewise.studies.answer.study_records import StudyRecords
 from gatewise.words import MINUS, signed
 
 MOST_DIGITS = 10
@@ -65,7 +65,7 @@ class MetricDisplay:
         return f"[{ends[0]}, {ends[1]}]"
 
 
-def metric_display(study: StudyRecords, answers: Sequence[ModelAnswer]) -> MetricDisplay:
+def metric_display(study: CheckedStudy, answers: Sequence[ModelAnswer]) -> MetricDisplay:
     """Return how the metric of a study is shown.
 
     The spread over seeds at the units' best rates has two digits.
@@ -93,7 +93,7 @@ def metric_display(study: StudyRecords, answers: Sequence[ModelAnswer]) -> Metri
     return MetricDisplay(metric.name, metric.scale, metric.unit, metric.higher_is_better, digits)
 
 
-def _of_the_size(study: StudyRecords) -> float:
+def _of_the_size(study: CheckedStudy) -> float:
     """Return a hundredth of the values, where no spread is known."""
     for record in study.records:
         if record.value:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError
+from gatewise.studies.answer.checked_study import CheckedStudy, StudyHeader
 from gatewise.studies.answer.judging import judge_model, missing_runs
 from gatewise.studies.answer.metric_display import MetricDisplay, metric_display
 from gatewise.studies.answer.rows import ModelAnswer, UnitRow
-from gatewise.studies.answer.study_records import StudyHeader, StudyRecords
 
 
 class ComparisonResult:
@@ -30,7 +30,7 @@ class ComparisonResult:
         header: Mapping[str, Any],
         records: Sequence[Mapping[str, Any]],
     ) -> None:
-        self.study = StudyRecords(header, records)
+        self.study = CheckedStudy(header, records)
 
     @property
     def header(self) -> StudyHeader:

@@ -78,7 +78,7 @@ def preliminary_words(result: "ComparisonResult") -> str:
     return f"preliminary, {done:,} of {total:,} runs"
 
 
-def verdict_words(result: "ComparisonResult", row: UnitRow) -> str:
+def verdict_line(result: "ComparisonResult", row: UnitRow) -> str:
     """Return the verdict on a unit with what limits it.
 
     Args:
@@ -114,7 +114,7 @@ def row_words(result: "ComparisonResult", row: UnitRow) -> str:
         row: Of a unit.
     """
     display = result.display
-    words = verdict_words(result, row)
+    words = verdict_line(result, row)
     if not math.isfinite(row.difference):
         return f"{row.unit}: {words}"
     size = f"{display.difference(row.difference)} {display.interval(row.low, row.high)}".rstrip()
@@ -229,7 +229,7 @@ def table_lines(result: "ComparisonResult", answer: ModelAnswer) -> list[str]:
             line.append(rate(row.best_rate) if row.best_rate is not None else "")
         size = display.difference(row.difference)
         line += [f"{size} {display.interval(row.low, row.high)}".strip(), p_value(row.p)]
-        cells.append([*line, verdict_words(result, row)])
+        cells.append([*line, verdict_line(result, row)])
     lines = _aligned(cells)
     hidden = len(answer.rows) - MOST_ROWS
     return [*lines, f"and {hidden} more units on the page"] if hidden > 0 else lines

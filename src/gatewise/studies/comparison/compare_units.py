@@ -342,12 +342,16 @@ class _Printed:
         spent = time.monotonic() - self.began
         left = spent / self.ended_now * (event.asked - event.ended)
         time_words = f", {clock(left)} left" if left else ""
-        self.say(f"{event.ended} of {event.asked}: {run_words}: {self._result(event.record)}{time_words}")
+        self.say(
+            f"{event.ended} of {event.asked}: {run_words}: {self._result(event.record)}{time_words}"
+        )
 
     def _result(self, record: Record) -> str:
         """Return how a run ended."""
         if record["status"] != "done":
-            return f"{record['status']} ({record['error']})" if record["error"] else record["status"]
+            return (
+                f"{record['status']} ({record['error']})" if record["error"] else record["status"]
+            )
         return f"{self.study.first.model.training.metric} {record['value']:.4g}"
 
 
@@ -381,7 +385,11 @@ def _chance(metric: str, data: UserData) -> float | None:
         targets.append(target)
     train, test = targets
     if test.is_floating_point():
-        return float((test.double() - train.double().mean()).square().mean()) if metric == "mse" else None
+        return (
+            float((test.double() - train.double().mean()).square().mean())
+            if metric == "mse"
+            else None
+        )
     share = float((test == train.mode().values).double().mean())
     return {"accuracy": share, "error": 1 - share}.get(metric)
 

@@ -55,7 +55,11 @@ class CostEstimate:
         """
         words = []
         for rates, seeds in plans:
-            if rates > self.rates or seeds > self.seeds or (rates, seeds) == (self.rates, self.seeds):
+            if (
+                rates > self.rates
+                or seeds > self.seeds
+                or (rates, seeds) == (self.rates, self.seeds)
+            ):
                 continue
             count = run_counts(self.arms, rates, seeds).planned
             words.append(f"rates={rates}, seeds={seeds}: {count} runs, {self._time(count)}")
@@ -108,9 +112,7 @@ def seconds_of(model: UserModel, variant: Variant, device: torch.device) -> floa
         # A step of the optimiser takes about a fifth of the rest for small networks.
         seconds = 1.2 * min(times) * batches.count * recipe.total_epochs
         for source in evaluated.values():
-            loader = EvaluationLoader(
-                source, device, channels_last=recipe.channels_last, most=1
-            )
+            loader = EvaluationLoader(source, device, channels_last=recipe.channels_last, most=1)
             begin = time.perf_counter()
             with evaluating(network):
                 model.training.evaluate(network, loader)

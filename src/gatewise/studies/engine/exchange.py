@@ -18,7 +18,9 @@ ORDER = ("model", "unit", "step", "seed", "name")
 KEY = "key"
 
 
-def export_study(path: str | Path, header: Mapping[str, Any], records: Mapping[str, Record]) -> None:
+def export_study(
+    path: str | Path, header: Mapping[str, Any], records: Mapping[str, Record]
+) -> None:
     """Write the header and then the records, sorted, each with the key of its cell.
 
     Args:
@@ -48,7 +50,9 @@ def import_study(path: str | Path) -> tuple[dict[str, Any], dict[str, Record]]:
     except UnicodeDecodeError as problem:
         raise DamagedFileError("the file is not text", got=str(path)) from problem
     except OSError as problem:
-        raise FileError("the records cannot be read", got=f"{path}: {problem.strerror}") from problem
+        raise FileError(
+            "the records cannot be read", got=f"{path}: {problem.strerror}"
+        ) from problem
     header = _object(path, 1, lines[0] if lines else "")
     if header.get("format") != FORMAT:
         raise _damaged(path, 1, f"its first line does not say {FORMAT!r}")

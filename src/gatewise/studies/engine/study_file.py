@@ -337,5 +337,3 @@ def _content(path: Path, text: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DamagedFileError("the study's file is damaged", got=f"{path}: no object")
     return content
-
-

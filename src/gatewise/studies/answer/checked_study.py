@@ -223,7 +223,7 @@ class RunRecord(Facts):
         return self
 
 
-class StudyRecords:
+class CheckedStudy:
     """A checked study: its header and its records.
 
     Args:
