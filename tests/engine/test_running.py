@@ -58,7 +58,11 @@ def test_an_error_of_the_work_is_a_record_and_can_be_tried_again(tmp_path):
     assert (status.cells, status.done, status.failed) == (2, 1, 1)
     assert "cannot be run" in status.failures[0]["error"]
     again = run(
-        tmp_path, lambda _: made, lambda _: {"value": 3.0}, header=HEADER, running=Running(retry_failed=True)
+        tmp_path,
+        lambda _: made,
+        lambda _: {"value": 3.0},
+        header=HEADER,
+        running=Running(retry_failed=True),
     )
     assert values(again) == [*sums(1), 3.0]
 
@@ -67,7 +71,12 @@ def test_a_worker_that_dies_is_replaced_and_a_cell_that_kills_three_has_failed(t
     made = [*cells(2), *cells(1, wish="die"), *cells(1, wish="die once")]
     events = []
     records = run(
-        tmp_path, lambda _: made, count, header=HEADER, running=Running(workers=2), watch=lambda p: events.append(p)
+        tmp_path,
+        lambda _: made,
+        count,
+        header=HEADER,
+        running=Running(workers=2),
+        watch=lambda p: events.append(p),
     )
     found = [record["status"] for record in records.values()]
     assert found == ["done", "done", "failed", "done"]

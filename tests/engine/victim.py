@@ -9,4 +9,10 @@ from gatewise.studies.engine import Running, run
 if __name__ == "__main__":
     folder, number, workers, pause = sys.argv[1:]
     made = cells(int(number), pause=float(pause))
-    run(folder, lambda _: made, count, header={"name": "victim"}, running=Running(workers=int(workers)))
+    run(
+        folder,
+        lambda _: made,
+        count,
+        header={"name": "victim"},
+        running=Running(workers=int(workers)),
+    )

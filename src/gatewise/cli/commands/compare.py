@@ -57,8 +57,8 @@ Data = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE|FOLDER",
-        help="The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and --test), a "
-        "folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which returns "
+        help="The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and "
+        "--test), a folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which returns "
         "(train, test).",
     ),
 ]
@@ -259,11 +259,11 @@ def _rates(text: str | None) -> int | list[float] | None:
 
 def _recipe(name: str | None, changes: list[str]) -> Any:
     """Return the recipe with its changes; None if neither is given."""
-    from gatewise.train import find_recipe
+    from gatewise.studies import make_recipe
 
     if name is None and not changes:
         return None
-    return find_recipe(name or "adam", changes=changes)
+    return make_recipe(name, changes=changes)
 
 
 def _run(

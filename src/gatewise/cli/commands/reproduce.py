@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
-from gatewise.cli.options import Device, Json, On, Shard, Workers, check_least
+from gatewise.cli.options import Device, Json, On, Workers, check_least
 from gatewise.cli.output import print_error, print_json, print_note, print_rich, table
 from gatewise.errors import ArgumentError
 

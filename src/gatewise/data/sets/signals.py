@@ -124,5 +124,5 @@ def draw_signals(count: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _normal(count: int, length: int, source: torch.Generator) -> Tensor:
-    """Return nearly normal numbers of mean 0 and standard deviation 1: sums of four uniform ones."""
+    """Return sums of four uniform numbers, scaled to mean 0 and standard deviation 1."""
     return (torch.rand(4, count, length, generator=source).double().sum(0) - 2) * 3**0.5

@@ -246,6 +246,7 @@ class Experiment:
         options: Running,
     ) -> dict[str, dict[str, Any]]:
         """Run the cells that have no record; return the records by name."""
+
         def watch(progress: Progress) -> None:
             if progress.event == "started":
                 tell(progress.cell.labels["name"])

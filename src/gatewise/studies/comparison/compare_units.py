@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
@@ -365,7 +364,7 @@ def _join_shards(file: StudyFile, folder: Path) -> None:
 
 
 def _plans_before(file: StudyFile, study: ComparisonStudy) -> list[int]:
-    """Return the numbers of seeds that were planned before in this folder, if it was another one."""
+    """Return the numbers of seeds that were planned before in this folder."""
     if not file.path.exists() or not file.has_header():
         return []
     before = file.header().get("settings", {}).get("plans", [])

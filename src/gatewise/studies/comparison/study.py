@@ -11,7 +11,7 @@ import torch
 
 from gatewise.errors import ArgumentError
 from gatewise.stats import grid_steps
-from gatewise.studies.answer import StudyRecords, missing_runs
+from gatewise.studies.answer import CheckedStudy, missing_runs
 from gatewise.studies.comparison.rate_grid import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
@@ -219,7 +219,7 @@ class ComparisonStudy:
             if record is not None:
                 found.append(cell)
                 known.append(record)
-        study = StudyRecords(self.header(), known)
+        study = CheckedStudy(self.header(), known)
         for model in self.subjects:
             found += [self._cells[model, *place] for place in missing_runs(study, model)]
         found.sort(key=lambda cell: (cell.labels["seed"], cell.labels["step"]))

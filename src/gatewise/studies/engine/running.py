@@ -360,7 +360,9 @@ def _executor(work: Work, running: Running, stop: StopSignal) -> Executor:
 
 def _cores() -> int:
     """Return the cores that this process may use, and no more than OMP_NUM_THREADS says."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     named = os.environ.get("OMP_NUM_THREADS", "")
     return min(count, int(named)) if named.isdigit() and int(named) else count
 
@@ -389,5 +391,3 @@ def _broken_pipes_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGPIPE, before)
-
-
