@@ -58,8 +58,8 @@ Data = Annotated[
     typer.Option(
         metavar="NAME|FILE|FOLDER",
         help="The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and "
-        "--test), a folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which returns "
-        "(train, test).",
+        "--test), a folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which "
+        "returns (train, test).",
     ),
 ]
 Test = Annotated[

@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import check_weights
-from gatewise.errors import ArgumentError, ContractError, GatewiseError, first_line
+from gatewise.errors import (
+    ArgumentError,
+    ContractError,
+    GatewiseError,
+    UnknownNameError,
+    first_line,
+)
 from gatewise.files import digest
 from gatewise.graph import find_sites, parameter_count, split_example
 from gatewise.studies.comparison.batch_forms import batch_digest, leaves
@@ -275,6 +281,8 @@ def variants(
         try:
             with all_randomness():
                 built.append(_variant(unit, model))
+        except UnknownNameError:
+            raise  # a name that was misspelt
         except GatewiseError as problem:
             left.append(LeftOut(unit.label, " ".join(str(problem).split())))
     labels = [variant.unit.label for variant in built]
