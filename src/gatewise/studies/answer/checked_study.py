@@ -261,8 +261,18 @@ class CheckedStudy:
         return [int(step) for step in planned_steps(rates.count if rates else 1)]
 
     def rate(self, step: float) -> float | None:
-        """Return the learning rate at a step; None if it is not known."""
+        """Return the learning rate at a step, as it was recorded; None if it is not known."""
+        recorded = self._recorded_rates.get(step)
+        if recorded is not None:
+            return recorded
         return self.header.rates.rate(step) if self.header.rates else None
+
+    @cached_property
+    def _recorded_rates(self) -> dict[float, float]:
+        """The learning rates of the records by step."""
+        if self.header.rates is None:
+            return {}
+        return {float(one.step): one.rate for one in self.records if one.rate is not None}
 
     def of_model(self, model: str) -> list[RunRecord]:
         """Return the records of one model."""
