@@ -8,7 +8,7 @@ import pytest
 from small_work import cells, count, sums
 
 from gatewise.errors import ArgumentError, DamagedFileError, HeldError
-from gatewise.studies.engine import Cell, StudyFile, run, without_times
+from gatewise.studies.engine import Cell, Running, StudyFile, run, without_times
 
 HEADER = {"name": "small"}
 
@@ -32,7 +32,7 @@ def test_records_are_those_of_the_work_and_a_second_call_runs_nothing(tmp_path):
 
 def test_two_workers_write_the_same_records(tmp_path):
     alone = run(tmp_path / "1", lambda _: cells(5), count, header=HEADER)
-    pair = run(tmp_path / "2", lambda _: cells(5), count, header=HEADER, workers=2)
+    pair = run(tmp_path / "2", lambda _: cells(5), count, header=HEADER, running=Running(workers=2))
     assert {k: without_times(r) for k, r in pair.items()} == {
         k: without_times(r) for k, r in alone.items()
     }
@@ -58,7 +58,11 @@ def test_an_error_of_the_work_is_a_record_and_can_be_tried_again(tmp_path):
     assert (status.cells, status.done, status.failed) == (2, 1, 1)
     assert "cannot be run" in status.failures[0]["error"]
     again = run(
-        tmp_path, lambda _: made, lambda _: {"value": 3.0}, header=HEADER, retry_failed=True
+        tmp_path,
+        lambda _: made,
+        lambda _: {"value": 3.0},
+        header=HEADER,
+        running=Running(retry_failed=True),
     )
     assert values(again) == [*sums(1), 3.0]
 
@@ -67,7 +71,12 @@ def test_a_worker_that_dies_is_replaced_and_a_cell_that_kills_three_has_failed(t
     made = [*cells(2), *cells(1, wish="die"), *cells(1, wish="die once")]
     events = []
     records = run(
-        tmp_path, lambda _: made, count, header=HEADER, workers=2, watch=lambda p: events.append(p)
+        tmp_path,
+        lambda _: made,
+        count,
+        header=HEADER,
+        running=Running(workers=2),
+        watch=lambda p: events.append(p),
     )
     found = [record["status"] for record in records.values()]
     assert found == ["done", "done", "failed", "done"]
@@ -78,10 +87,10 @@ def test_a_worker_that_dies_is_replaced_and_a_cell_that_kills_three_has_failed(t
 
 
 def test_a_cell_over_the_time_limit_has_failed(tmp_path):
-    run(tmp_path, lambda _: cells(1), count, header=HEADER, workers=1)  # imports are warm
+    run(tmp_path, lambda _: cells(1), count, header=HEADER, running=Running())  # imports are warm
     made = cells(1, wish="sleep")
     begin = time.monotonic()
-    records = run(tmp_path, lambda _: made, count, header=HEADER, time_limit=20.0)
+    records = run(tmp_path, lambda _: made, count, header=HEADER, running=Running(time_limit=20.0))
     assert [record["error"] for record in records.values()] == [
         "it took longer than the time limit"
     ]

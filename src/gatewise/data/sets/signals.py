@@ -5,8 +5,8 @@ squeezed in height, padded, moved to a random place, sheared, laid over smooth n
 points. Where the stroke stands and the noise around it are the difficulty: a network that does not
 use locality does not do well. The idea, and these changes with their strengths, are those of
 MNIST-1D (S. Greydanus and D. Kobak, "Scaling down deep learning with MNIST-1D", arXiv:2011.14439);
-strokes and random numbers are not. Numbers are hashes of the example's index, normal ones are sums
-of uniform ones.
+strokes and random numbers are not. Normal numbers are sums of uniform ones, which are the same on
+every machine.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ from torch import Tensor
 from gatewise.data.catalogue import data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
-from gatewise.data.hashing import below, bits, uniform
+from gatewise.data.seeds import below, check_key, generator
 
 # One stroke for each class, as heights at equal distances.
 STROKES = (
@@ -67,6 +67,7 @@ def signals(
     """
     check_count("train", train, most=MOST)
     check_count("test", test, most=MOST)
+    check_key("seed", seed)
     return _drawn(train, test, seed)
 
 
@@ -87,14 +88,13 @@ def draw_signals(count: int, seed: int) -> tuple[Tensor, Tensor]:
         count: number of signals.
         seed: of the random numbers.
     """
-    index = torch.arange(count)
-    labels = index % len(STROKES)
-    draws = bits(index, seed=seed, stream="synthetic", draws=4)
+    labels = torch.arange(count) % len(STROKES)
+    draws = torch.rand(4, count, generator=generator(seed, "signals")).double()
     strokes = torch.tensor(STROKES, dtype=torch.float64)
     strokes = strokes / strokes.std(1, keepdim=True) / 6
-    heights = 1 + STRETCH * (uniform(draws[0]).double() - 0.5)
+    heights = 1 + STRETCH * (draws[0] - 0.5)
     places = below(draws[1], MOVES)
-    shears = SHEAR * (uniform(draws[2]).double() - 0.5)
+    shears = SHEAR * (draws[2] - 0.5)
     spare = 36 + below(draws[3], 25)  # points that are added to the stroke
 
     # Pad to twelve points and the spare ones, and read that at 72 points.
@@ -109,12 +109,12 @@ def draw_signals(count: int, seed: int) -> tuple[Tensor, Tensor]:
     moved = (padded * heights.unsqueeze(1)).gather(1, place)
     is_stroke = is_stroke.gather(1, place)
 
-    noise = _normal(index, seed + 1, PADDED + len(WINDOW) - 1)
+    noise = _normal(count, PADDED + len(WINDOW) - 1, generator(seed, "smooth noise"))
     weights = torch.tensor(WINDOW, dtype=torch.float64)
     smooth = noise.unfold(1, len(WINDOW), 1) @ (weights / weights.sum())
     smooth = SMOOTH_NOISE * smooth / smooth.std()
     signal = torch.where(is_stroke, moved, smooth)
-    signal = signal + NOISE * _normal(index, seed + 2, PADDED)
+    signal = signal + NOISE * _normal(count, PADDED, generator(seed, "noise"))
     slope = torch.arange(PADDED).double() / (PADDED - 1) - 0.5
     signal = signal - shears.unsqueeze(1) * slope
     at = torch.arange(LENGTH).double() * (PADDED - 1) / (LENGTH - 1)
@@ -123,12 +123,6 @@ def draw_signals(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return signal[:, low] * (1 - part) + signal[:, low + 1] * part, labels
 
 
-def _normal(index: Tensor, seed: int, draws: int) -> Tensor:
-    """Return nearly normal numbers of mean 0 and standard deviation 1, (n, draws).
-
-    Each is the sum of the four quarters of one random number of 64 bits.
-    """
-    random = bits(index, seed=seed, stream="synthetic", draws=draws)
-    quarters = [(random >> shift) & 0xFFFF for shift in (0, 16, 32, 48)]
-    total = torch.stack(quarters).sum(0).double()
-    return (((total + 2) / 2**16 - 2) * 3**0.5).T.contiguous()
+def _normal(count: int, length: int, source: torch.Generator) -> Tensor:
+    """Return sums of four uniform numbers, scaled to mean 0 and standard deviation 1."""
+    return (torch.rand(4, count, length, generator=source).double().sum(0) - 2) * 3**0.5

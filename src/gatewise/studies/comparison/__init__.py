@@ -3,11 +3,11 @@
 from gatewise.studies.comparison.built_in import BuiltIn as BuiltIn
 from gatewise.studies.comparison.choices import Choices as Choices
 from gatewise.studies.comparison.choices import make_recipe as make_recipe
-from gatewise.studies.comparison.compare_units import Running as Running
 from gatewise.studies.comparison.compare_units import compare as compare
 from gatewise.studies.comparison.compare_units import describe as describe
 from gatewise.studies.comparison.compare_units import estimate_cost as estimate_cost
 from gatewise.studies.comparison.compare_units import plan_comparison as plan_comparison
+from gatewise.studies.comparison.compare_units import read_study as read_study
 from gatewise.studies.comparison.compare_units import run_comparison as run_comparison
 from gatewise.studies.comparison.costs import CostEstimate as CostEstimate
 from gatewise.studies.comparison.rate_grid import RateGrid as RateGrid

@@ -10,14 +10,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.comparison.built_in import BuiltIn
 from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.costs import CostEstimate, seconds_of
@@ -35,10 +35,12 @@ from gatewise.studies.comparison.user_models import (
 )
 from gatewise.studies.comparison.user_objective import EvaluateFunction, StepFunction
 from gatewise.studies.engine import (
+    KEY,
     Progress,
     Record,
+    Running,
     StudyFile,
-    StudyRecords,
+    read_records,
     run,
     sorted_records,
 )
@@ -47,27 +49,6 @@ from gatewise.train import Recipe, clock, find_device
 SEEDS = 8
 MOST_SEEDS = 1000
 FEWER = ((4, 8), (5, 5), (1, 8))  # rates and seeds of smaller plans whose cost is named
-
-
-@dataclass(frozen=True)
-class Running:
-    """How the cells of a comparison are run; it changes no result.
-
-    Attributes:
-        workers: cells at once.
-        threads: of torch in each worker; 0 for an equal share of the cores.
-        on: ``"local"``, ``"ray"`` or ``"ray:ADDRESS"``.
-        shard: ``"i/n"`` to run this part of the plain grid into a file of its own.
-        time_limit: seconds after which a run has failed; None for none.
-        retry_failed: whether to run failed runs again.
-    """
-
-    workers: int = 1
-    threads: int = 0
-    on: str = "local"
-    shard: str | None = None
-    time_limit: float | None = None
-    retry_failed: bool = False
 
 
 def compare(
@@ -93,7 +74,7 @@ def compare(
     dry_run: bool = False,
     progress: bool = True,
     **unknown: Any,
-) -> StudyRecords | CostEstimate:
+) -> ComparisonResult | CostEstimate:
     """Train ``model`` with each unit at the same learning rates with the same seeds, and compare.
 
     A unit is better if it is better both at the fitted peak of its rate curve and at the best rate
@@ -140,7 +121,7 @@ def compare(
         **unknown: refused.
 
     Returns:
-        The header and records of the study, or with ``dry_run`` its cost.
+        The result, or with ``dry_run`` its cost.
 
     Raises:
         ArgumentError: for an argument that is not allowed, or if nothing is left to compare.
@@ -286,7 +267,7 @@ def run_comparison(
     say: Callable[[str], None] = lambda _: None,
     watch: Callable[[Progress], None] | None = None,
     stop: Any = None,
-) -> StudyRecords | None:
+) -> ComparisonResult | None:
     """Run a comparison, or go on with it; None if it was stopped.
 
     Args:
@@ -317,15 +298,25 @@ def run_comparison(
         study.wanted,
         study.work,
         header=study.header(),
-        workers=running.workers,
-        threads=running.threads,
-        time_limit=running.time_limit,
-        on=running.on,
-        retry_failed=running.retry_failed,
+        running=running,
         watch=tell,
         stop=stop,
     )
-    return None if records is None else StudyRecords(study.header(), sorted_records(records))
+    if records is None:
+        return None
+    keyed = {key: {KEY: key, **record} for key, record in records.items()}
+    return ComparisonResult(study.header(), sorted_records(keyed))
+
+
+def read_study(path: str | Path) -> ComparisonResult:
+    """Read a comparison from its folder, its database or its export; shards are joined.
+
+    Args:
+        path: of the file or folder.
+    """
+    header, records = read_records(path)
+    keyed = {key: {KEY: key, **record} for key, record in records.items()}
+    return ComparisonResult(header, sorted_records(keyed))
 
 
 class _Printed:
@@ -373,7 +364,7 @@ def _join_shards(file: StudyFile, folder: Path) -> None:
 
 
 def _plans_before(file: StudyFile, study: ComparisonStudy) -> list[int]:
-    """Return the numbers of seeds that were planned before in this folder, if it was another one."""
+    """Return the numbers of seeds that were planned before in this folder."""
     if not file.path.exists() or not file.has_header():
         return []
     before = file.header().get("settings", {}).get("plans", [])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from gatewise.errors import ArgumentError
@@ -77,7 +78,7 @@ def rate_grid(rates: Any, center: float) -> RateGrid:
             fix=f"rates={_spread(values[0], max(values[-1], 10 * values[0]), FEWEST)}",
         )
     ratio = (values[-1] / values[0]) ** (1 / (len(values) - 1))
-    for low, high in zip(values, values[1:], strict=False):
+    for low, high in pairwise(values):
         if abs(high / low / ratio - 1) > TOLERANCE:
             raise ArgumentError(
                 "rates: the learning rates are not at equal ratios",

@@ -9,7 +9,6 @@ few examples are read twice. If they differ, or if the loader has no examples th
 their index, batches are used as they come, and the record says that they were not paired.
 """
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

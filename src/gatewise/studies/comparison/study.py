@@ -3,20 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
 
 from gatewise.errors import ArgumentError
-from gatewise.stats import FactorialRuns, factorial_progress, grid_steps
+from gatewise.stats import grid_steps
+from gatewise.studies.answer import CheckedStudy, missing_runs
 from gatewise.studies.comparison.rate_grid import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
-from gatewise.studies.engine import DIVERGED, DONE, FAILED, Cell, CellCall, Record, plain_config
-from gatewise.train import Pace, Recipe, RunConfig, check, describe_device, environment
+from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
+from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, describe_device, environment
 
 EXPERIMENT = "compare"
-NUMERICS = 1  # changes when training gives other numbers: records of another number are not used
 MACHINE = ("torch", "threads", "cpu_capability", "device")
 
 
@@ -210,12 +211,18 @@ class ComparisonStudy:
             part, parts = self.shard
             return list(self._planned())[part - 1 :: parts]
         found: list[Cell] = []
+        known: list[Record] = []
+        steps = grid_steps(self.grid.count)
+        for place in product(self.subjects, self.units, map(int, steps), range(self.seeds)):
+            cell = self._cells[place]
+            record = records.get(cell.key)
+            if record is not None:
+                found.append(cell)
+                known.append(record)
+        study = CheckedStudy(self.header(), known)
         for model in self.subjects:
-            used, asked = self._asked(model, records)
-            steps = grid_steps(self.grid.count)
-            for seed, place, unit in np.argwhere((used | asked).transpose(2, 1, 0)):
-                found.append(self._cells[model, self.units[unit], int(steps[place]), int(seed)])
-        found.sort(key=lambda cell: cell.labels["seed"])
+            found += [self._cells[model, *place] for place in missing_runs(study, model)]
+        found.sort(key=lambda cell: (cell.labels["seed"], cell.labels["step"]))
         return found
 
     def missing(self, records: Mapping[str, Record]) -> list[Cell]:
@@ -229,54 +236,6 @@ class ComparisonStudy:
                 for model in self.subjects:
                     for unit in self.units:
                         yield self._cells[model, unit, step, seed]
-
-    def _asked(self, model: str, records: Mapping[str, Record]) -> tuple[np.ndarray, np.ndarray]:
-        """Return which cells of a model are used and asked for, (units, rates, seeds)."""
-        steps = grid_steps(self.grid.count)
-        shape = (1, len(self.units), len(steps), self.seeds)
-        values = np.full(shape, np.nan)
-        validation = np.full(shape, np.nan)
-        diverged = np.zeros(shape, bool)
-        lost = np.zeros(shape, bool)
-        training = self.first.model.training
-        sign = 1.0 if training.mode == "max" else -1.0
-        for unit, label in enumerate(self.units):
-            for place, step in enumerate(steps):
-                for seed in range(self.seeds):
-                    record = records.get(self._cells[model, label, int(step), seed].key)
-                    if record is None:
-                        continue
-                    at = (0, unit, place, seed)
-                    diverged[at] = record["status"] == DIVERGED
-                    lost[at] = record["status"] == FAILED
-                    if record["status"] == DONE:
-                        values[at] = sign * record["value"]
-                        if record.get("validation") is not None:
-                            validation[at] = sign * record["validation"]
-        planned = np.isin(steps, self.grid.steps)
-        # A unit that failed at every rate is not judged, and asks for nothing more.
-        judged = ~lost[0][:, planned].any(-1).all(-1)
-        whole = np.broadcast_to(planned[:, None], shape[1:])
-        if not judged[0] or judged.sum() < 2:
-            return whole, whole & ~(np.isfinite(values[0]) | diverged[0] | lost[0])
-        images = self.first.model.data.test.examples
-        is_share = training.metric in ("accuracy", "error") and images
-        chance = None if self.chance is None else sign * self.chance
-        has_validation = self.first.model.data.validation is not None
-        state = factorial_progress(
-            FactorialRuns.of(
-                values[:, judged],
-                self.grid.count,
-                diverged=diverged[:, judged],
-                lost=lost[:, judged],
-                chance=chance,
-                floor=1 / images if is_share and images else 0.0,
-                validation=validation[:, judged] if has_validation else None,
-            )
-        )
-        used, asked = whole.copy(), np.zeros(shape[1:], bool)
-        used[judged], asked[judged] = state.used[0], state.asked[0]
-        return used, asked
 
     @cached_property
     def _cells(self) -> "_Cells":

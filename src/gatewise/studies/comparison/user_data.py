@@ -13,7 +13,7 @@ from gatewise.data import DataSet, StreamedSplit, load
 from gatewise.errors import ArgumentError, first_line
 from gatewise.files import digest
 from gatewise.studies.comparison.batch_forms import leaves
-from gatewise.studies.comparison.sources import ArraySource, LoaderSource, Source, loader_source
+from gatewise.studies.comparison.sources import ArraySource, Source, loader_source
 from gatewise.train import Recipe
 
 NAME = "own"

@@ -8,7 +8,7 @@ equal under all units. New weights are drawn from the seed.
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,14 +22,12 @@ from gatewise.studies.comparison.batch_forms import batch_digest, leaves
 from gatewise.studies.comparison.choices import (
     Choices,
     make_training,
-    optimiser_factory,
     with_metric,
 )
 from gatewise.studies.comparison.model_calls import ModelCall, find_reader, run_model
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_data import UserData
 from gatewise.studies.comparison.user_objective import Training, UserObjective, try_training
-from gatewise.studies.older import Cost, cost_of, unit_table
 from gatewise.surgery import Plan, plan, receipt
 from gatewise.testing import check_activation
 from gatewise.train import (
@@ -39,7 +37,6 @@ from gatewise.train import (
     all_randomness,
     environment,
     evaluating,
-    make_optimiser,
     place_model,
     seed_all,
     stream_seed,
@@ -92,7 +89,6 @@ class UserModel:
     recipe: Recipe
     training: Training
     example: Any  # the arguments of one call, as gw.plan takes them
-    optimiser: Callable[..., torch.optim.Optimizer] = make_optimiser
 
     @property
     def drawn(self) -> bool:
@@ -134,7 +130,6 @@ class UserModel:
             identity={"config": config.digest, "data": self.data.digest},
             environment=environment(device=device),
             device=device,
-            optimiser=self.optimiser,
         )
 
 
@@ -228,7 +223,6 @@ def user_model(
     choices: Choices | None = None,
     *,
     name: str | None = None,
-    example: Any = None,
 ) -> UserModel:
     """Return the model with its data, after checking that it can be trained on them.
 
@@ -238,7 +232,6 @@ def user_model(
         recipe: how it is trained.
         choices: of task, loss, metric and so on.
         name: of the model; its class if not given.
-        example: arguments of one call of the model; taken from the data if not given.
     """
     choices = choices or Choices()
     network = start_model(source, 0, data)
@@ -247,13 +240,10 @@ def user_model(
     check_weights("model", network)
     with all_randomness():
         training = make_training(choices, network, data, recipe)
-        if example is None:
-            example = _example(network, data)
-        else:
-            _check_example(network, example)
+        example = _example(network, data)
         returned = try_training(training, copy.deepcopy(network), data.train, data.test)
     training = with_metric(training, choices, returned)
-    model = UserModel(
+    return UserModel(
         source,
         name or type(network).__name__,
         data,
@@ -261,10 +251,6 @@ def user_model(
         training,
         example=example,
     )
-    if callable(choices.optimiser):
-        model = replace(model, optimiser=optimiser_factory(choices.optimiser))
-        model.optimiser(network, recipe)
-    return model
 
 
 def variants(
@@ -438,16 +424,17 @@ def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan,
         The plan, and in words what was matched or why it could not be.
     """
     wanted = unit.match or "parameters"
+    options = {"preserve": False, **unit.options}
     first = None
     if wanted == "none" or not unit.match:
-        first = plan(start, unit.name, example, **unit.options)
+        first = plan(start, unit.name, example, **options)
     if first is not None:
         count = parameter_count(first.apply(start, inplace=False))
         share = count / parameter_count(start) if wanted == "parameters" else 0.0
         if wanted == "none" or abs(share - 1) <= SAME:
             return first, ""
     try:
-        made = plan(start, unit.name, example, match=wanted, **unit.options)
+        made = plan(start, unit.name, example, match=wanted, **options)
     except GatewiseError as problem:
         if first is None:  # the user asked for it
             raise
@@ -480,13 +467,6 @@ def _example(network: nn.Module, data: UserData) -> Any:
     with evaluating(network):
         run_model(network, call)
     return call.example
-
-
-def _check_example(network: nn.Module, example: Any) -> None:
-    """Raise an error for an example that the model cannot read."""
-    args, kwargs = split_example(example)
-    with evaluating(network):
-        run_model(network, ModelCall(args, kwargs, None))
 
 
 def _tensors_in(outputs: Any) -> list[Tensor]:

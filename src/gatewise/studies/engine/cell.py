@@ -7,7 +7,6 @@ else: code may move and versions may change without a finished cell being lost.
 import errno
 import json
 import math
-import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -227,7 +226,7 @@ def _note_attempt(folder: Path, seconds: float | None) -> None:
     """Write down the processor time so far."""
     part = folder / f"{ATTEMPT}.part"
     part.write_text(json.dumps(seconds))
-    os.replace(part, folder / ATTEMPT)
+    part.replace(folder / ATTEMPT)
 
 
 def _is_of_the_disk(problem: Exception) -> bool:

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,24 +112,7 @@ def _damaged(path: Path, number: int, what: str) -> DamagedFileError:
     return DamagedFileError(f"line {number} is not of a study", got=f"{path}: {what}")
 
 
-@dataclass(frozen=True)
-class StudyRecords:
-    """A study as page, terminal and verdicts read it.
-
-    Attributes:
-        header: what the study says about itself.
-        records: sorted.
-    """
-
-    header: dict[str, Any]
-    records: list[Record]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"header": self.header, "records": self.records}
-
-
-def read_study(path: str | Path) -> StudyRecords:
+def read_records(path: str | Path) -> tuple[dict[str, Any], dict[str, Record]]:
     """Read a study from its export, its database, or a folder with one or several of these.
 
     Databases of several shards are joined.
@@ -138,15 +120,12 @@ def read_study(path: str | Path) -> StudyRecords:
     Args:
         path: of the file or folder.
 
+    Returns:
+        The header, and the records by key.
+
     Raises:
         DamagedFileError: if a file is not one of a study, or two disagree.
     """
-    header, records = read_keyed(path)
-    return StudyRecords(header, sorted_records(records))
-
-
-def read_keyed(path: str | Path) -> tuple[dict[str, Any], dict[str, Record]]:
-    """Read a study as :func:`read_study` does; records are by key."""
     path = Path(path)
     if path.suffix == ".sqlite":
         return StudyFile(path).header(), StudyFile(path).records()
@@ -159,9 +138,9 @@ def read_keyed(path: str | Path) -> tuple[dict[str, Any], dict[str, Record]]:
             got=str(path),
             fix="name the folder that was given as --out, or a study.jsonl",
         )
-    header, joined = read_keyed(files[0])
+    header, joined = read_records(files[0])
     for file in files[1:]:
-        other, records = read_keyed(file)
+        other, records = read_records(file)
         if _plan(other) != _plan(header):
             raise DamagedFileError("these files are of two studies", got=f"{files[0]}, {file}")
         for key, record in records.items():

@@ -41,6 +41,27 @@ Wanted = Callable[[Mapping[str, Record]], Sequence[Cell]]
 
 
 @dataclass(frozen=True)
+class Running:
+    """How the cells of a study are run; it changes no result.
+
+    Attributes:
+        workers: cells at once; with 1 and no time limit they run in this process.
+        threads: of torch in each worker; 0 for an equal share of the cores.
+        on: ``"local"``, ``"ray"`` or ``"ray:ADDRESS"``.
+        shard: ``"i/n"`` to run this part of a comparison's grid into a file of its own.
+        time_limit: seconds after which a run has failed; None for none.
+        retry_failed: whether to run failed runs again.
+    """
+
+    workers: int = 1
+    threads: int = 0
+    on: str = "local"
+    shard: str | None = None
+    time_limit: float | None = None
+    retry_failed: bool = False
+
+
+@dataclass(frozen=True)
 class Progress:
     """What a watcher is told.
 
@@ -92,11 +113,7 @@ def run(
     work: Work,
     *,
     header: Mapping[str, Any],
-    workers: int = 1,
-    threads: int = 0,
-    time_limit: float | None = None,
-    on: str = "local",
-    retry_failed: bool = False,
+    running: Running | None = None,
     watch: Watch | None = None,
     stop: StopSignal | None = None,
 ) -> dict[str, Record] | None:
@@ -108,11 +125,7 @@ def run(
             can be said from them. It is asked until all of these have a record.
         work: what a cell does. For several workers it can be sent to other processes.
         header: what the study says about itself.
-        workers: cells at once; with 1 and no time limit they run in this process.
-        threads: of torch in each worker; 0 for an equal share of the cores.
-        time_limit: seconds after which a cell has failed.
-        on: ``"local"``, ``"ray"`` or ``"ray:ADDRESS"``.
-        retry_failed: whether to run failed cells again.
+        running: how cells are run; in this process if not given.
         watch: told what happens.
         stop: set by Ctrl-C and by a termination signal.
 
@@ -125,6 +138,7 @@ def run(
         LostProcessError: if the cluster was lost.
     """
     file = StudyFile(path)
+    running = running or Running()
     stop = stop or StopSignal()
     with ExitStack() as stack:
         stack.enter_context(file.driven())
@@ -132,10 +146,10 @@ def run(
         stack.enter_context(stop.listening())
         file.check_integrity()
         file.prepare()
-        if retry_failed:
+        if running.retry_failed:
             file.forget_failed()
         driver = _Driver(file, wanted, plain(header), watch or (lambda _: None), stop)
-        executor = _executor(work, workers, threads, time_limit, on, stop)
+        executor = _executor(work, running, stop)
         stack.callback(executor.close)
         return driver.run(executor)
 
@@ -323,27 +337,25 @@ class LocalWorkers:
             slot.end(kill=slot.cell is not None)
 
 
-def _executor(
-    work: Work,
-    workers: int,
-    threads: int,
-    time_limit: float | None,
-    on: str,
-    stop: StopSignal,
-) -> Executor:
+def _executor(work: Work, running: Running, stop: StopSignal) -> Executor:
     """Return where cells are run."""
+    workers = running.workers
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 1024:
         raise ArgumentError(
             "workers: a number of processes is needed", got=workers, allowed="1 to 1024"
         )
-    if on != "local":
+    if running.on != "local":
         from gatewise.studies.engine.ray_workers import OnRay
 
-        return OnRay(work, on, workers, threads or 1)
-    if workers == 1 and time_limit is None:
+        if not running.on.startswith("ray"):
+            raise ArgumentError(
+                "on: not a place to run", got=running.on, allowed="local, ray, ray:ADDRESS"
+            )
+        return OnRay(work, running.on, workers, running.threads or 1)
+    if workers == 1 and running.time_limit is None:
         return InProcess(work, stop)
-    share = threads or max(1, _cores() // workers)
-    return LocalWorkers(work, workers, share, time_limit)
+    share = running.threads or max(1, _cores() // workers)
+    return LocalWorkers(work, workers, share, running.time_limit)
 
 
 def _cores() -> int:

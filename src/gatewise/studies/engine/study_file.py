@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,8 +127,7 @@ class StudyFile:
         with self._writing() as database:
             if self._has_tables(database):
                 return self._check(database)
-            says = f"INSERT INTO about VALUES ('format', '{FORMAT}');"
-            database.executescript(f"BEGIN; {TABLES} {says} COMMIT;")
+            database.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
 
     def ask(self, cells: Sequence[Cell], header: Mapping[str, Any] | None = None) -> None:
         """Write down cells as a part of the study; those that are known keep their records.
@@ -170,8 +169,9 @@ class StudyFile:
             rows.append((key, record["status"], json.dumps(record, allow_nan=False)))
         with self._writing() as database:
             database.executemany(
-                "INSERT INTO cells (key, place, asked, experiment, settings, labels, status, record)"
-                " VALUES (?, 0, 0, '', '{}', '{}', ?, ?) ON CONFLICT (key) DO UPDATE "
+                "INSERT INTO cells "
+                "(key, place, asked, experiment, settings, labels, status, record) "
+                "VALUES (?, 0, 0, '', '{}', '{}', ?, ?) ON CONFLICT (key) DO UPDATE "
                 "SET status = excluded.status, record = excluded.record WHERE record IS NULL",
                 rows,
             )
@@ -259,11 +259,8 @@ class StudyFile:
 
     def _check(self, database: sqlite3.Connection) -> None:
         """Raise unless this is a study of this version."""
-        try:
-            found = database.execute("SELECT value FROM about WHERE name = 'format'").fetchall()
-        except sqlite3.OperationalError:
-            found = []
-        if found != [(str(FORMAT),)]:
+        found = database.execute("PRAGMA user_version").fetchall()
+        if found != [(FORMAT,)]:
             raise DamagedFileError(
                 "this file is not a study of this version",
                 got=str(self.path),
@@ -286,7 +283,7 @@ class StudyFile:
     def _say(self, database: sqlite3.Connection, name: str, value: Any) -> None:
         """Write down a fact about the study."""
         database.execute(
-            "INSERT INTO about VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            "INSERT OR REPLACE INTO about VALUES (?, ?)",
             (name, json.dumps(value)),
         )
 
