@@ -1,13 +1,12 @@
 """Studies made up from random numbers, as the header and records that real ones have."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gatewise.studies import ComparisonResult
+from gatewise.studies import ComparisonResult, export_study
 
 UNITS = ("relu", "relu_again", "silu", "elu", "gelu", "crelu", "psc", "tanh")
 # The height of the top in percent, and its place in steps of the grid.
@@ -127,8 +126,9 @@ def made_result(seeds: int = 8, **options: Any) -> ComparisonResult:
     return ComparisonResult(*made_study(seeds, **options))
 
 
-def write_study(path: Path, study: Study) -> Path:
-    """Write a study as lines of JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in (study[0], *study[1])))
-    return path
+def write_study(folder: Path, study: Study) -> Path:
+    """Write a study as a folder with its export."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keyed = {f"key {place}": record for place, record in enumerate(study[1])}
+    export_study(folder / "study.jsonl", study[0], keyed)
+    return folder
