@@ -50,7 +50,6 @@ if _TYPE_CHECKING:
     from gatewise.sparsity import relufy as relufy
     from gatewise.sparsity import sparsify as sparsify
     from gatewise.studies import LightningRecorder as LightningRecorder
-    from gatewise.studies import Study as Study
     from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
     from gatewise.studies import compare_records as compare_records
@@ -129,7 +128,6 @@ _NAMES = {
     "sparsity": ("measure_sparsity", "relufy", "sparsify"),
     "studies": (
         "LightningRecorder",
-        "Study",
         "TransformersRecorder",
         "compare",
         "compare_records",

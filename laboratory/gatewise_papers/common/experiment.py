@@ -14,14 +14,14 @@ of another experiment keeps of its trained networks, in place of training them a
 import importlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import make_folder, read_json
-from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
+from gatewise.studies import FunctionCell, FunctionStudy, Progress, Running, plain
 from gatewise.train import RunConfig
 from gatewise_papers.common.data_notes import UNFINISHED, UNFINISHED_DATA, data_of, noting_data
 from gatewise_papers.common.levels import Level, held_to_levels
@@ -133,7 +133,7 @@ class Experiment:
         out: str | Path = "reproduced",
         *,
         tell: Tell = lambda _: None,
-        options: RunOptions | None = None,
+        options: Running | None = None,
     ) -> Result:
         """Run the experiment and write its files to the folder ``out``/``name``.
 
@@ -183,21 +183,18 @@ class Experiment:
             machine=machine(),
         )
         written = write_result(result, folder)
-        if options is None or options.shard is None:  # other shards may still read the cells
-            shutil.rmtree(study.path, ignore_errors=True)
-            for name in (UNFINISHED_DATA, COST):
-                (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(study.path, ignore_errors=True)
+        for name in (UNFINISHED_DATA, COST):
+            (folder / name).unlink(missing_ok=True)
         return written
 
     def _identity(self) -> dict[str, str]:
         """Return what a finished cell depends on besides its settings.
 
-        A study goes on from its finished cells on any machine: the instructions of a processor, its
-        threads and the versions of other packages change the last bits of a number.
+        A study goes on from its finished cells on any machine and with any versions, but times are
+        those of one machine and number of threads.
         """
-        known = versions()
-        parts = list(known) if self.measures_time else ["gatewise", "torch"]
-        return {"experiment": self.name} | {part: known[part] for part in parts}
+        return versions() if self.measures_time else {}
 
     def _data_identity(self, settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
         """Read the data of declared cells, and return its digests.
@@ -220,20 +217,20 @@ class Experiment:
         settings: Any,
         seeds: tuple[int, ...],
         tell: Tell,
-        options: RunOptions | None,
+        options: Running | None,
     ) -> tuple[Findings, float]:
         """Run the declared cells; return the findings and the seconds of processor time."""
         assert self.cells is not None and self.findings is not None  # noqa: S101  run() checked
         # Workers get the threads of this process, which the results name. Failed cells are run
         # again, because an experiment without them has no findings.
-        changes = {"threads": int(versions()["threads"]), "retry_failed": True}
-        options = (options or RunOptions(on="here")).model_copy(update=changes)
+        changes: dict[str, Any] = {"threads": int(versions()["threads"]), "retry_failed": True}
+        options = replace(options or Running(), **changes)
         cells = list(self.cells(settings, seeds))
         records = self._records(study, cells, tell, options)
         if self.then is not None:
             cells += self.then(CellValues(settings, seeds, _values(records)))
             records = self._records(study, cells, tell, options)
-        seconds = sum(record["process_seconds"] for record in records.values())
+        seconds = sum(record["processor_seconds"] or 0.0 for record in records.values())
         return self.findings(CellValues(settings, seeds, _values(records))), seconds
 
     def _records(
@@ -241,21 +238,20 @@ class Experiment:
         study: FunctionStudy,
         cells: Sequence[FunctionCell],
         tell: Tell,
-        options: RunOptions,
+        options: Running,
     ) -> dict[str, dict[str, Any]]:
         """Run the cells that have no record; return the records by name."""
-        names = {study.key(cell.name, cell.reference, cell.settings): cell.name for cell in cells}
 
-        def watch(_: StudyProgress, event: Event | None) -> None:
-            if event is not None and event.kind == "started":
-                tell(names[event.key])
+        def watch(progress: Progress) -> None:
+            if progress.event == "started":
+                tell(progress.cell.labels["name"])
 
         records = study.run(cells, options, watch=watch)
         if records is None:
             raise KeyboardInterrupt
         failed = [name for name, record in records.items() if record["status"] == "failed"]
         if failed:
-            reasons = [f"{name}: {records[name]['reason']}" for name in failed[:SHOWN]]
+            reasons = [f"{name}: {records[name]['error']}" for name in failed[:SHOWN]]
             raise ArgumentError(
                 f"{self.name}: {len(failed)} of {len(records)} parts failed",
                 got=" | ".join(reasons),

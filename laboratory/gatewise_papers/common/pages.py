@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import read_json
-from gatewise.studies import StudyFolder
 from gatewise.words import plural
-from gatewise_papers.common.data_notes import UNFINISHED
-from gatewise_papers.common.experiment import COST
 from gatewise_papers.common.judgements import Judgement
 from gatewise_papers.common.writing import RESULT
 
-HOUR = 3600
 BEGIN = "<!-- generated from results/ by `gatewise reproduce --pages`: do not edit -->"
 END = "<!-- end of the generated part -->"
 COUNTED = ("desk", "full")
@@ -29,11 +25,6 @@ COLUMNS = (
     "n",
     "what decided it",
     "scale",
-)
-BEGUN_COLUMNS = ("what", "cost, timed before it started", "finished", "to resume it")
-BEGUN = (
-    "These experiments have begun and have no verdicts yet. Their finished parts are kept in "
-    "`results/`, and the command goes on from them on any machine."
 )
 
 Record = Mapping[str, Any]
@@ -60,9 +51,6 @@ def generated_part(folder: Path, paper: str | None = None) -> str:
     if paper is not None:
         records = [one for one in records if one["experiment"].startswith(f"{paper}/")]
     parts = [BEGIN, "", *_summary(records), "", *_table(records)]
-    begun = _begun(folder, paper)
-    if begun:
-        parts += ["", BEGUN, "", *begun]
     return "\n".join([*parts, "", END])
 
 
@@ -78,31 +66,6 @@ def with_generated_part(text: str, part: str) -> str:
         return f"{text.rstrip()}\n\n{part}\n"
     _, _, after = rest.partition(END)
     return before + part + after
-
-
-def _begun(folder: Path, paper: str | None) -> list[str]:
-    """Return one row for each experiment that has finished cells and no record."""
-    rows = []
-    for path in sorted(folder.rglob(COST)):
-        cost = read_json(path)
-        name, scale = cost["experiment"], cost["scale"]
-        is_finished = (path.parent / RESULT).exists()
-        if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
-            continue
-        keys = [one.parent.name for one in path.parent.glob(f"{UNFINISHED}/cells/*/cell.json")]
-        kept = StudyFolder(path.parent / UNFINISHED).records(keys)
-        seconds = [
-            cell["process_seconds"]
-            for cell in kept.readable.values()
-            if cell["status"] == "finished"
-        ]
-        finished = f"{plural(len(seconds), 'part')} in {sum(seconds) / HOUR:.2g} core-hours"
-        where = f"{cost['machine']['processor']}, scale {scale}"
-        command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
-        rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
-    if not rows:
-        return []
-    return [f"| {' | '.join(BEGUN_COLUMNS)} |", "|---" * len(BEGUN_COLUMNS) + "|", *rows]
 
 
 def _summary(records: Sequence[Record]) -> list[str]:
