@@ -187,6 +187,7 @@ class ComparisonStudy:
                 "train_examples": model.data.train.examples,
                 "test_examples": images,
                 "data_sha256": model.data.digest,
+                "model_sha256": [subject.weights for subject in self.subjects.values()],
                 "recipe": model.recipe.model_dump(mode="json", exclude_unset=True),
                 "device": describe_device(self.device),
                 "unpaired": model.data.unpaired,
