@@ -200,7 +200,7 @@ def text_lines(result: "ComparisonResult") -> list[str]:
         lines.append(RULE)
     models = list(result.answers.values())
     for place, answer in enumerate(models[:MOST_MODELS]):
-        lines += [""] if place else []
+        lines += [""] if place or len(models) == 1 else []
         lines += table_lines(result, answer)
     if len(models) > MOST_MODELS:
         lines.append(f"and {len(models) - MOST_MODELS} more tables on the page")
