@@ -51,9 +51,7 @@ def test_the_rules_rank_is_the_largest_with_no_more_parameters():
 
 def test_the_rule_is_an_identity_up_to_the_rounding_of_the_rank():
     ranks = lower_bound.count_ranks(
-        CellCall(
-            {"layers": lower_bound.PscLowerBoundSettings().layers}, {}, Path(), StopSignal()
-        )
+        CellCall({"layers": lower_bound.PscLowerBoundSettings().layers}, {}, Path(), StopSignal())
     )
     equal, _ = lower_bound._rank_claims(ranks)
     assert equal.verdict.value == "supported" and "28.80" in equal.evidence

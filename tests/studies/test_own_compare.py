@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from gatewise.studies.older import read_study
 from studies.own_networks import Net, digits, loaders
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -21,7 +21,7 @@ from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.comparison.built_in import BuiltIn
 from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.costs import CostEstimate, seconds_of
-from gatewise.studies.comparison.rate_grid import RATES, rate_grid
+from gatewise.studies.comparison.learning_rates import RATES, rate_grid
 from gatewise.studies.comparison.sources import ArraySource
 from gatewise.studies.comparison.study import ComparisonStudy, Subject, read_shard
 from gatewise.studies.comparison.user_data import UserData, read_data

@@ -12,7 +12,7 @@ import torch
 from gatewise.errors import ArgumentError
 from gatewise.stats import grid_steps
 from gatewise.studies.answer import CheckedStudy, missing_runs
-from gatewise.studies.comparison.rate_grid import RateGrid
+from gatewise.studies.comparison.learning_rates import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
 from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, describe_device, environment
