@@ -1,17 +1,25 @@
 """The tables on CIFAR that stand for ImageNet, or for no table of a paper."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 import gatewise as gw
+from gatewise.data import ten_crop
+from gatewise.errors import ArgumentError
+from gatewise.files import read_tensors
 from gatewise.papers import NOT_HERE, experiments
+from gatewise.papers.common import data_of
 from gatewise.papers.crelu import table1, table4
-from gatewise.papers.crelu.shared import published
+from gatewise.papers.crelu.shared import initial_network, parameters, published
+from gatewise.papers.crelu.shared.layer_tables import S2_HALF
 from gatewise.papers.iieu import figure2
 from gatewise.papers.maso import beta_forms
 from gatewise.papers.psc import cifar10
+from gatewise.studies import CellCall
+from gatewise.train import WEIGHTS, StopSignal, run_config
 
 # The numbers of every table and figure in the papers' texts; the supplement of PSC has none.
 TABLES = {"crelu": 6, "deep_gated": 5, "iieu": 7, "maso": 2}
@@ -42,6 +50,52 @@ def test_right_answers_are_counted_among_the_largest_outputs():
     assert table4.count_right(outputs, labels, 5) == 3
 
 
+def test_ten_patches_stand_beside_the_centre_crop_and_in_no_claim_about_it():
+    full = table4.EXPERIMENT.scales["full"]
+    assert full.columns == ("top-1", "top-5", "top-1 of ten patches", "top-5 of ten patches")
+    assert table4.EXPERIMENT.scales["desk"].columns == ("top-1", "top-5")
+    errors = {
+        name: {what: [number] * 8 for what, number in zip(full.columns, printed, strict=True)}
+        for name, printed in published.TABLE4.items()
+    }
+    rows = {row.what: row for row in table4._rows(full, errors)}
+    assert len(rows) == 4 * len(published.TABLE4)
+    patches = rows["CReLU (conv1,4,7): top-1 of ten patches error, %"]
+    assert patches.ours == pytest.approx(35.70) and patches.published == 35.70
+    best, better = table4._claims(errors)
+    assert len(best.compared) == 2 * 5 and len(better.compared) == 4 * 5
+    assert best.verdict.value == better.verdict.value == "supported"
+
+
+@pytest.mark.data
+def test_errors_of_ten_patches_are_those_of_the_mean_scores(tmp_path: Path):
+    settings = replace(table4.EXPERIMENT.scales["tiny"], patch=28)
+    first = table4.cells(settings, (0,))[0]
+    cell = CellCall(first.name, first.settings, tmp_path, StopSignal())
+    found = table4.errors_of_cell(cell)
+    config = run_config(**first.settings["config"])
+    network = initial_network(config)
+    network.load_state_dict(read_tensors(tmp_path / "run" / WEIGHTS)[0])
+    data = data_of(config)
+    mean, std = (torch.tensor(each).view(-1, 1, 1) for each in (data.mean, data.std))
+    wrong = 0
+    for image, label in zip(data.test.images, data.test.labels, strict=True):
+        crops = ten_crop(image[None], 28)[0].float() / 255
+        with torch.no_grad():
+            scores = network.eval()((crops - mean) / std).mean(0)
+        wrong += int(scores.argmax() != label)
+    assert found["top-1 of ten patches"] == pytest.approx(100 * wrong / len(data.test.labels))
+
+
+def test_the_printed_half_network_can_be_built():
+    model = gw.create_model("convpool_cnn", unit="crelu", filters="half", as_printed=True)
+    count = sum(value.numel() for value in model.parameters())
+    assert count == parameters(S2_HALF) == 519_850
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 10)
+    with pytest.raises(ArgumentError, match="as_printed is about half"):
+        gw.create_model("convpool_cnn", unit="crelu", as_printed=True)
+
+
 def test_networks_of_table_4_have_the_printed_parameters_and_maps():
     """Table 5 prints the parameters of four of them in millions, to one decimal."""
     for name, printed in (
@@ -62,7 +116,7 @@ def test_networks_of_table_4_have_the_printed_parameters_and_maps():
     assert set(table4.LARGE_CNN) == set(table4.ALL_CNN) == set(published.TABLE4)
 
 
-def test_table_1_has_dropout_at_full_scale_and_not_in_short_training():
+def test_table_1_has_dropout_at_full_scale_alone():
     scales = table1.EXPERIMENT.scales
     trainings = table1.EXPERIMENT.trainings
     assert trainings is not None
@@ -70,7 +124,8 @@ def test_table_1_has_dropout_at_full_scale_and_not_in_short_training():
         runs = trainings(scales[scale], (0,))
         assert {config.model_options.get("dropout") for (config, *_) in runs.values()} == {dropout}
     model = gw.create_model("convpool_cnn", dropout=True)
-    assert any(isinstance(module, torch.nn.Dropout) for module in model.modules())
+    drops = [module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+    assert drops == [0.2, 0.5, 0.5] and isinstance(model[0], torch.nn.Dropout)
 
 
 @pytest.mark.parametrize("model", ["mobilenet_v2", "shufflenet_v2"])

@@ -139,7 +139,7 @@ def _rows(settings: IieuConvergenceSettings, falls: Falls) -> list[Row]:
     """Return a row for every number of every network."""
     words = dict(WORDS)
     for threshold in settings.thresholds:
-        words[_below(threshold)] = f"first epoch with a loss of at most {threshold}"
+        words[_below(threshold)] = f"first epoch with a loss below {threshold}"
     rows = []
     for name, seeds in falls.items():
         for what in seeds[0]:

@@ -38,7 +38,8 @@ from gatewise.studies import CellCall, FunctionCell, plain_config
 from gatewise.train import RunConfig, run_config, single, ten_folds
 
 RATES = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2)  # to choose from, for Adam
-ERRORS = ("train", "test", "average", "vote")
+AVERAGE_SPREAD = "average's standard"  # error, of the mean over folds
+ERRORS = ("train", "test", "average", AVERAGE_SPREAD, "vote")
 LETTERS = 70  # in a line below a plot
 # By data set and form: for each seed its errors by name.
 ErrorCells = dict[tuple[str, str], list[dict[str, float | None]]]
@@ -215,7 +216,11 @@ def error_cell(cell: CellCall) -> dict[str, float | None]:
         measured = errors(config, cell.folder / "run", result)
     if parts:
         folds = ten_folds(config, cell.folder / "folds", folds=parts, data=data)
-        measured |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
+        measured |= {
+            "average": 100 * folds.average,
+            AVERAGE_SPREAD: 100 * folds.standard_error,
+            "vote": 100 * folds.vote,
+        }
     return measured
 
 
