@@ -22,6 +22,10 @@ from gatewise.papers.deep_gated.shared.closed_forms import (
     expected_linear_kernel as expected_linear_kernel,
 )
 from gatewise.papers.deep_gated.shared.closed_forms import expected_overlap as expected_overlap
+from gatewise.papers.deep_gated.shared.closed_forms import gate_overlaps as gate_overlaps
+from gatewise.papers.deep_gated.shared.closed_forms import (
+    largest_gate_overlap as largest_gate_overlap,
+)
 from gatewise.papers.deep_gated.shared.closed_forms import (
     linear_kernel_variance as linear_kernel_variance,
 )
