@@ -27,18 +27,18 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check compat gpu-check format errors bench surgery-table docs notebooks dist data clean
+.PHONY: help demo test test-all test-full check gpu-check format errors bench surgery-table docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); write demo/report.html and demo/units.html
-	$(BIN)/gatewise units
+	$(BIN)/gatewise list units
 	@mkdir -p demo
 	$(BIN)/gatewise compare demo --out demo/study
 	$(BIN)/gatewise report demo/study --out demo/report.html
-	$(BIN)/gatewise units gallery --out demo/units.html
+	$(BIN)/gatewise list units --page demo/units.html
 	@echo "Wrote demo/report.html: which activations differ from ReLU when each has the learning rate that suits it, by how much, with confidence intervals and cost."
 	@echo "Wrote demo/units.html: formula, curve, derivative, facts and measured error of every unit."
 	@echo "Open both files in a browser. They work offline."
@@ -65,19 +65,13 @@ format: $(DEV) ## format the sources, and fix what ruff can fix
 
 errors: $(CORE) ## measure every unit and write docs/errors.md again
 	@mkdir -p docs
-	$(BIN)/gatewise units errors --out docs/errors.md
+	$(BIN)/python tools/measure_unit_errors.py docs/errors.md
 
 bench: $(CORE) ## measure units against their targets, then the peers that PEERS has (minutes; exit 1 if a target is missed)
 	OMP_NUM_THREADS=1 $(BIN)/gatewise bench --out benchmarks/results/bench.csv --page benchmarks/results/bench.html; missed=$$?; \
 	for each in orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done; \
 	if command -v chromium chromium-browser google-chrome >/dev/null; then $(BIN)/python benchmarks/explorer.py || exit 1; fi; \
 	exit $$missed
-
-# Each environment with torch takes about 6 GB while it is tried. COMPAT names rows: oldest-torch, newest-torch, transformers-4.
-COMPAT ?=
-
-compat: $(DEV) ## try torch 2.6, the newest torch and transformers 4.57 in throw-away environments; print a table (10 minutes)
-	$(BIN)/python tools/compat.py $(COMPAT)
 
 # Triton in a folder of its own: it is large, and only these tests need it.
 GPU := .gpu

@@ -16,7 +16,6 @@ def array(
     *,
     kind: bytes = b"u1",
     length: int | None = None,
-    fills: int = 1,
 ) -> bytes:
     """An array of bytes, as numpy pickles it by protocol 2."""
     new = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
@@ -28,7 +27,7 @@ def array(
     )
     data = b"T" + struct.pack("<i", len(values) if length is None else length) + values
     state = b"(K\x01" + sizes + dtype + b"\x89" + data + b"tb"
-    return new + state * fills
+    return new + state
 
 
 def numbers(values: Sequence[int]) -> bytes:

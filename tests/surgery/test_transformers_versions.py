@@ -1,7 +1,4 @@
-"""Hugging Face models in the installed version of transformers: read, swap, save, load, diagnose.
-
-``make compat`` runs this file with transformers 4.57 in a folder of its own.
-"""
+"""Hugging Face models in the installed version of transformers: read, swap, save, load, diagnose."""
 
 import importlib
 import warnings

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from small_runs import EXAMPLES, KINDS, small_run
+from torch import nn
 
 from gatewise.data import DataSet, Split, load, order
 from gatewise.errors import ArgumentError, FileError
@@ -19,6 +20,7 @@ from gatewise.layers.orthonormal import orthogonality_penalty
 from gatewise.models import create_model
 from gatewise.train.config import read_recipe, run_config
 from gatewise.train.loop import AtEpochs, Pace, StopSignal, Watcher, initialised, read_result
+from gatewise.train.loop.average import start_average
 from gatewise.train.run import train
 
 DATA = load("digits", train=EXAMPLES)
@@ -55,7 +57,7 @@ def by_hand(*, penalty=0.0, clip=0.0, ema=0.0) -> tuple[dict, dict, float]:
     optimiser = torch.optim.SGD(
         net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01, fused=False
     )
-    average = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    average, steps = {}, 0
     for epoch in range(2):
         total = 0.0
         for index in order(EXAMPLES, seed=0, epoch=epoch).split(
@@ -70,7 +72,11 @@ def by_hand(*, penalty=0.0, clip=0.0, ema=0.0) -> tuple[dict, dict, float]:
                 for p in net.parameters():
                     p.grad *= min(1.0, clip / (norm.item() + 1e-6))
             optimiser.step()
-            average = {n: ema * average[n] + (1 - ema) * t for n, t in net.state_dict().items()}
+            new = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+            average = (
+                {n: ema * average[n] + (1 - ema) * t for n, t in new.items()} if steps else new
+            )
+            steps += 1
     return net.state_dict(), average, total / EXAMPLES
 
 
@@ -117,6 +123,19 @@ def test_with_an_average_it_is_what_is_evaluated_and_written(tmp_path):
     found = weights(tmp_path / "run")
     for name in average:
         torch.testing.assert_close(found[name], average[name], **TOLERANCE)
+
+
+def test_an_average_keeps_statistics_and_copies_indices():
+    net = nn.BatchNorm1d(2)
+    net.register_buffer("index", torch.tensor([7, 11]))
+    average = start_average(net, 0.9)
+    for step in range(3):
+        net(torch.full((4, 2), float(step)) + torch.arange(4.0)[:, None])
+        before = average.module.running_mean.clone()
+        average.update_parameters(net)
+    assert average.module.index.tolist() == [7, 11] and average.module.num_batches_tracked == 3
+    wanted = 0.9 * before + 0.1 * net.running_mean
+    torch.testing.assert_close(average.module.running_mean, wanted, rtol=2**-22, atol=0.0)
 
 
 def test_metrics_are_one_line_an_epoch_and_the_result_says_where_everything_came_from(tmp_path):

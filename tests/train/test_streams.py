@@ -7,43 +7,7 @@ import torch
 from torch import nn
 
 from gatewise.models import create_model
-from gatewise.train.loop import generator, initialise, initialised, seed_step, shuffled, stream_seed
-
-
-def test_streams_of_different_names_are_different():
-    names = [
-        (0, "a"),
-        (1, "a"),
-        (0, "b"),
-        (0, "a", 0),
-        (0, "a", "0"),
-        (0, "a", 1),
-        (10, "a"),
-        (0, "a1"),
-        (0,),
-    ]
-    assert len({stream_seed(*name) for name in names}) == len(names)
-
-
-def test_ten_thousand_streams_have_ten_thousand_seeds_of_64_bits_without_a_bias():
-    seeds = [
-        stream_seed(seed, "step", step) for seed, step in itertools.product(range(10), range(1000))
-    ]
-    assert len(set(seeds)) == len(seeds) and 0 <= min(seeds) and max(seeds) < 2**64
-    ones = sum(seed.bit_count() for seed in seeds) / 64 / len(seeds)
-    assert (
-        abs(ones - 0.5) < 4 * 0.5 / (64 * len(seeds)) ** 0.5
-    )  # four standard deviations of a fair coin
-
-
-def test_a_stream_does_not_depend_on_what_was_drawn_before():
-    first = torch.rand(3, generator=generator(5, "x"))
-    torch.rand(100, generator=generator(5, "y"))
-    assert torch.equal(first, torch.rand(3, generator=generator(5, "x")))
-
-
-def test_a_shuffle_is_a_permutation():
-    assert shuffled(1000, 3, "hold out").sort().values.tolist() == list(range(1000))
+from gatewise.train.loop import initialise, initialised, seed_step
 
 
 def test_the_dropout_of_a_step_is_its_own_and_each_process_has_another():

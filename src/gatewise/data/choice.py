@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from gatewise.data.data_set import DataSet, Split, assemble, only_classes
-from gatewise.data.hashing import below, bits
 from gatewise.data.images import warp
-from gatewise.data.ordering import shuffled
+from gatewise.data.seeds import below, draws, generator, shuffled
 from gatewise.data.streams import StreamedSplit
 from gatewise.errors import ArgumentError
 from gatewise.files import digest
@@ -97,8 +96,7 @@ def shifted(split: Split, most: int) -> Split:
         )
     if not most:
         return split
-    random = bits(torch.arange(len(split)), seed=0, stream="test shift", draws=2)
-    top, left = (below(row, 2 * most + 1) for row in random)
+    top, left = below(draws(torch.arange(len(split)), 2, 0, "test shift"), 2 * most + 1)
     return Split(warp.window(warp.pad(split.images, most), top, left, height, width), split.labels)
 
 
@@ -135,21 +133,21 @@ def _fewer(name: str, split: Split, count: int | None) -> Split:
     if count is None:
         return split
     check_count(name, count, most=len(split))
-    return split.take(shuffled(len(split), stream="split")[:count])
+    return split.take(shuffled(len(split), 0, "split")[:count])
 
 
 def _random_classes(count: int, classes: int) -> Tensor:
-    return below(bits(torch.arange(count), seed=0, stream="synthetic")[0], classes)
+    return torch.randint(classes, (count,), generator=generator(0, "labels"))
 
 
 def shuffled_pixels(images: Tensor, *, seed: int) -> Tensor:
     """Return the images with the pixels of each in a random order of its own."""
-    chunks = torch.arange(len(images)).split(CHUNK)
-    parts = [_shuffled_chunk(images[chunk], chunk, seed) for chunk in chunks]
+    parts = [_shuffled_chunk(part, seed, n) for n, part in enumerate(images.split(CHUNK))]
     return torch.cat(parts).view(images.shape)
 
 
-def _shuffled_chunk(images: Tensor, index: Tensor, seed: int) -> Tensor:
+def _shuffled_chunk(images: Tensor, seed: int, number: int) -> Tensor:
     flat = images.flatten(2)
-    places = bits(index, seed=seed, stream="synthetic", draws=flat.shape[2]).argsort(0).t()
+    random = torch.rand(len(flat), flat.shape[2], generator=generator(seed, "pixels", number))
+    places = random.argsort(stable=True, dim=1)
     return flat.gather(2, places.unsqueeze(1).expand(flat.shape))

@@ -10,7 +10,7 @@ deviations; ten seeds settle most effects above one.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -33,7 +33,7 @@ from gatewise.stats.summary import mean
 LEVEL = 0.05
 
 
-class Judgement(str, Enum):
+class Judgement(StrEnum):
     """What the runs say about a claim. The values are the words that are shown."""
 
     SUPPORTED = "supported"

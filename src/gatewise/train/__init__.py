@@ -1,5 +1,6 @@
 """Training: recipes as data, one loop, and checkpoints that resume to the same bits."""
 
+from gatewise.data import stream_seed as stream_seed
 from gatewise.devices import DEVICE_VARIABLE as DEVICE_VARIABLE
 from gatewise.devices import describe_device as describe_device
 from gatewise.devices import find_device as find_device
@@ -27,6 +28,7 @@ from gatewise.train.config import read_text as read_text
 from gatewise.train.config import recipes as recipes
 from gatewise.train.config import run_config as run_config
 from gatewise.train.config import torch_optimisers as torch_optimisers
+from gatewise.train.loop import NUMERICS as NUMERICS
 from gatewise.train.loop import AtEpochs as AtEpochs
 from gatewise.train.loop import BatchSource as BatchSource
 from gatewise.train.loop import Checkpoints as Checkpoints
@@ -52,7 +54,6 @@ from gatewise.train.loop import evaluate as evaluate
 from gatewise.train.loop import evaluating as evaluating
 from gatewise.train.loop import example_inputs as example_inputs
 from gatewise.train.loop import example_losses as example_losses
-from gatewise.train.loop import generator as generator
 from gatewise.train.loop import held_index as held_index
 from gatewise.train.loop import in_precision as in_precision
 from gatewise.train.loop import initialise as initialise
@@ -67,7 +68,6 @@ from gatewise.train.loop import probe as probe
 from gatewise.train.loop import read_result as read_result
 from gatewise.train.loop import seed_all as seed_all
 from gatewise.train.loop import size_read as size_read
-from gatewise.train.loop import stream_seed as stream_seed
 from gatewise.train.loop import task_of as task_of
 from gatewise.train.loop import tensors_digest as tensors_digest
 from gatewise.train.metrics import MODES as MODES

@@ -55,7 +55,9 @@ Backbones = Annotated[
 ]
 Data = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="The data set, one of `gatewise data`. Default: digits."),
+    typer.Option(
+        metavar="NAME", help="The data set, one of `gatewise list data`. Default: digits."
+    ),
 ]
 Seeds = Annotated[
     int | None,

@@ -1,12 +1,12 @@
 """Drawn shapes on textured backgrounds: masks to segment and boxes to detect.
 
-Note [How shapes are drawn]. Everything is arithmetic of integers on hashed numbers, so that every
-version of torch draws the same bytes. An image has one to ``MOST`` objects, each of one of six
-shapes, with its own size, place, rotation, colour and stripes. Rotations are those of Pythagorean
-triples, which are exact. Objects are placed from front to back: one of which less than three fifths
-would be visible is left out. Its box surrounds what is visible. The background is a smooth random
-texture with stripes, and every pixel has noise. Training and test images have different numbers,
-so that fewer images are the beginning of more.
+Note [How shapes are drawn]. Everything is arithmetic of integers, on the numbers of a generator
+that is seeded with the number of the image. An image has one to ``MOST`` objects, each of one of
+six shapes, with its own size, place, rotation, colour and stripes. Rotations are those of
+Pythagorean triples, which are exact. Objects are placed from front to back: one of which less than
+three fifths would be visible is left out. Its box surrounds what is visible. The background is a
+smooth random texture with stripes, and every pixel has noise. Training and test images have
+different numbers, so that fewer images are the beginning of more.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from gatewise.data.catalogue import DETECTION, SEGMENTATION, data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.dense.labels import AREA, CLASS, COLUMNS, NO_OBJECT, SCALE
-from gatewise.data.hashing import below, bits
+from gatewise.data.seeds import below, check_key, generator
 from gatewise.errors import ArgumentError
 
 SHAPES = ("disc", "ring", "square", "bar", "triangle", "cross")
@@ -31,8 +31,6 @@ MOST_IMAGES = 1_000_000
 SIZES = (32, 1024)  # smallest and largest side of an image
 CHUNK = 64  # images drawn at once
 CELL = 16  # pixels between the points of the smooth texture
-# Which hashed numbers are for what. The numbers define the images: never renumber them.
-PICTURE, TEXTURE, NOISE = 0, 1, 2
 DRAWS = 16  # for each object and for the background
 VISIBLE = (3, 5)  # the smallest visible share of an object
 
@@ -68,6 +66,7 @@ def draw_shapes(count: int, *, size: int = 64, seed: int = 0, first: int = 0) ->
             got=size,
             allowed=f"{SIZES[0]} .. {SIZES[1]}",
         )
+    check_key("seed", seed)
     numbers = torch.arange(first, first + count)
     parts = [_draw(chunk, size, seed) for chunk in numbers.split(CHUNK)]
     return DrawnShapes(
@@ -157,9 +156,7 @@ def shapes_detection(
 
 def _draw(numbers: Tensor, size: int, seed: int) -> DrawnShapes:
     """Draw the images of these numbers."""
-    random = bits(
-        numbers, seed=seed, stream="synthetic", epoch=PICTURE, draws=DRAWS * (MOST + 1)
-    ).view(MOST + 1, DRAWS, -1)
+    random = _random(numbers, seed, "picture", DRAWS * (MOST + 1)).view(MOST + 1, DRAWS, -1)
     background = _background(numbers, random[MOST], size, seed)
     pixels = background
     masks = torch.zeros(len(numbers), size, size, dtype=torch.int64)
@@ -178,10 +175,22 @@ def _draw(numbers: Tensor, size: int, seed: int) -> DrawnShapes:
         masks = torch.where(free, (kind + 1).view(-1, 1, 1), masks)
         pixels = torch.where(free.unsqueeze(1), _object(random[place], base, size), pixels)
         boxes[kept, place] = _boxes(free[kept], kind[kept])
-    noise = below(bits(numbers, seed=seed, stream="synthetic", epoch=NOISE, draws=size**2), 17) - 8
+    noise = below(_random(numbers, seed, "noise", size**2), 17) - 8
     pixels = pixels + noise.t().reshape(-1, 1, size, size)
     images = pixels.clamp(0, 255).to(torch.uint8)
     return DrawnShapes(images, masks.to(torch.uint8), boxes)
+
+
+def _random(numbers: Tensor, seed: int, name: str, count: int) -> Tensor:
+    """Return numbers of [0, 1) that depend on seed, name and the number of the image alone.
+
+    Shape: ``(n,) -> (count, n)``.
+    """
+    drawn = [
+        torch.rand(count, generator=generator(seed, name, number), dtype=torch.float64)
+        for number in numbers.tolist()
+    ]
+    return torch.stack(drawn, 1)
 
 
 def _boxes(visible: Tensor, kind: Tensor) -> Tensor:
@@ -209,7 +218,7 @@ def _inside(random: Tensor, kind: Tensor, size: int) -> Tensor:
     smallest, largest = 2 * size // 7, 2 * size // 3
     radius = smallest + below(random[3], largest - smallest + 1)
     p, q, factor = torch.tensor(TRIPLES)[below(random[4], len(TRIPLES))].unbind(1)
-    q = torch.where(random[5] < 0, -q, q)
+    q = torch.where(random[5] < 0.5, -q, q)
     grid = 2 * torch.arange(size) + 1
     dx = grid.view(1, 1, -1) - centre_x.view(-1, 1, 1)
     dy = grid.view(1, -1, 1) - centre_y.view(-1, 1, 1)
@@ -231,8 +240,8 @@ def _inside(random: Tensor, kind: Tensor, size: int) -> Tensor:
 def _background(numbers: Tensor, random: Tensor, size: int, seed: int) -> Tensor:
     """Return smooth textures with stripes, (n, 3, size, size)."""
     points = -(-size // CELL) + 1
-    hashed = bits(numbers, seed=seed, stream="synthetic", epoch=TEXTURE, draws=3 * points**2)
-    lattice = below(hashed, 49).t().reshape(-1, 3, points, points) - 24
+    heights = below(_random(numbers, seed, "texture", 3 * points**2), 49)
+    lattice = heights.t().reshape(-1, 3, points, points) - 24
     place = torch.arange(size)
     cell, within = place // CELL, place % CELL
     rows = lattice[:, :, cell] * (CELL - within).view(-1, 1) + lattice[

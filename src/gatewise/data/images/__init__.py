@@ -1,8 +1,5 @@
 """Crops and augmentation of images."""
 
-from gatewise.data.images.augment import ANGLE as ANGLE
-from gatewise.data.images.augment import AREA as AREA
-from gatewise.data.images.augment import DRAWS as DRAWS
 from gatewise.data.images.augment import TRIES as TRIES
 from gatewise.data.images.augment import Augment as Augment
 from gatewise.data.images.augment import ResizedCrop as ResizedCrop

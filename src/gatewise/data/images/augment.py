@@ -1,26 +1,23 @@
 """Augmentation of images, described by plain data and drawn for every example and epoch.
 
-Note [The same bits in any batch]. Every number is a hash of (seed, epoch, index of the example);
-see Note [No stream position]. What is computed from it has the same bits in any batch: pixels are
-moved by indexing, interpolation is made of products and sums that are rounded one by one, and
-sines, cosines and exponentials come from tables of 4,096 entries. Torch computes these functions in
-vectors for most of a batch and one by one for the rest, and both need not agree in the last bit.
+Every number is a function of seed, step, epoch and index of the example; see Note [No position to
+restore]. So an image is changed in the same way in any batch.
 
 Note [Order of the steps]. Mirror, crop, shift, scale uint8 to [0, 1], rotate, normalise. What comes
 in from outside the image is 0, which is black before normalising, unless ``border`` says otherwise.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gatewise.data.hashing import below, bits, uniform
 from gatewise.data.images import warp
 from gatewise.data.images.crops import centre_crop, check_images, check_size
+from gatewise.data.seeds import below, check_key, draws
 from gatewise.errors import ArgumentError
 
 ALTERNATE = "alternate"
@@ -28,19 +25,6 @@ SMALLEST = math.ulp(0.0)  # the smallest number above 0
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Random crops until one fits, as is usual; then the largest allowed one in the centre is taken.
 TRIES = 10
-# One row of random bits for each decision. The numbers define what (seed, epoch, index) means:
-# never renumber them.
-FLIP = 0
-CROP_TOP = 1
-CROP_LEFT = 2
-SHIFT_TOP = 3
-SHIFT_LEFT = 4
-ANGLE = 5
-AREA = 6  # and the following: one row for each try
-ASPECT = AREA + TRIES  # likewise
-TOP = ASPECT + TRIES
-LEFT = TOP + 1
-DRAWS = LEFT + 1  # the number of rows
 
 
 @dataclass(frozen=True)
@@ -130,15 +114,19 @@ class Augment:
             index: (n) the place of each image in its split.
         """
         index = _check_index(index, check_images(images))
-        random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=DRAWS)
-        random = random.to(images.device)
+        check_key("seed", seed)
+        check_key("epoch", epoch)
+
+        def random(step: str, count: int) -> Tensor:
+            return draws(index, count, seed, step, epoch).to(images.device)
+
         if self.flip:
-            flipped = self._flipped(random, seed, epoch, index).view(-1, 1, 1, 1)
-            images = torch.where(flipped, images.flip(-1), images)
-        images = self._moved(images, random)
-        images = _as_float(images)
+            flipped = self.mirrored(seed=seed, epoch=epoch, index=index).to(images.device)
+            images = torch.where(flipped.view(-1, 1, 1, 1), images.flip(-1), images)
+        images = warp.as_float(self._moved(images, random))
         if self.rotation:
-            images = warp.rotate(images, random[ANGLE], self.rotation)
+            [turned] = random("rotation", 1)
+            images = warp.rotate(images, self.rotation * (2 * turned - 1))
         return self._normalised(images)
 
     def mirrored(self, *, seed: int, epoch: int, index: Tensor) -> Tensor:
@@ -151,8 +139,9 @@ class Augment:
         """
         if not self.flip:
             return torch.zeros(len(index), dtype=torch.bool)
-        random = bits(index, seed=seed, stream="augment", epoch=epoch, draws=FLIP + 1)
-        return self._flipped(random, seed, epoch, index)
+        alternates = self.flip == ALTERNATE
+        [random] = draws(index, 1, seed, "flip", 0 if alternates else epoch)
+        return (random < 0.5) ^ (alternates and epoch % 2 == 1)
 
     def plain(self, images: Tensor) -> Tensor:
         """Return the images as for a test: normalised, and cut to the size of training."""
@@ -164,34 +153,27 @@ class Augment:
             )  # size may exceed the image
         elif self.random_resized_crop:
             images = centre_crop(images, self.random_resized_crop.size)
-        return self._normalised(_as_float(images))
+        return self._normalised(warp.as_float(images))
 
     def with_normalise(self, mean: Sequence[float], std: Sequence[float]) -> "Augment":
         """Return the same augmentation with these numbers to normalise by."""
         return replace(self, normalise=(tuple(mean), tuple(std)))
 
-    def _flipped(self, random: Tensor, seed: int, epoch: int, index: Tensor) -> Tensor:
-        """Return which images are mirrored."""
-        if self.flip != ALTERNATE:
-            return random[FLIP] < 0
-        first = bits(index, seed=seed, stream="augment", draws=FLIP + 1)[FLIP].to(random.device)
-        return (first < 0) ^ bool(epoch % 2)
-
-    def _moved(self, images: Tensor, random: Tensor) -> Tensor:
+    def _moved(self, images: Tensor, random: Callable[[str, int], Tensor]) -> Tensor:
         """Return the images after crop and shift, in the same dtype if pixels are only moved."""
         if self.crop:
             size, padding = self.crop
             images = warp.pad(images, padding, self.border)
             height, width = check_size(images, size)
-            top = below(random[CROP_TOP], height - size + 1)
-            left = below(random[CROP_LEFT], width - size + 1)
+            top, left = random("crop", 2)
+            top, left = below(top, height - size + 1), below(left, width - size + 1)
             images = warp.window(images, top, left, size, size)
         elif self.random_resized_crop:
-            images = _resized_crop(images, random, self.random_resized_crop)
+            drawn = random("random_resized_crop", 2 * TRIES + 2)
+            images = _resized_crop(images, drawn, self.random_resized_crop)
         if self.shift:
             height, width = images.shape[-2:]
-            top = below(random[SHIFT_TOP], 2 * self.shift + 1)
-            left = below(random[SHIFT_LEFT], 2 * self.shift + 1)
+            top, left = below(random("shift", 2), 2 * self.shift + 1)
             images = warp.window(
                 warp.pad(images, self.shift, self.border), top, left, height, width
             )
@@ -215,11 +197,17 @@ def _resized_crop(images: Tensor, random: Tensor, crop: ResizedCrop) -> Tensor:
     """Return a window of random size of each image, resized.
 
     It is the first of ``TRIES`` windows that fits; if none does, the largest one in the centre.
+
+    Args:
+        images: (n, c, height, width).
+        random: (2 TRIES + 2, n) numbers of [0, 1).
+        crop: the limits.
     """
     height, width = images.shape[-2:]
     low, high = crop.scale
-    area = (low + (high - low) * uniform(random[AREA : AREA + TRIES]).double()) * (height * width)
-    aspect = warp.log_uniform(random[ASPECT : ASPECT + TRIES], crop.ratio)
+    area = (low + (high - low) * random[:TRIES]) * (height * width)
+    least, most = map(math.log, crop.ratio)
+    aspect = (least + (most - least) * random[TRIES : 2 * TRIES]).exp()
     tall = (area / aspect).sqrt().round().long()
     wide = (area * aspect).sqrt().round().long()
     # (TRIES, n): which of the windows lie within the image.
@@ -229,8 +217,8 @@ def _resized_crop(images: Tensor, random: Tensor, crop: ResizedCrop) -> Tensor:
     centre_height, centre_width = _largest(height, width, crop.ratio)
     tall = torch.where(any_fits, tall.gather(0, chosen)[0], centre_height)
     wide = torch.where(any_fits, wide.gather(0, chosen)[0], centre_width)
-    random_top = warp.below_each(random[TOP], height - tall + 1)
-    random_left = warp.below_each(random[LEFT], width - wide + 1)
+    random_top = below(random[-2], height - tall + 1)
+    random_left = below(random[-1], width - wide + 1)
     top = torch.where(any_fits, random_top, (height - tall) // 2)
     left = torch.where(any_fits, random_left, (width - wide) // 2)
     return warp.resize(images, top, left, tall, wide, crop.size)
@@ -241,12 +229,6 @@ def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, 
     if width < ratio[0] * height:
         return min(height, round(width / ratio[0])), width
     return height, min(width, round(height * ratio[1]))
-
-
-def _as_float(images: Tensor) -> Tensor:
-    if images.dtype == torch.uint8:
-        return images.float() / 255
-    return images
 
 
 def _check_index(index: Any, images: Tensor) -> Tensor:

@@ -1,19 +1,11 @@
-"""Move the pixels of each image in its own way, by indexing and by bilinear interpolation.
-
-See Note [The same bits in any batch].
-"""
-
-import math
-from functools import lru_cache
+"""Move the pixels of each image in its own way, by indexing and by bilinear interpolation."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatewise.data.hashing import below
 from gatewise.errors import ArgumentError
 
-STEPS = 4096  # entries of a table
 BORDERS = ("black", "reflect")
 
 
@@ -80,95 +72,47 @@ def resize(
     Returns:
         (n, c, size, size).
     """
-    n, channels, _, width = images.shape
-    low, high, share = _samples(top, tall, size)
-    rows = (n, channels, size, width)
-    above = images.gather(2, low.view(n, 1, size, 1).expand(rows))
-    below_it = images.gather(2, high.view(n, 1, size, 1).expand(rows))
-    mixed = _between(_scaled(above), _scaled(below_it), share.view(n, 1, size, 1))
-    low, high, share = _samples(left, wide, size)
-    columns = (n, channels, size, size)
-    left_of = mixed.gather(3, low.view(n, 1, 1, size).expand(columns))
-    right_of = mixed.gather(3, high.view(n, 1, 1, size).expand(columns))
-    return _between(left_of, right_of, share.view(n, 1, 1, size))
+    height, width = images.shape[-2:]
+    y = _samples(top, tall, size, height).view(-1, size, 1)
+    x = _samples(left, wide, size, width).view(-1, 1, size)
+    grid = torch.stack(torch.broadcast_tensors(x, y), 3)
+    return F.grid_sample(as_float(images), grid, padding_mode="border", align_corners=False)
 
 
-def rotate(images: Tensor, random: Tensor, most: float) -> Tensor:
-    """Return each image turned about its centre by one of 4,096 angles, bilinear.
+def rotate(images: Tensor, degrees: Tensor) -> Tensor:
+    """Return each image turned about its centre, bilinear, with black from outside.
 
     Args:
-        images: (n, c, h, w).
-        random: (n) random bits.
-        most: the largest angle in degrees, in both directions.
+        images: (n, c, h, w), float.
+        degrees: (n) the angles.
     """
-    n, channels, height, width = images.shape
-    # Each pixel of the result is read from the place that the rotation moves to it.
-    cos, sin = _turns(most).to(images.device)[:, below(random, STEPS)].view(2, n, 1, 1)
-    y = (torch.arange(height, device=images.device) - (height - 1) / 2).view(1, height, 1)
-    x = (torch.arange(width, device=images.device) - (width - 1) / 2).view(1, 1, width)
-    from_y = y * cos - x * sin + (height - 1) / 2
-    from_x = y * sin + x * cos + (width - 1) / 2
-    padded = pad(images, 1).flatten(2)  # places outside the image are read from the black frame
-    from_y = from_y.clamp(-1, height) + 1
-    from_x = from_x.clamp(-1, width) + 1
-    top = from_y.floor().clamp(max=height)
-    left = from_x.floor().clamp(max=width)
-    at = (top.long() * (width + 2) + left.long()).flatten(1).unsqueeze(1).expand(n, channels, -1)
-    down = (from_y - top).unsqueeze(1)
-    right = (from_x - left).unsqueeze(1)
-    rows = []
-    for step in (0, width + 2):
-        left_of = padded.gather(2, at + step).view(images.shape)
-        right_of = padded.gather(2, at + step + 1).view(images.shape)
-        rows.append(_between(left_of, right_of, right))
-    return _between(rows[0], rows[1], down)
+    if not len(images):  # affine_grid refuses an empty batch
+        return images
+    height, width = images.shape[-2:]
+    angle = torch.deg2rad(degrees.double())
+    cos, sin, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
+    # affine_grid counts in half widths and half heights, x first.
+    rows = (cos, sin * height / width, zero, -sin * width / height, cos, zero)
+    theta = torch.stack(rows, 1).view(-1, 2, 3).to(images)
+    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)
 
 
-def log_uniform(random: Tensor, between: tuple[float, float]) -> Tensor:
-    """Return one of 4,096 numbers for each entry, whose logarithms are equally spaced, float64."""
-    return _exponentials(*between).to(random.device)[below(random, STEPS)]
+def as_float(images: Tensor) -> Tensor:
+    """Return the images as float32; uint8 is divided by 255."""
+    if images.dtype == torch.uint8:
+        return images.float() / 255
+    return images
 
 
-def below_each(random: Tensor, count: Tensor) -> Tensor:
-    """Return as :func:`below`, with another count for each entry."""
-    return (((random >> 33) & (2**31 - 1)) * count) >> 31
+def _samples(start: Tensor, length: Tensor, size: int, whole: int) -> Tensor:
+    """Return where to sample, from -1 at the first edge of the image to 1 at the last: (n, size).
 
-
-def _samples(start: Tensor, length: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the two pixels around each sample, and the weight of the second: (n, size).
-
-    The samples are equally spaced over ``length`` pixels from ``start`` on.
+    The samples are equally spaced over ``length`` of ``whole`` pixels from ``start`` on. None is
+    outside of the centres of these pixels, so that no pixel beside them is mixed in.
     """
-    start = start.unsqueeze(1)
+    centres = (torch.arange(size, device=start.device) + 0.5) / size
     length = length.unsqueeze(1)
-    centres = torch.arange(size, device=start.device) + 0.5
-    at = (centres * (length.double() / size) - 0.5).clamp(min=0)
-    low = at.floor().long()
-    high = torch.minimum(low + 1, length - 1)
-    return start + low, start + high, (at - low).float()
-
-
-def _between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
-    # Three roundings at every place of a batch; torch.lerp may fuse some of them.
-    return first * (1 - share) + second * share
-
-
-def _scaled(pixels: Tensor) -> Tensor:
-    if pixels.dtype == torch.uint8:
-        return pixels.float() / 255
-    return pixels
-
-
-@lru_cache
-def _turns(most: float) -> Tensor:
-    """Return cosines and sines of equally spaced angles: (2, STEPS)."""
-    angles = [math.radians(most) * (2 * step / (STEPS - 1) - 1) for step in range(STEPS)]
-    return torch.tensor([list(map(math.cos, angles)), list(map(math.sin, angles))])
-
-
-@lru_cache
-def _exponentials(low: float, high: float) -> Tensor:
-    start = math.log(low)
-    width = math.log(high) - start
-    values = [math.exp(start + width * step / (STEPS - 1)) for step in range(STEPS)]
-    return torch.tensor(values, dtype=torch.float64)
+    inside = (centres.double() * length).clamp(0.5)
+    at = start.unsqueeze(1) + torch.minimum(inside, length - 0.5)
+    return (2 * at / whole - 1).float()

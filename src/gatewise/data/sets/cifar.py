@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy
 import torch
-from torch import Tensor
 
 from gatewise.data.catalogue import data_set, find_set
 from gatewise.data.choice import check_flag
@@ -169,7 +169,7 @@ def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
         ) from problem
     images = batch.get(b"data")
     labels = batch.get(key)
-    if not isinstance(images, Tensor) or images.shape[1:] != (VALUES,):
+    if not isinstance(images, numpy.ndarray) or images.shape[1:] != (VALUES,):
         raise DamagedFileError(
             f"{name} has no images",
             allowed=f"an array 'data' of bytes, (n, {VALUES})",
@@ -182,4 +182,4 @@ def _split(name: str, data: bytes, key: bytes, classes: int) -> Split:
             allowed=f"{len(images)} classes of 0 .. {classes - 1} called {key.decode()!r}",
             fix=AGAIN,
         )
-    return Split(images.view(-1, *SHAPE), torch.tensor(labels))
+    return Split(torch.tensor(images).view(-1, *SHAPE), torch.tensor(labels))

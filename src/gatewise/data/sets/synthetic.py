@@ -14,7 +14,7 @@ from torch import Tensor
 from gatewise.data.catalogue import data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
-from gatewise.data.hashing import below, bits, uniform
+from gatewise.data.seeds import check_key, generator
 from gatewise.errors import ArgumentError
 
 PSC = "paper on phase selective convolution, supplement B"
@@ -151,9 +151,8 @@ def random_labels(
     check_count("classes", classes, most=MOST)
     channels, height, width = _check_shape(shape)
     pixels = channels * height * width
-    random = bits(torch.arange(2 * count), seed=seed, stream="synthetic", draws=pixels + 1)
-    images = (2 * uniform(random[:-1]) - 1).t().reshape(-1, channels, height, width)
-    labels = below(random[-1], classes)
+    images = _spread(2 * count, seed, draws=pixels).t().reshape(-1, channels, height, width)
+    labels = torch.randint(classes, (2 * count,), generator=generator(seed, "labels"))
     train = Split(images[:count], labels[:count])
     test = Split(images[count:], labels[count:])
     return assemble("random_labels", train, test, classes=classes)
@@ -161,7 +160,8 @@ def random_labels(
 
 def _spread(count: int, seed: int, draws: int = 1) -> Tensor:
     """Return numbers of [-1, 1), each one of 2^24 equally spaced ones: (draws, count)."""
-    return 2 * uniform(bits(torch.arange(count), seed=seed, stream="synthetic", draws=draws)) - 1
+    check_key("seed", seed)
+    return (2 * torch.rand(count, draws, generator=generator(seed, "synthetic")) - 1).t()
 
 
 def _regression(inputs: Tensor, targets: Tensor) -> Split:

@@ -20,8 +20,8 @@ from torch import Tensor
 from gatewise.data.catalogue import data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, content_digest
-from gatewise.data.ordering import shuffled
 from gatewise.data.published import Form, Published, read_published
+from gatewise.data.seeds import shuffled
 from gatewise.errors import ArgumentError, FileError
 from gatewise.files import explained, show
 
@@ -126,7 +126,7 @@ def _splits(data: bytes, length: int) -> tuple[Split, Split]:
     tokens = torch.frombuffer(bytearray(data), dtype=torch.uint8)
     size = min(max(BLOCK, length + 1), len(data) // (2 * SHARE))
     blocks = tokens[: len(tokens) // size * size].view(-1, size)
-    order = shuffled(len(blocks), stream="split")
+    order = shuffled(len(blocks), 0, "split")
     count = len(blocks) // SHARE
     test, train = (places.sort().values for places in (order[:count], order[count:]))
     return _rows(blocks[train], length), _rows(blocks[test], length)
@@ -145,4 +145,4 @@ def _fewer(name: str, split: Split, count: int | None) -> Split:
     if count is None:
         return split
     check_count(name, count, most=len(split))
-    return split.take(shuffled(len(split), stream="split")[:count])
+    return split.take(shuffled(len(split), 0, "split")[:count])

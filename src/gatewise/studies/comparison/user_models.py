@@ -339,7 +339,8 @@ def _variant(unit: UserUnit, start: nn.Module, example: Any, options: Mapping[st
     if unit.name is None:
         return Variant(unit, None, None, cost_of(copy.deepcopy(start), example))
     checked = _check_own(unit, start, example) if unit.own else ""
-    swap = plan(start, unit.name, example, **{**options, **unit.options})
+    choices = {"preserve": False, **options, **unit.options}
+    swap = plan(start, unit.name, example, **choices)
     network = swap.apply(start, inplace=False)
     changes = receipt(network).to_dict()
     cost = cost_of(network, example)

@@ -14,7 +14,6 @@ from gatewise.train.loop.assembly import outline as outline
 from gatewise.train.loop.assembly import probe as probe
 from gatewise.train.loop.assembly import size_read as size_read
 from gatewise.train.loop.assembly import task_of as task_of
-from gatewise.train.loop.average import averaged as averaged
 from gatewise.train.loop.batches import Batch as Batch
 from gatewise.train.loop.batches import Batches as Batches
 from gatewise.train.loop.callbacks import AtEpochs as AtEpochs
@@ -54,14 +53,12 @@ from gatewise.train.loop.optimizer import spared_parameters as spared_parameters
 from gatewise.train.loop.process_group import ProcessGroup as ProcessGroup
 from gatewise.train.loop.process_group import joined as joined
 from gatewise.train.loop.random_streams import all_randomness as all_randomness
-from gatewise.train.loop.random_streams import generator as generator
 from gatewise.train.loop.random_streams import initialise as initialise
 from gatewise.train.loop.random_streams import initialised as initialised
 from gatewise.train.loop.random_streams import own_randomness as own_randomness
 from gatewise.train.loop.random_streams import seed_all as seed_all
 from gatewise.train.loop.random_streams import seed_step as seed_step
-from gatewise.train.loop.random_streams import shuffled as shuffled
-from gatewise.train.loop.random_streams import stream_seed as stream_seed
+from gatewise.train.loop.run_environment import NUMERICS as NUMERICS
 from gatewise.train.loop.run_environment import deterministic as deterministic
 from gatewise.train.loop.run_environment import differences as differences
 from gatewise.train.loop.run_environment import environment as environment

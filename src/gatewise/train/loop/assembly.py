@@ -18,6 +18,7 @@ from gatewise.data import (
     datasets,
     load,
     shifted,
+    shuffled,
 )
 from gatewise.devices import place_model
 from gatewise.errors import ArgumentError, GatewiseError
@@ -35,7 +36,7 @@ from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
 from gatewise.train.loop.objective import ImageObjective, Objective, TextObjective
 from gatewise.train.loop.process_group import ProcessGroup
-from gatewise.train.loop.random_streams import initialised, shuffled
+from gatewise.train.loop.random_streams import initialised
 from gatewise.train.loop.run_environment import environment
 from gatewise.train.loop.steps import TrainingSetup
 

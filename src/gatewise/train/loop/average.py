@@ -1,42 +1,31 @@
 """A moving average of the weights, which is evaluated and saved in their place."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 
-def start_average(model: nn.Module) -> dict[str, Tensor]:
-    """Return a copy of weights and buffers, from which averaging starts."""
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+def start_average(model: nn.Module, decay: float) -> AveragedModel:
+    """Return a copy of the network whose weights and buffers follow it.
 
-
-@torch.no_grad()
-def update_average(average: dict[str, Tensor], model: nn.Module, decay: float) -> None:
-    """Update the average in place; integers, such as the counter of batch norm, are copied.
+    The average begins with the weights after the first step.
 
     Args:
-        average: by name.
-        model: the network after a step.
-        decay: the share of the old average that is kept.
+        model: the network.
+        decay: the share of the old average that a step keeps.
     """
-    for name, tensor in model.state_dict().items():
-        if tensor.is_floating_point():
-            average[name].lerp_(tensor, 1 - decay)
-        else:
-            average[name].copy_(tensor)
+    average = get_ema_multi_avg_fn(decay)
 
+    def update(kept: Sequence[Tensor], new: Sequence[Tensor], count: Tensor) -> None:
+        if kept[0].is_floating_point() or kept[0].is_complex():
+            average(kept, new, count)  # pyright: ignore[reportArgumentType]
+        else:  # a mean of counters, indices or masks means nothing
+            for old, value in zip(kept, new, strict=True):
+                old.copy_(value)
 
-@contextmanager
-def averaged(model: nn.Module, average: dict[str, Tensor] | None) -> Iterator[None]:
-    """Give the model the averaged weights for the block, and then its own again."""
-    if average is None:
-        yield
-        return
-    weights = start_average(model)
-    model.load_state_dict(average)
-    try:
-        yield
-    finally:
-        model.load_state_dict(weights)
+    return AveragedModel(
+        model,
+        multi_avg_fn=update,  # pyright: ignore[reportArgumentType]
+        use_buffers=True,
+    )

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import digest, read_tensors, remove_file, write_tensors
@@ -149,7 +150,7 @@ def read_checkpoint(path: Path) -> tuple[int, Saved]:
 def named_state(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
-    average: Mapping[str, Tensor] | None,
+    average: AveragedModel | None,
     best: Mapping[str, Tensor] | None = None,
     scaler: torch.amp.GradScaler | None = None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -163,7 +164,8 @@ def named_state(
         scaler: of the loss, if it is scaled.
     """
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    tensors |= {f"average/{name}": tensor for name, tensor in (average or {}).items()}
+    if average is not None:
+        tensors |= {f"average/{name}": tensor for name, tensor in average.state_dict().items()}
     tensors |= {f"best/{name}": tensor for name, tensor in (best or {}).items()}
     scalars: dict[str, Any] = {}
     if scaler is not None and scaler.is_enabled():
@@ -180,7 +182,7 @@ def restore_state(
     saved: Saved,
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
-    average: dict[str, Tensor] | None,
+    average: AveragedModel | None,
     scaler: torch.amp.GradScaler | None = None,
 ) -> dict[str, Tensor] | None:
     """Restore everything from a checkpoint.
@@ -201,8 +203,7 @@ def restore_state(
     try:
         model.load_state_dict(part(saved.tensors, "model"))
         if average is not None:
-            for name, tensor in part(saved.tensors, "average").items():
-                average[name].copy_(tensor)
+            average.load_state_dict(part(saved.tensors, "average"))
         state: dict[int, dict[str, Any]] = {}
         for place, value in part({**saved.tensors, **saved.scalars}, "optimiser").items():
             index, key = place.split("/", 1)

@@ -1,43 +1,17 @@
-"""Randomness as a function of seed, stream and place, never of earlier draws.
-
-Note [No position to restore]
-
-Every draw of a run has a name: the initial weights of one module, the order of one epoch, the
-dropout of one step. Its numbers come from a generator seeded by the sha256 of the run's seed and
-that name. So a resumed run needs no state of a generator, two units are compared on the same
-batches and from the same weights, and no draw changes another.
-"""
+"""Initial weights and the generators of a run; see Note [No position to restore]."""
 
 import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
-Name = str | int
+from gatewise.data import stream_seed
+
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # with He's start; others keep their own
-
-
-def stream_seed(seed: int, *names: Name) -> int:
-    """Return a 64-bit seed for the stream of these names.
-
-    ``("order", 1)`` and ``("order", "1")`` are different streams.
-    """
-    return int.from_bytes(sha256(repr((int(seed), *names)).encode()).digest()[:8], "little")
-
-
-def generator(seed: int, *names: Name) -> torch.Generator:
-    """Return a generator at the beginning of the stream of these names."""
-    return torch.Generator().manual_seed(stream_seed(seed, *names))
-
-
-def shuffled(count: int, seed: int, *names: Name) -> Tensor:
-    """Return the numbers ``0 .. count - 1`` in the random order of that stream, ``(count,)``."""
-    return torch.randperm(count, generator=generator(seed, *names))
 
 
 def seed_step(

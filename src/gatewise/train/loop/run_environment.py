@@ -11,8 +11,19 @@ import torch
 from gatewise.devices import describe_device
 from gatewise.native import library
 
+# Raised when training computes other numbers from the same settings: another order of batches, say.
+NUMERICS = 1
 # A checkpoint is resumed only if none of these has changed; see Note [What changes last bits].
-DECISIVE = ("gatewise", "torch", "threads", "cpu_capability", "units", "processes", "device")
+DECISIVE = (
+    "numerics",
+    "gatewise",
+    "torch",
+    "threads",
+    "cpu_capability",
+    "units",
+    "processes",
+    "device",
+)
 WARMED = (
     "exp",
     "log",
@@ -43,6 +54,7 @@ def environment(processes: int = 1, device: torch.device | None = None) -> dict[
     of torch or of this library may compute anything in another order.
     """
     return {
+        "numerics": NUMERICS,
         "gatewise": _gatewise_version(),
         "torch": torch.__version__,
         "python": platform.python_version(),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gatewise.files import Journal
 from gatewise.layers import anneal_splits, learned_splits, orthogonality_penalty
 from gatewise.train.config import CheckedOptions, Recipe, RunConfig, rates
-from gatewise.train.loop.average import averaged, start_average, update_average
+from gatewise.train.loop.average import start_average
 from gatewise.train.loop.callbacks import Step, Watcher
 from gatewise.train.loop.checkpoint import Checkpoints, Progress, Saved, named_state, restore_state
 from gatewise.train.loop.interrupt import Halted, StopSignal
@@ -98,7 +98,7 @@ class Loop:
         self.watchers = watchers
         self.model = setup.model
         self.optimiser = setup.optimiser(self.model, self.recipe)
-        self.average = start_average(self.model) if self.recipe.ema else None
+        self.average = start_average(self.model, self.recipe.ema) if self.recipe.ema else None
         self.best: dict[str, Tensor] | None = None  # weights of the best epoch, with patience
         scaled = self.recipe.precision == "float16"
         self.scaler = torch.amp.GradScaler(setup.device.type, enabled=scaled)
@@ -110,6 +110,11 @@ class Loop:
         self._right: Tensor | None = None  # of the last evaluation of the test set
         self._parallel: Callable[..., Any] = self.model
         self._since = self._saved_at = time.monotonic()
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The network that is judged and saved: the average of the weights, if there is one."""
+        return self.model if self.average is None else self.average.module
 
     def resume(self, saved: Saved) -> None:
         """Restore the state of a checkpoint, and delete the metrics written since."""
@@ -236,7 +241,7 @@ class Loop:
         else:
             self.optimiser.step()
         if self.average is not None:
-            update_average(self.average, self.model, recipe.ema)
+            self.average.update_parameters(self.model)
 
     def _check(self, what: str, value: float, *, bounded: bool = True) -> None:
         """Raise :class:`Diverged` if a value is not finite, or a loss above the bound."""
@@ -303,9 +308,8 @@ class Loop:
         record["train_accuracy"] = progress.right / progress.seen if counts else None
         last = record["epoch"] == recipe.total_epochs
         if last or record["epoch"] % self.config.evaluate_every == 0:
-            with averaged(self.model, self.average):
-                for part in setup.objective.parts:
-                    record |= self._score(part)
+            for part in setup.objective.parts:
+                record |= self._score(part)
         return record
 
     def _score(self, part: str) -> dict[str, Any]:
@@ -328,13 +332,12 @@ class Loop:
         None if that is not known, or if the test set is not evaluated.
         """
         if self._right is None and "test" in self.setup.objective.parts:
-            with averaged(self.model, self.average):
-                self._right = self._measured("test").right
+            self._right = self._measured("test").right
         return self._right
 
     def _measured(self, part: str) -> Measured:
         """Return the metrics on one part of the data."""
-        return self.setup.objective.measure(self.model, part, self.stop.halt)
+        return self.setup.objective.measure(self.evaluated, part, self.stop.halt)
 
     def _is_stale(self, record: dict[str, Any]) -> bool:
         """Keep the weights if this is the best epoch; return whether patience is at its end."""
@@ -347,8 +350,8 @@ class Loop:
         if value is not None and (progress.best is None or sign * value > sign * progress.best):
             progress.best = value
             progress.best_epoch = record["epoch"]
-            with averaged(self.model, self.average):
-                self.best = start_average(self.model)
+            weights = self.evaluated.state_dict()
+            self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
         return record["epoch"] - progress.best_epoch >= rule.epochs
 
     def take_best(self) -> None:

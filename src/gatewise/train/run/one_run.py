@@ -46,7 +46,6 @@ from gatewise.train.loop import (
     Watcher,
     all_randomness,
     assemble,
-    averaged,
     check_before_data,
     deterministic,
     differences,
@@ -216,8 +215,7 @@ def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
     if reason is None and loop.progress.best_epoch:
         loop.take_best()
         metrics = next(r for r in records if r["epoch"] == loop.progress.best_epoch)
-    with averaged(loop.model, loop.average):
-        write_tensors(folder / WEIGHTS, loop.model.state_dict())
+    write_tensors(folder / WEIGHTS, loop.evaluated.state_dict())
     setup = loop.setup
     scored = [record for record in records if record.get("test_loss") is not None]
     # Only of the weights that the metrics are about.
