@@ -224,7 +224,7 @@ def _record(experiment: "Experiment") -> dict[str, Any]:
     return {
         "name": experiment.name,
         "title": experiment.title,
-        "seeds": experiment.seeds,
+        "seeds": len(experiment.seed_numbers(None, "desk")),
         "needs": list(experiment.needs),
         "scales": scales,
     }

@@ -105,7 +105,7 @@ def cost_of(
         seeds: how many; as many as the experiment has if None.
     """
     settings = experiment.settings_of(scale)
-    numbers = experiment.seed_numbers(seeds)
+    numbers = experiment.seed_numbers(seeds, scale)
     threads = torch.get_num_threads()
     arms: tuple[ArmCost, ...] = ()
     reason = OWN_LOOP if experiment.own_loop else NO_TRAINING
@@ -140,7 +140,7 @@ def cost_at_start(
     path = folder / COST
     timed = {
         "scale": scale,
-        "seeds": len(experiment.seed_numbers(seeds)),
+        "seeds": len(experiment.seed_numbers(seeds, scale)),
         "settings": plain(asdict(experiment.settings_of(scale))),
     }
     if path.exists():

@@ -14,7 +14,7 @@ of another experiment keeps of its trained networks, in place of training them a
 import importlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ class Experiment:
             two cores do in hours) and ``full`` (the paper's own).
         measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
         seeds: how many, if no other number is asked for.
+        seeds_at: how many at a scale, where it is another number.
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
         then: takes the values of these cells and returns further ones. None if there are none.
@@ -85,6 +86,7 @@ class Experiment:
     scales: Mapping[str, Any]
     measure: Callable[[Run], Findings] | None = None
     seeds: int = 5
+    seeds_at: Mapping[str, int] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
     then: Callable[[CellValues], Sequence[FunctionCell]] | None = None
@@ -105,16 +107,17 @@ class Experiment:
             raise unknown_name("scale", scale, self.scales)
         return self.scales[scale]
 
-    def seed_numbers(self, seeds: int | None) -> tuple[int, ...]:
+    def seed_numbers(self, seeds: int | None, scale: str) -> tuple[int, ...]:
         """Return the seeds, from 0 on.
 
         Args:
-            seeds: how many; as many as the experiment has if None.
+            seeds: how many; as many as the experiment has at the scale if None.
+            scale: one of ``scales``.
 
         Raises:
             ArgumentError: if it is no possible number of seeds.
         """
-        count = self.seeds if seeds is None else seeds
+        count = self.seeds_at.get(scale, self.seeds) if seeds is None else seeds
         if not isinstance(count, int) or not 1 <= count <= MOST_SEEDS:
             raise ArgumentError(
                 "seeds must be a number of seeds",
@@ -156,7 +159,7 @@ class Experiment:
             ArgumentError: if a cell failed, with its reason.
         """
         settings = self.settings_of(scale)
-        numbers = self.seed_numbers(seeds)
+        numbers = self.seed_numbers(seeds, scale)
         folder = self.folder(out)
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)

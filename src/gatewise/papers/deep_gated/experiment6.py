@@ -23,7 +23,7 @@ from gatewise.papers.common import (
     table_curves,
     training_cells,
 )
-from gatewise.papers.deep_gated.shared import DESK_CNN, TINY_CNN, published
+from gatewise.papers.deep_gated.shared import DESK_CNN, REDUCED, TINY_CNN, published
 from gatewise.studies import FunctionCell
 
 ONLY_GATES = "only the gates are trained"
@@ -115,7 +115,7 @@ EXPERIMENT = Experiment(
         ),
         "desk": replace(
             FULL,
-            reduced="a 16th of the width, 4 epochs, rate 1e-3, batch 128",
+            reduced=REDUCED,
             training=DESK_CNN,
         ),
         "full": FULL,

@@ -2,4 +2,4 @@
 
 from gatewise.papers.iieu.convergence import experiment
 
-EXPERIMENT = experiment(14, 8)
+EXPERIMENT = experiment(14, 14)

@@ -2,4 +2,4 @@
 
 from gatewise.papers.iieu.convergence import experiment
 
-EXPERIMENT = experiment(26, 14)
+EXPERIMENT = experiment(26, 26)

@@ -45,6 +45,7 @@ from gatewise.papers.deep_gated.shared.frozen_start import start as start
 from gatewise.papers.deep_gated.shared.frozen_start import steps_until as steps_until
 from gatewise.papers.deep_gated.shared.frozen_start import whiteness as whiteness
 from gatewise.papers.deep_gated.shared.gated_cnn import DESK_CNN as DESK_CNN
+from gatewise.papers.deep_gated.shared.gated_cnn import REDUCED as REDUCED
 from gatewise.papers.deep_gated.shared.gated_cnn import TINY_CNN as TINY_CNN
 from gatewise.papers.deep_gated.shared.randomness import generator as generator
 from gatewise.papers.deep_gated.shared.randomness import orders as orders
