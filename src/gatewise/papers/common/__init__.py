@@ -23,6 +23,9 @@ from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment
 from gatewise.papers.common.experiment import experiments_in as experiments_in
+from gatewise.papers.common.factorial import ByRate as ByRate
+from gatewise.papers.common.factorial import judge_over_rates as judge_over_rates
+from gatewise.papers.common.factorial import rate_rows as rate_rows
 from gatewise.papers.common.levels import Level as Level
 from gatewise.papers.common.levels import held_to_levels as held_to_levels
 from gatewise.papers.common.pages import generated_part as generated_part
@@ -54,15 +57,10 @@ from gatewise.papers.common.training import train_all as train_all
 from gatewise.papers.common.training import train_cell as train_cell
 from gatewise.papers.common.training import train_once as train_once
 from gatewise.papers.common.training import training_cells as training_cells
-from gatewise.papers.common.tuning import ConfigAt as ConfigAt
-from gatewise.papers.common.tuning import TunedRate as TunedRate
-from gatewise.papers.common.tuning import rates_in_words as rates_in_words
-from gatewise.papers.common.tuning import tuned_rates as tuned_rates
-from gatewise.papers.common.tuning import tuning_cells as tuning_cells
-from gatewise.papers.common.tuning import tuning_runs as tuning_runs
 from gatewise.papers.common.unit_tables import TINY as TINY
+from gatewise.papers.common.unit_tables import UNIT_TABLE as UNIT_TABLE
+from gatewise.papers.common.unit_tables import UNIT_TABLE_IN_WORDS as UNIT_TABLE_IN_WORDS
 from gatewise.papers.common.unit_tables import UnitTableSettings as UnitTableSettings
-from gatewise.papers.common.unit_tables import tuned_unit_cells as tuned_unit_cells
 from gatewise.papers.common.unit_tables import unit_cells as unit_cells
 from gatewise.papers.common.unit_tables import unit_findings as unit_findings
 from gatewise.papers.common.unit_tables import unit_runs as unit_runs

@@ -4,11 +4,10 @@ Note [How experiments run]. The work of an experiment is a list of cells that th
 runs: each has a name, plain settings and a function, and its record is written as soon as it ends.
 If interrupted, the same command resumes with the cells that have no record. They are kept in the
 folder ``unfinished`` beside the results, which is removed when the results are written. An
-experiment declares its cells (``cells``), those that depend on the values of the first (``then``,
-for example runs at the learning rates that were chosen), and turns all values into findings
-(``findings``). Declared cells run in several processes. The older form is one function,
-``measure``, that asks for one cell after another. Such an experiment can also read what the record
-of another experiment keeps of its trained networks, in place of training them again.
+experiment declares its cells (``cells``) and turns their values into findings (``findings``).
+Declared cells run in several processes. The older form is one function, ``measure``, that asks for
+one cell after another. Such an experiment can also read what the record of another experiment keeps
+of its trained networks, in place of training them again.
 """
 
 import importlib
@@ -68,7 +67,6 @@ class Experiment:
         seeds_at: how many at a scale, where it is another number.
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
-        then: takes the values of these cells and returns further ones. None if there are none.
         findings: turns the values of the cells into findings.
         trainings: takes the settings and the seeds and returns every training run by network, so
             that its cost can be timed before it is run. None if there are none at any scale.
@@ -89,7 +87,6 @@ class Experiment:
     seeds_at: Mapping[str, int] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
-    then: Callable[[CellValues], Sequence[FunctionCell]] | None = None
     findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
     read_data: Callable[[], Sequence[str]] | None = None
@@ -204,7 +201,7 @@ class Experiment:
         threads and the versions of other packages change the last bits of a number.
         """
         known = versions()
-        parts = list(known) if self.measures_time else ["gatewise", "torch"]
+        parts = list(known) if self.measures_time else ["gatewise", "torch", "numerics"]
         return {"experiment": self.name} | {part: known[part] for part in parts}
 
     def _data_identity(self, settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
@@ -238,9 +235,6 @@ class Experiment:
         options = (options or RunOptions(on="here")).model_copy(update=changes)
         cells = list(self.cells(settings, seeds))
         records = self._records(study, cells, tell, options)
-        if self.then is not None:
-            cells += self.then(CellValues(settings, seeds, _values(records)))
-            records = self._records(study, cells, tell, options)
         seconds = sum(record["process_seconds"] for record in records.values())
         return self.findings(CellValues(settings, seeds, _values(records))), seconds
 

@@ -30,10 +30,10 @@ COLUMNS = (
     "what decided it",
     "scale",
 )
-BEGUN_COLUMNS = ("what", "cost, timed before it started", "finished", "to resume it")
-BEGUN = (
-    "These experiments have begun and have no verdicts yet. Their finished parts are kept in "
-    "`results/`, and the command goes on from them on any machine."
+NOT_RUN_COLUMNS = ("what", "cost, timed on one machine", "finished", "to run or resume it")
+NOT_RUN = (
+    "These experiments have no record yet. The command runs them, and goes on from finished parts "
+    "that are kept in `results/`."
 )
 
 Record = Mapping[str, Any]
@@ -60,9 +60,9 @@ def generated_part(folder: Path, paper: str | None = None) -> str:
     if paper is not None:
         records = [one for one in records if one["experiment"].startswith(f"{paper}/")]
     parts = [BEGIN, "", *_summary(records), "", *_table(records)]
-    begun = _begun(folder, paper)
-    if begun:
-        parts += ["", BEGUN, "", *begun]
+    not_run = _not_run(folder, paper)
+    if not_run:
+        parts += ["", NOT_RUN, "", *not_run]
     return "\n".join([*parts, "", END])
 
 
@@ -80,8 +80,8 @@ def with_generated_part(text: str, part: str) -> str:
     return before + part + after
 
 
-def _begun(folder: Path, paper: str | None) -> list[str]:
-    """Return one row for each experiment that has finished cells and no record."""
+def _not_run(folder: Path, paper: str | None) -> list[str]:
+    """Return one row for each experiment whose cost is kept and that has no record."""
     rows = []
     for path in sorted(folder.rglob(COST)):
         cost = read_json(path)
@@ -96,13 +96,15 @@ def _begun(folder: Path, paper: str | None) -> list[str]:
             for cell in kept.readable.values()
             if cell["status"] == "finished"
         ]
-        finished = f"{plural(len(seconds), 'part')} in {sum(seconds) / HOUR:.2g} core-hours"
+        finished = "not run"
+        if seconds:
+            finished = f"{plural(len(seconds), 'part')} in {sum(seconds) / HOUR:.2g} core-hours"
         where = f"{cost['machine']['processor']}, scale {scale}"
         command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
         rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
     if not rows:
         return []
-    return [f"| {' | '.join(BEGUN_COLUMNS)} |", "|---" * len(BEGUN_COLUMNS) + "|", *rows]
+    return [f"| {' | '.join(NOT_RUN_COLUMNS)} |", "|---" * len(NOT_RUN_COLUMNS) + "|", *rows]
 
 
 def _summary(records: Sequence[Record]) -> list[str]:

@@ -15,7 +15,6 @@ from gatewise.papers.crelu.shared.pair_histograms import in_words as in_words
 from gatewise.papers.crelu.shared.pair_histograms import paired_layers as paired_layers
 from gatewise.papers.crelu.shared.pictures import centred as centred
 from gatewise.papers.crelu.shared.pictures import mosaic as mosaic
-from gatewise.papers.crelu.shared.protocol import RATES as RATES
 from gatewise.papers.crelu.shared.protocol import ErrorCells as ErrorCells
 from gatewise.papers.crelu.shared.protocol import ErrorSettings as ErrorSettings
 from gatewise.papers.crelu.shared.protocol import ErrorTable as ErrorTable
