@@ -193,9 +193,7 @@ def _print_cost(
     rows = table("network", *numbers, right=numbers)
     for arm in cost.arms:
         hours = arm.total / HOUR
-        rows.add_row(
-            arm.name, str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}"
-        )
+        rows.add_row(arm.name, str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}")
     lines = (cost.words, f"Scale {scale}: {reduced}.", f"To run or resume it: {resume}")
     print_rich(*([rows] if cost.arms else []), *lines)
 
