@@ -189,7 +189,7 @@ def findings(values: CellValues) -> Findings:
         data_of(configs[0])  # notes its digest, if worker processes read it
         by_seed = [values[f"{name}, seed {config.seed}"] for config in configs]
         errors[name] = {what: column(by_seed, what) for what in settings.columns}
-    notes: tuple[str, ...] = (*NOTES, STAND_IN) if settings.stand_in else NOTES
+    notes = (*NOTES, *STAND_IN) if settings.stand_in else NOTES
     return Findings([_panel(errors)], _rows(settings, errors), _claims(errors), notes)
 
 
