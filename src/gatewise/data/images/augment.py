@@ -277,11 +277,11 @@ def _crop(value: Any) -> tuple[int, int] | None:
 def _rand_augment(value: Any) -> tuple[int, int] | None:
     if value is None:
         return None
-    good = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
-    if good and all(type(number) is int for number in value):
+    if isinstance(value, list | tuple) and len(value) == 2:
         operations, magnitude = value
-        if operations >= 1 and 0 <= magnitude <= LARGEST:
-            return operations, magnitude
+        if type(operations) is int and type(magnitude) is int:
+            if operations >= 1 and 0 <= magnitude <= LARGEST:
+                return operations, magnitude
     raise ArgumentError(
         "rand_augment must be a number of operations and a magnitude",
         got=value,
