@@ -19,7 +19,7 @@ CORE := $(VENV)/.core-ready
 DEV := $(VENV)/.dev-ready
 DOCS := $(VENV)/.docs-ready
 DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
-SOURCES := src tests benchmarks tools
+SOURCES := src laboratory tests conftest.py benchmarks tools
 CHECKS := tests/test_architecture.py tests/test_form.py tests/test_docstrings.py tests/test_public_names.py tests/test_docs_run.py
 export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
@@ -27,7 +27,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check gpu-check format errors bench surgery-table docs notebooks dist data clean
+.PHONY: help demo test test-papers test-all test-full check gpu-check format errors bench surgery-table docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -46,6 +46,9 @@ demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); w
 # Without the files that `make check` runs.
 test: $(DEV) $(DATA) ## run the tests that a change needs: every part, about 6 minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(addprefix --ignore=,$(CHECKS)) $(PYTEST_ARGS)
+
+test-papers: $(DEV) $(DATA) ## run the tests of gatewise_papers alone
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) laboratory/tests $(PYTEST_ARGS)
 
 test-all: export GATEWISE_THOROUGH = 1
 test-all: test ## run all tests but the full counts (20 minutes)
@@ -99,10 +102,10 @@ data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
 
 clean: ## remove what the commands above wrote, but not .venv
-	rm -rf demo .gpu build dist site src/*.egg-info .pytest_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf demo .gpu build dist site src/*.egg-info laboratory/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find src tests laboratory -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(CORE): pyproject.toml constraints.txt
+$(CORE): pyproject.toml laboratory/pyproject.toml constraints.txt
 	@tools/set-up core "$(VENV)" "$(PYTHON)" "$(TORCH)"
 	@touch $@
 

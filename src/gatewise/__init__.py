@@ -13,7 +13,6 @@ if _TYPE_CHECKING:
     from gatewise import layers as layers
     from gatewise import models as models
     from gatewise import nn as nn
-    from gatewise import papers as papers
     from gatewise import report as report
     from gatewise import sparsity as sparsity
     from gatewise import stats as stats
@@ -22,10 +21,8 @@ if _TYPE_CHECKING:
     from gatewise import testing as testing
     from gatewise import train as train
     from gatewise import units as units
-    from gatewise.analysis import AlignmentTracker as AlignmentTracker
     from gatewise.analysis import GateMonitor as GateMonitor
     from gatewise.analysis import affine_map as affine_map
-    from gatewise.analysis import alignment as alignment
     from gatewise.analysis import corner_crops as corner_crops
     from gatewise.analysis import cost as cost
     from gatewise.analysis import diagnose as diagnose
@@ -36,20 +33,14 @@ if _TYPE_CHECKING:
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import identify as identify
     from gatewise.analysis import invariance as invariance
-    from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
     from gatewise.analysis import pairing as pairing
     from gatewise.analysis import partition as partition
-    from gatewise.analysis import path_kernel as path_kernel
-    from gatewise.analysis import paths as paths
-    from gatewise.analysis import properties as properties
-    from gatewise.analysis import property_table as property_table
     from gatewise.analysis import rademacher as rademacher
     from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
-    from gatewise.analysis import subnetworks as subnetworks
     from gatewise.analysis import term_s_range as term_s_range
     from gatewise.fused import fuse as fuse
     from gatewise.graph import find_sites as find_sites
@@ -96,7 +87,6 @@ _PARTS = (
     "layers",
     "models",
     "nn",
-    "papers",
     "report",
     "sparsity",
     "stats",
@@ -108,10 +98,8 @@ _PARTS = (
 )
 _NAMES = {
     "analysis": (
-        "AlignmentTracker",
         "GateMonitor",
         "affine_map",
-        "alignment",
         "corner_crops",
         "cost",
         "diagnose",
@@ -122,20 +110,14 @@ _NAMES = {
         "ideal_spectrum",
         "identify",
         "invariance",
-        "neutralisation",
         "ntk",
         "orthogonality",
         "pairing",
         "partition",
-        "path_kernel",
-        "paths",
-        "properties",
-        "property_table",
         "rademacher",
         "reconstruct",
         "region_prior",
         "spectrum",
-        "subnetworks",
         "term_s_range",
     ),
     "fused": ("fuse",),

@@ -1,4 +1,4 @@
-"""Units, layers and the papers' networks as modules.
+"""Units and layers as modules.
 
 For example, ``gatewise.nn.CReLU()`` and ``gatewise.nn.PSConv2d(...)``.
 """
@@ -13,7 +13,6 @@ from gatewise.units import registered_units as _units
 # because most users of a unit need none.
 if TYPE_CHECKING:
     from gatewise.layers import *  # noqa: F403
-    from gatewise.models import *  # noqa: F403
     from gatewise.units import *  # noqa: F403
 
 _UNIT_MODULES = {unit.module.__name__: unit.module for unit in _units().values()}
@@ -21,12 +20,9 @@ globals().update(_UNIT_MODULES)
 
 
 def _layers() -> dict[str, Any]:
-    """Return the public names of layers and models."""
-    names = {}
-    for part in ("layers", "models"):
-        package = importlib.import_module(f"gatewise.{part}")
-        names.update({name: getattr(package, name) for name in package.__all__})
-    return names
+    """Return the public names of layers."""
+    package = importlib.import_module("gatewise.layers")
+    return {name: getattr(package, name) for name in package.__all__}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,13 +5,13 @@ What used to overflow on the way, each against the value it should have.
 
 import pytest
 import torch
+from gatewise_papers.maso import MASO
+from gatewise_papers.psc import StaticPSConv2d, StaticPSLinear
 from torch import nn
 
 import gatewise as gw
 from gatewise.layers.iieu import ConvIIEU, Coupler
-from gatewise.layers.maso import MASO
 from gatewise.layers.orthonormal import METHODS, orthogonal
-from gatewise.layers.phase import StaticPSConv2d, StaticPSLinear
 
 LARGEST = torch.finfo(torch.float32).max
 SAME_MATRIX = [name for name in METHODS if name != "newton_schulz"]

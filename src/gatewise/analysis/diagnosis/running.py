@@ -21,7 +21,7 @@ from gatewise.analysis.diagnosis.input_check import SUSPECT, InputCheck, check_i
 from gatewise.analysis.diagnosis.inputs import GIB, Inputs, build_lazy, collect
 from gatewise.analysis.diagnosis.layer_rows import layer_rows
 from gatewise.analysis.diagnosis.question import REASONS, Finding, Question
-from gatewise.analysis.diagnosis.questions import QUESTIONS
+from gatewise.analysis.diagnosis.questions import all_questions
 from gatewise.analysis.record import AnalysisResult, plain_values
 from gatewise.devices import find_device
 from gatewise.errors import (
@@ -31,6 +31,7 @@ from gatewise.errors import (
     shorten,
     unknown_name,
 )
+from gatewise.extensions import unknown_addition
 from gatewise.graph import (
     cached_readings,
     check_readable,
@@ -328,25 +329,26 @@ def _held_back(
     trusted = []
     held_back = []
     for item in advice:
-        suspect = check.state == SUSPECT and QUESTIONS[item.question].reads_inputs
+        suspect = check.state == SUSPECT and all_questions()[item.question].reads_inputs
         (held_back if suspect else trusted).append(item)
     return tuple(trusted), tuple(held_back)
 
 
 def _asked(questions: Sequence[str] | None) -> list[Question]:
     """Return the questions with these names, in the order of the page."""
+    known = all_questions()
     if questions is None:
-        return list(QUESTIONS.values())
+        return list(known.values())
     for name in questions:
-        if name not in QUESTIONS:
-            raise unknown_name("question", name, QUESTIONS)
+        if name not in known:
+            raise unknown_addition("questions", "question", name, known)
     if not questions:
         raise ArgumentError(
             "diagnose: questions is an empty list",
-            allowed=", ".join(QUESTIONS),
+            allowed=", ".join(known),
             fix="leave questions out to ask all",
         )
-    return [question for question in QUESTIONS.values() if question.name in questions]
+    return [question for question in known.values() if question.name in questions]
 
 
 def _ask(question: Question, context: DiagnosisContext, progress: Progress | None) -> Answer:

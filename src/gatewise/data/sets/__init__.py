@@ -2,6 +2,3 @@
 
 from gatewise.data.sets.cifar_batches import read_batch as read_batch
 from gatewise.data.sets.decoded_files import decoded as decoded
-from gatewise.data.sets.idx import parse_idx as parse_idx
-from gatewise.data.sets.mnist_files import mnist as mnist
-from gatewise.data.sets.svhn import parse_matlab as parse_matlab

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions
 from gatewise.files import make_folder, write_text
 from gatewise.report.charts import Cell, Chart, Series, Table
 from gatewise.report.diagnosis import (
@@ -36,7 +37,7 @@ BY_ACTIVATION = {"gates", "overlap", "invariance", "flips", "cost"}
 MOST_NAMES = 7  # questions whose names fit below a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
 # What the section of a question shows, by the name of the question. Any other question has a
-# section with its facts in tables.
+# section with its facts in tables. Other packages add theirs with `show_question`.
 SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
     **gate_sections.SHOWN,
     **weight_sections.SHOWN,
@@ -106,6 +107,23 @@ def _links(diagnosis: Mapping[str, Any]) -> dict[str, str]:
     return links
 
 
+def show_question(name: str, show: Callable[[Facts], list[Any]]) -> None:
+    """Add the section of a question.
+
+    Args:
+        name: the name of the question.
+        show: returns the items of the section for the facts of an answer.
+    """
+    SHOWN[name] = show
+
+
+def _section_of(name: str) -> Callable[[Facts], list[Any]]:
+    """Return what the section of a question shows."""
+    if name not in SHOWN:
+        load_extensions("questions")
+    return SHOWN.get(name, show_facts)
+
+
 def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
     """The sections below the top of the page: answers, then one section per question."""
     questions = diagnosis["questions"]
@@ -115,7 +133,7 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
     for question in questions:
         if question["name"] not in links:
             continue
-        show = SHOWN.get(question["name"], show_facts)
+        show = _section_of(question["name"])
         facts = question["facts"]
         if question["name"] in BY_ACTIVATION:
             facts = with_layer_names(facts, labels)

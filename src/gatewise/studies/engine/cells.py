@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from gatewise.data import DETECTION, EXAMPLES, SEGMENTATION, check_options, datasets
+from gatewise.data import EXAMPLES, check_options, find_set
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.graph import parameter_count
 from gatewise.studies.engine.config import Study, StudyTable
@@ -20,6 +20,7 @@ from gatewise.train import (
     build_model,
     check,
     data_facts,
+    find_task,
     is_text,
     load_data,
     probe,
@@ -35,12 +36,10 @@ FINAL = "final"
 NEIGHBOUR = "neighbour"
 TRIAL = "tuning"
 TEXT = "text"
-# The metrics that runs have, by what their data have labels for.
+# The metrics that runs have, by what their data have labels for; other tasks name their own.
 TASK_METRICS = {
     EXAMPLES: ("test_loss", "test_accuracy"),
     TEXT: ("test_loss", "test_bits_per_byte"),
-    SEGMENTATION: ("test_loss", "test_iou", "test_accuracy"),
-    DETECTION: ("test_loss", "test_map"),
 }
 
 
@@ -255,7 +254,7 @@ def facts_of(config: RunConfig, data_folder: str | None) -> Facts:
 
 def examples_of(config: RunConfig, data_folder: str | None) -> int:
     """Return the size of the training set; the data are read only if nothing else says it."""
-    source = datasets()[config.data]
+    source = find_set(config.data)
     count = config.data_options.get("train")
     if isinstance(count, int):
         return max(1, count)
@@ -295,7 +294,8 @@ def _try_out(group: Group) -> None:
 
 def _check_metric(metric: str, group: Group) -> None:
     """Raise unless the metric is one that runs on these data have."""
-    known = TASK_METRICS[TEXT if is_text(group.facts.shape) else task_of(group.config)]
+    task = TEXT if is_text(group.facts.shape) else task_of(group.config)
+    known = TASK_METRICS[task] if task in TASK_METRICS else find_task(task).metrics
     if metric not in known:
         raise ArgumentError(
             f"metric: runs on {group.config.data} do not have it",

@@ -230,7 +230,7 @@ def finish(
         edits=tuple(draft.edits.values()),
         settings=present_settings(model, draft.settings.values()),
         layers=draft.layers,
-        splits=draft.splits,
+        replaced=draft.replaced,
         put_back=draft.put_back,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
         operations=(operations(graph), cost + draft.operations),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions
 from gatewise.graph import (
     Example,
     Graph,
@@ -31,6 +32,7 @@ from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.propagate import Edit, Maps, Setting
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
+from gatewise.units import registered_units
 
 if TYPE_CHECKING:
     from gatewise.surgery.planning.plans import Entry
@@ -104,7 +106,7 @@ class Draft:
     edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by path
-    splits: dict[str, float | str] = field(default_factory=dict)  # by path
+    replaced: dict[str, dict[str, Any]] = field(default_factory=dict)  # by path
     put_back: tuple[PutBack, ...] = ()
     maps: Mapping[Node, Maps] = field(default_factory=dict)  # of the first graph's nodes
     notes: list[str] = field(default_factory=list)
@@ -228,6 +230,15 @@ class Swap(ABC):
             like: a tensor of the model's dtype and device; ``None`` if the model has none.
         """
 
+    def replace_layer(self, layer: nn.Module, options: Mapping[str, Any]) -> nn.Module:
+        """Return the layer that takes the place of ``layer``, for swaps that draft such layers.
+
+        Args:
+            layer: the layer of the model.
+            options: those of ``Draft.replaced``.
+        """
+        raise NotImplementedError(f"{self.name} replaces no layers")
+
     def prepare(self, model: nn.Module, entries: Sequence["Entry"], like: Tensor | None) -> Any:
         """Make what is needed of the unchanged model; :meth:`install` receives it."""
         return None
@@ -331,12 +342,15 @@ class UnitSwap(SiteSwap):
 
 def find_swap(name: str) -> Swap:
     """The swap called ``name``; names that no swap lists are units of the catalogue."""
+    if name not in _SWAPS and name not in registered_units():
+        load_extensions("swaps")
     kind = _SWAPS.get(name) or _DEFAULT[0]
     return kind(name)
 
 
 def swap_names() -> tuple[str, ...]:
     """The names of all swaps besides the units of the catalogue."""
+    load_extensions("swaps")
     return tuple(_SWAPS)
 
 

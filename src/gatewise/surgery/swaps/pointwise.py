@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.errors import ArgumentError, UnknownNameError, unknown_name
+from gatewise.extensions import in_papers
 from gatewise.graph import (
     Site,
     holds_both_branches,
@@ -101,7 +102,9 @@ def _find_unit(name: str) -> Unit:
     units = registered_units()
     try:
         spec = get_unit(name)
-    except UnknownNameError:
+    except UnknownNameError as error:
+        if in_papers("units", name):
+            raise error from None
         names = [other for other, spec in units.items() if _keeps_channels(spec)]
         raise unknown_name("unit or swap", name, {*names, *swap_names()}) from None
     if not _keeps_channels(spec):

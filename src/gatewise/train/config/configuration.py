@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from gatewise.data import datasets
-from gatewise.errors import unknown_name
+from gatewise.data import find_set
 from gatewise.files import digest
 from gatewise.models import get_model
 from gatewise.train.config.recipe import Epochs, Part, Recipe, RuleError
@@ -120,6 +119,5 @@ def run_config(**values: Any) -> RunConfig:
         values["recipe"] = recipe.model_dump(exclude_unset=True)
     config = check(RunConfig, values, "run")
     get_model(config.model)
-    if config.data not in datasets():
-        raise unknown_name("data set", config.data, datasets())
+    find_set(config.data)
     return config

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError, UnitDefinitionError, unknown_name
+from gatewise.extensions import load_extensions, unknown_addition
 from gatewise.units.contract.unit_module import UnitModule
 
 Family = Literal["max-affine", "soft", "smooth", "adaptive", "context"]
@@ -341,6 +342,7 @@ def list_units(*, family: str | None = None, paper: str | None = None) -> list[s
         raise unknown_name("family", family, FAMILIES)
     if paper is not None and paper not in PAPERS:
         raise unknown_name("paper", paper, PAPERS)
+    load_extensions("units")
     names = []
     for name, spec in _UNITS.items():
         if family is not None and spec.family != family:
@@ -369,7 +371,9 @@ def get_unit(name: str) -> Unit:
     if name in OWN_UNITS:
         return OWN_UNITS[name]
     if name not in _UNITS:
-        raise unknown_name("unit", name, _UNITS)
+        load_extensions("units")
+    if name not in _UNITS:
+        raise unknown_addition("units", "unit", name, _UNITS)
     return _UNITS[name]
 
 
