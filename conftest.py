@@ -1,7 +1,7 @@
 """What tests may need beyond the development tools, and what happens where a machine lacks it.
 
-A test marked ``data``, ``browser``, ``onnx`` or ``networks`` is left out where its need is not met,
-and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
+A test marked ``data``, ``browser``, ``onnx``, ``real`` or ``networks`` is left out where its need
+is not met, and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
 ``.ci/run``) it fails instead. ``thorough`` tests repeat what a quicker test shows, on more cases:
 they run with ``GATEWISE_THOROUGH=1`` (``make test-all``, ``.ci/run``). ``slow`` tests are full
 counts: they run with ``GATEWISE_FULL=1``, which only ``make test-full`` sets.
@@ -61,9 +61,10 @@ def has_networks() -> bool:
     )
 
 
-def has_triton(*, interpreted: bool) -> bool:
-    is_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    return importlib.util.find_spec("triton") is not None and is_interpreted == interpreted
+def has_real_models() -> bool:
+    from real_models.packages import SMALLEST, missing
+
+    return not missing(SMALLEST) and bool(importlib.util.find_spec("efficientnet_lite_pytorch"))
 
 
 # marker: (whether its need is met, how to have it, whether GATEWISE_REQUIRE_ALL covers it)
@@ -76,8 +77,7 @@ NEEDS = {
     "browser": (has_browser(), "install Chromium or Chrome", True),
     "onnx": (has_onnx(), 'install the extra (pip install -e ".[onnx]")', True),
     "networks": (has_networks(), "install them (make test does)", True),
-    "triton": (has_triton(interpreted=False), "run make gpu-check", False),
-    "interpreter": (has_triton(interpreted=True), "run make gpu-check", False),
+    "real": (has_real_models(), "run make real-smallest", True),
     "thorough": (THOROUGH, "run make test-all", False),
     "slow": (FULL, "run make test-full", False),
 }

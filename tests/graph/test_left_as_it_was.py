@@ -280,7 +280,7 @@ def test_a_diagnosis_leaves_a_model_as_it_was():
     for kind in ("old spectral norm", "generators", "half frozen", "caching", "filled cache"):
         model = MODELS[kind]()
         before = (attributes(model), generators(model), can_be_copied(model))
-        gw.diagnose(model, [X], seconds=1.0)
+        gw.diagnose(model, [X], seconds=1.0, questions="all")
         assert differing(before[0], attributes(model)) == []
         assert same(before[1], generators(model))
         assert can_be_copied(model) == before[2]

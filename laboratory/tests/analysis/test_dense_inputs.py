@@ -25,7 +25,7 @@ CALLS = {
     "affine_map": lambda model, x: gw.affine_map(model, x),
     "path_kernel": lambda model, x: deep_gated.path_kernel(model, x),
     "cost": lambda model, x: gw.cost(model, x),
-    "diagnose": lambda model, x: gw.diagnose(model, x),
+    "diagnose": lambda model, x: gw.diagnose(model, x, questions="all"),
     "GateMonitor": lambda model, x: gw.GateMonitor(model, x),
 }
 

@@ -82,8 +82,8 @@ Questions = Annotated[
     typer.Option(
         "--questions",
         metavar="NAME,NAME,...",
-        help="Run only these checks, for example gates,pairing. An unknown name lists them all. "
-        "Default: all that apply.",
+        help="Run only these checks, for example gates,pairing, or `all`. An unknown name lists "
+        "them all. Default: those of the first page.",
     ),
 ]
 Out = Annotated[
@@ -281,6 +281,9 @@ def _print(diagnosis: "Diagnosis") -> None:
         print_rich(f"Preprocessing not known: {diagnosis.data['preprocessing']}")
     print_rich(f"{diagnosis.name}: {parameters}; {diagnosis.data['about']}")
     print_rich(f"input check {diagnosis.input_check.state}: {diagnosis.input_check.line}", rows)
+    print_rich(*(each.line for each in diagnosis.findings))
+    if diagnosis.more:
+        print_rich(f"more analyses, with --questions NAME or all: {', '.join(diagnosis.more)}")
     for advice in diagnosis.advice:
         print_rich(
             f"• {advice.title}: {advice.effect} {advice.effect_of}",

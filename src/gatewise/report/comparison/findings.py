@@ -93,10 +93,6 @@ class Block:
         value = self.result.block_costs[self.place].get(unit, {}).get(what)
         return math.nan if value is None else float(value)
 
-    def form(self, unit: str) -> str:
-        """Return which form of the unit ran in the time that is shown; empty if not known."""
-        return str(self.result.block_costs[self.place].get(unit, {}).get("form") or "")
-
     def ratio(self, unit: str, what: str) -> float:
         """Return the unit's cost over the baseline's; NaN if one is not known."""
         base = self.cost(self.baseline, what)

@@ -155,7 +155,6 @@ def cost_table(block: Block) -> Table:
     columns = ["unit"]
     for cost in COSTS:
         columns += ["seconds" if cost == "seconds" else COST_WORDS[cost], "×"]
-    columns.append("form")
     rows = []
     units = both_ends(list(block.runs), MOST_ROWS)
     for unit in units:
@@ -165,14 +164,10 @@ def cost_table(block: Block) -> Table:
                 cost_cell(block.cost(unit, cost), cost),
                 number_cell(block.ratio(unit, cost), 2),
             ]
-        rows.append([*row, block.form(unit)])
-    about = (
-        "parameters; FLOPs and saved bytes per example; seconds of the fastest training run, and "
-        "the form of the unit that took them: native (torch's own functions), fused (compiled) or "
-        "plain"
-    )
+        rows.append(row)
+    about = "parameters; FLOPs and saved bytes per example; seconds of the fastest training run"
     about += shown_words(len(units), len(block.runs), "units")
-    return Table(columns, rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS) + "l")
+    return Table(columns, rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS))
 
 
 def rank_table(findings: Findings) -> Table | None:

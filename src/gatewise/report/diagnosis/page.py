@@ -29,7 +29,7 @@ from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
 from gatewise.units import registered_units
 
 FORMAT = "gatewise diagnosis 2"
-FIRST = 2  # the number of the first section of a question
+FIRST = 3  # the number of the first section of a question
 GENERIC = {"Sequential", "Module", "ModuleList", "GraphModule"}
 NOT_TRUSTED = f"{WARNING} This depends on the inputs, which are probably preprocessed wrongly."
 # Questions whose facts name activations, where a page names the layers before them.
@@ -128,7 +128,10 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
     """The sections below the top of the page: answers, then one section per question."""
     questions = diagnosis["questions"]
     suspect = diagnosis["input_check"]["state"] == SUSPECT
-    sections = [Section("Questions and answers", _answers(questions, links, suspect))]
+    sections = [
+        Section("Counts", [_counts(diagnosis["findings"])]),
+        Section("Questions and answers", _answers(questions, links, suspect)),
+    ]
     labels = layer_labels(diagnosis["layers"])
     for question in questions:
         if question["name"] not in links:
@@ -141,9 +144,31 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
         if suspect and question.get("reads_inputs", True):
             items.insert(0, Text([[Cell(NOT_TRUSTED, look="down")]]))
         sections.append(Section(question["title"], items))
+    if diagnosis["more"]:
+        sections.append(Section("More analyses", _more(diagnosis)))
     sections.append(Section("All layers", [_layers_table(diagnosis["layers"])]))
     sections.append(Section("How this was made", _how(diagnosis)))
     return Sheet(_title(diagnosis), _about(diagnosis), [], sections, "diagnosis", contents=False)
+
+
+def _counts(findings: Sequence[Facts]) -> Table:
+    """Each number of the first page with the call that acts on it."""
+    rows = []
+    for each in findings:
+        of = f" of {each['total']}" if each["total"] else ""
+        rows.append([each["name"], f"{each['number']}{of}", Cell(each["call"], look="mute")])
+    return Table(["what", "how many", "call"], rows, align="lll")
+
+
+def _more(diagnosis: Mapping[str, Any]) -> list[Any]:
+    """The questions that were not asked, and how to ask them."""
+    rows = [[title, name] for name, title in diagnosis["more"].items()]
+    command = f"gatewise diagnose {diagnosis['reference']} --questions all"
+    return [
+        Text(["These analyses were not computed. Name them, or ask all:"]),
+        Code(command.replace("  ", " ")),
+        Table(["question", "name"], rows, align="ll"),
+    ]
 
 
 def _title(diagnosis: Mapping[str, Any]) -> str:

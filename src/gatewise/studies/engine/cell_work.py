@@ -19,7 +19,6 @@ from typing import Any
 from gatewise.data import DataSet, load
 from gatewise.errors import DamagedFileError, FileError, GatewiseError, HeldError, shorten
 from gatewise.files import make_folder, read_json, write_json, write_record_once
-from gatewise.fused import start_recording, stop_recording
 from gatewise.studies.engine.folder import FORMAT, RECORD, read_versioned
 from gatewise.train import (
     Checkpoints,
@@ -162,20 +161,17 @@ def run_and_record(
 ) -> Outcome:
     """Do the work and write the record, unless another process wrote one meanwhile."""
     begin = time.process_time() - _seconds_before(task)
-    recording = start_recording()
     try:
         content = work(stop) if work else _work_of(task, stop)
     except Halted:
         content = None
-    finally:
-        form = stop_recording(recording)
     seconds = round(time.process_time() - begin, 3)
     make_folder(task.place)
     if content is None:
         write_json(task.place / STOPPED, {"process_seconds": seconds})
         return Outcome("stopped")
-    more = {"process_seconds": seconds, "form": form}
-    write_record_once(task.place / RECORD, _record(task, content, **more))
+    whole = _record(task, content, process_seconds=seconds)
+    write_record_once(task.place / RECORD, whole)
     return Outcome(content["status"], content["reason"])
 
 

@@ -416,8 +416,6 @@ class StudyResult:
         of the slowest run over that of the fastest. See :func:`_comparable_times` for runs on
         several machines.
 
-        ``form`` names the form of the units that ran: native, fused or plain.
-
         ``unequal`` names the costs that differ from the baseline's. A difference in results may be
         due to them.
         """
@@ -443,7 +441,6 @@ class StudyResult:
                     "recipe": block[2],
                     **costs,
                     "slowest": max(times[unit]) / min(times[unit]) if times[unit] else None,
-                    "form": _forms(units[unit]),
                     "ratios": ratios,
                     "unequal": [name for name, ratio in ratios.items() if _differs(name, ratio)],
                     "matched": groups.get((unit, block), {}).get("matched", {}),
@@ -726,15 +723,6 @@ def _is_time(value: Any) -> bool:
 def _finished_finals(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """Return the finished runs at the chosen learning rate."""
     return [run for run in runs if run.status == "finished" and run.role == "final"]
-
-
-def _forms(runs: Sequence[PlannedRun]) -> str:
-    """Return the forms of the units in finished final runs; empty if none is recorded."""
-    forms = set()
-    for run in _finished_finals(runs):
-        if run.record.get("form"):
-            forms.update(run.record["form"].split(" and "))
-    return " and ".join(sorted(forms))
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

@@ -31,7 +31,6 @@ COLUMNS = (
     "params",
     "FLOPs",
     "time",
-    "form",
 )
 MOST_LINES = 20  # lines of one kind below the tables
 
@@ -72,7 +71,7 @@ def lines_below(result: "StudyResult") -> Iterator[str]:
     """Yield what stands below the tables: seeds needed, ranks, learning rates, problems."""
     yield (
         "p is corrected for the units of a table; params, FLOPs and time are relative to the "
-        "baseline; form is that of the unit in this time: native, fused or plain"
+        "baseline"
     )
     yield from _some(list(_undecided_lines(result)))
     yield from _ranking(result)
@@ -162,12 +161,12 @@ def _with_spread(result: "StudyResult", mean: float, spread: float) -> str:
 
 
 def _ratios(cost: Mapping[str, Any] | None) -> list[str]:
-    """Return parameters, operations and time as multiples of the baseline's, and the form."""
+    """Return parameters, operations and time as multiples of the baseline's."""
     ratios = (cost or {}).get("ratios", {})
     texts = []
     for name in ("parameters", "flops", "seconds"):
         texts.append(f"{ratios[name]:.2f}x" if ratios.get(name) else "-")
-    return [*texts, (cost or {}).get("form") or "-"]
+    return texts
 
 
 def _some(lines: list[str]) -> Iterator[str]:
