@@ -180,13 +180,11 @@ def _print_cost(
     reduced = experiment.settings_of(scale).reduced or "as in the paper"
     if json:
         return print_json({**cost.to_dict(), "reduced": reduced, "command": resume})
-    numbers = ("tuning runs", "final runs", "seconds a run", "core-hours")
+    numbers = ("runs", "seconds a run", "core-hours")
     rows = table("network", *numbers, right=numbers)
     for arm in cost.arms:
         hours = arm.total / HOUR
-        rows.add_row(
-            arm.name, f"{arm.tuning:g}", str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}"
-        )
+        rows.add_row(arm.name, str(arm.final), f"{arm.seconds:.3g}", f"{hours:.3g}")
     lines = (cost.words, f"Scale {scale}: {reduced}.", f"To run or resume it: {resume}")
     print_rich(*([rows] if cost.arms else []), *lines)
 
@@ -216,7 +214,7 @@ def _record(experiment: "Experiment") -> dict[str, Any]:
     return {
         "name": experiment.name,
         "title": experiment.title,
-        "seeds": experiment.seeds,
+        "seeds": len(experiment.seed_numbers(None, "desk")),
         "needs": list(experiment.needs),
         "scales": scales,
     }

@@ -4,17 +4,16 @@ Note [How experiments run]. The work of an experiment is a list of cells that th
 runs: each has a name, plain settings and a function, and its record is written as soon as it ends.
 If interrupted, the same command resumes with the cells that have no record. They are kept in the
 folder ``unfinished`` beside the results, which is removed when the results are written. An
-experiment declares its cells (``cells``), those that depend on the values of the first (``then``,
-for example runs at the learning rates that were chosen), and turns all values into findings
-(``findings``). Declared cells run in several processes. The older form is one function,
-``measure``, that asks for one cell after another. Such an experiment can also read what the record
-of another experiment keeps of its trained networks, in place of training them again.
+experiment declares its cells (``cells``) and turns their values into findings (``findings``).
+Declared cells run in several processes. The older form is one function, ``measure``, that asks for
+one cell after another. Such an experiment can also read what the record of another experiment keeps
+of its trained networks, in place of training them again.
 """
 
 import importlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -60,9 +59,9 @@ class Experiment:
             two cores do in hours) and ``full`` (the paper's own).
         measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
         seeds: how many, if no other number is asked for.
+        seeds_at: how many at a scale, where it is another number.
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
-        then: takes the values of these cells and returns further ones. None if there are none.
         findings: turns the values of the cells into findings.
         trainings: takes the settings and the seeds and returns every training run by network, so
             that its cost can be timed before it is run. None if there are none at any scale.
@@ -80,9 +79,9 @@ class Experiment:
     scales: Mapping[str, Any]
     measure: Callable[[Run], Findings] | None = None
     seeds: int = 5
+    seeds_at: Mapping[str, int] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
-    then: Callable[[CellValues], Sequence[FunctionCell]] | None = None
     findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
     read_data: Callable[[], Sequence[str]] | None = None
@@ -100,16 +99,17 @@ class Experiment:
             raise unknown_name("scale", scale, self.scales)
         return self.scales[scale]
 
-    def seed_numbers(self, seeds: int | None) -> tuple[int, ...]:
+    def seed_numbers(self, seeds: int | None, scale: str) -> tuple[int, ...]:
         """Return the seeds, from 0 on.
 
         Args:
-            seeds: how many; as many as the experiment has if None.
+            seeds: how many; as many as the experiment has at the scale if None.
+            scale: one of ``scales``.
 
         Raises:
             ArgumentError: if it is no possible number of seeds.
         """
-        count = self.seeds if seeds is None else seeds
+        count = self.seeds_at.get(scale, self.seeds) if seeds is None else seeds
         if not isinstance(count, int) or not 1 <= count <= MOST_SEEDS:
             raise ArgumentError(
                 "seeds must be a number of seeds",
@@ -151,7 +151,7 @@ class Experiment:
             ArgumentError: if a cell failed, with its reason.
         """
         settings = self.settings_of(scale)
-        numbers = self.seed_numbers(seeds)
+        numbers = self.seed_numbers(seeds, scale)
         folder = self.folder(out)
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)
@@ -194,7 +194,8 @@ class Experiment:
         A study goes on from its finished cells on any machine and with any versions, but times are
         those of one machine and number of threads.
         """
-        return versions() if self.measures_time else {}
+        known = versions()
+        return known if self.measures_time else {"numerics": known["numerics"]}
 
     def _data_identity(self, settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
         """Read the data of declared cells, and return its digests.
@@ -227,9 +228,6 @@ class Experiment:
         options = replace(options or Running(), **changes)
         cells = list(self.cells(settings, seeds))
         records = self._records(study, cells, tell, options)
-        if self.then is not None:
-            cells += self.then(CellValues(settings, seeds, _values(records)))
-            records = self._records(study, cells, tell, options)
         seconds = sum(record["processor_seconds"] or 0.0 for record in records.values())
         return self.findings(CellValues(settings, seeds, _values(records))), seconds
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from gatewise.files import read_json
 from gatewise.words import plural
+from gatewise_papers.common.experiment import COST
 from gatewise_papers.common.judgements import Judgement
 from gatewise_papers.common.writing import RESULT
 
@@ -26,6 +27,8 @@ COLUMNS = (
     "what decided it",
     "scale",
 )
+NOT_RUN_COLUMNS = ("what", "cost, timed on one machine", "to run or resume it")
+NOT_RUN = "These experiments are not run: they have no record. The command runs or resumes them."
 
 Record = Mapping[str, Any]
 
@@ -51,6 +54,9 @@ def generated_part(folder: Path, paper: str | None = None) -> str:
     if paper is not None:
         records = [one for one in records if one["experiment"].startswith(f"{paper}/")]
     parts = [BEGIN, "", *_summary(records), "", *_table(records)]
+    not_run = _not_run(folder, paper)
+    if not_run:
+        parts += ["", NOT_RUN, "", *not_run]
     return "\n".join([*parts, "", END])
 
 
@@ -66,6 +72,23 @@ def with_generated_part(text: str, part: str) -> str:
         return f"{text.rstrip()}\n\n{part}\n"
     _, _, after = rest.partition(END)
     return before + part + after
+
+
+def _not_run(folder: Path, paper: str | None) -> list[str]:
+    """Return one row for each experiment whose cost is kept and that has no record."""
+    rows = []
+    for path in sorted(folder.rglob(COST)):
+        cost = read_json(path)
+        name, scale = cost["experiment"], cost["scale"]
+        is_finished = (path.parent / RESULT).exists()
+        if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
+            continue
+        where = f"{cost['machine']['processor']}, scale {scale}"
+        command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
+        rows.append(f"| {name} | {cost['words']} {where} | `{command}` |")
+    if not rows:
+        return []
+    return [f"| {' | '.join(NOT_RUN_COLUMNS)} |", "|---" * len(NOT_RUN_COLUMNS) + "|", *rows]
 
 
 def _summary(records: Sequence[Record]) -> list[str]:

@@ -94,7 +94,7 @@ def test_what_is_read_off_a_curve():
         "lowest": 1.5,
         "lowest_at": 3,
         "below_2.0": 2,
-        "below_1.5": 3,
+        "below_1.5": None,
         "below_1.0": None,
         "top1": 0.4,
     }
