@@ -184,3 +184,45 @@ def test_code_of_installed_packages_is_counted_and_strict_can_be_passed():
     receipt = gw.receipt(gw.swap(model, "relu", ids, strict=True))
     assert receipt.unreached == () and len(str(receipt).splitlines()) == 4
     assert "branches in files of installed packages were not reached" in receipt.details
+
+
+class Starred(Helper):
+    def layer(self, *args: Tensor) -> Tensor:
+        return F.relu(*args)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(self.layer(self.b(self.layer(self.a(x)))))
+
+
+def test_arguments_that_are_unpacked_are_passed_on():
+    model, x = Starred().eval(), torch.randn(4, 8)
+    expected = model.c(F.silu(model.b(F.silu(model.a(x)))))
+    torch.testing.assert_close(gw.swap(model, "silu", x)(x), expected)
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.head(self.encoder(x, src_key_padding_mask=mask))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("unit", ["silu", "crelu", "psc"])
+def test_an_encoder_with_a_padding_mask_runs_in_eval_mode(unit: str):
+    torch.manual_seed(0)
+    model, x = Masked().eval(), torch.randn(3, 5, 16)
+    mask = torch.arange(5) >= torch.tensor([[3], [4], [5]])
+    swapped = gw.swap(model, unit, (x, mask))
+    receipt = gw.receipt(swapped)
+    assert receipt.proved and "encoder: rows of padding are computed now" in receipt.details
+    assert model.encoder.use_nested_tensor
+    with torch.no_grad():
+        outputs = swapped(x, mask)
+        if unit != "silu":
+            torch.testing.assert_close(outputs[~mask], model(x, mask)[~mask], rtol=1e-4, atol=1e-5)
+    gw.undo(swapped)
+    assert swapped.encoder.use_nested_tensor

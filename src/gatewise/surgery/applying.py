@@ -43,6 +43,7 @@ from gatewise.surgery.rewrite import (
     copy_with_same_tensors,
     names_of_tensors,
     negative_weight,
+    no_fast_paths,
     place_units,
     state_shapes,
     state_tensors,
@@ -292,6 +293,7 @@ def execute_plan(plan: Plan, work: Transaction) -> None:
     _install_units(plan, work, like)
     for (swap, entries), needed in zip(groups, prepared, strict=True):
         swap.install(work, entries, like, needed)
+    no_fast_paths(work, (entry.path for entry in plan.swapped))
     if plan.unit_dtype:
         for unit in work.units.values():
             keep_dtype(unit, plan.unit_dtype)

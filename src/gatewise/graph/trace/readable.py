@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.fx.graph import _PyTreeCodeGen
 
 from gatewise.errors import ArgumentError
 
@@ -49,7 +50,7 @@ def _is_exported(module: nn.Module) -> bool:
         return True
     graph = getattr(module, "graph", None) if isinstance(module, torch.fx.GraphModule) else None
     codegen = getattr(graph, "_codegen", None)
-    return isinstance(codegen, torch.fx.graph._PyTreeCodeGen)
+    return isinstance(codegen, _PyTreeCodeGen)
 
 
 def _problem_of_parts(model: nn.Module) -> tuple[str, str]:

@@ -113,7 +113,9 @@ def _is_tensor_method(call: ast.Call, callee: Any, op: str) -> bool:
 def _argument_form(call: ast.Call, name: str) -> str | None:
     """Return how the argument ``name``, which is the first, is passed."""
     if call.args:
-        return None if isinstance(call.args[0], ast.Starred) else "argument"
+        # `relu(*args)` becomes `unit(*args)`.
+        unknown = isinstance(call.args[0], ast.Starred) and len(call.args) > 1
+        return None if unknown else "argument"
     return f"keyword {name}" if any(keyword.arg == name for keyword in call.keywords) else None
 
 

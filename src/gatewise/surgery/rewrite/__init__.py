@@ -14,6 +14,7 @@ from gatewise.surgery.rewrite.optimizer import check_optimizer as check_optimize
 from gatewise.surgery.rewrite.optimizer import give_back as give_back
 from gatewise.surgery.rewrite.placement import Placement as Placement
 from gatewise.surgery.rewrite.placement import no_fast_path as no_fast_path
+from gatewise.surgery.rewrite.placement import no_fast_paths as no_fast_paths
 from gatewise.surgery.rewrite.placement import place_units as place_units
 from gatewise.surgery.rewrite.rewriting import OwnerChange as OwnerChange
 from gatewise.surgery.rewrite.rewriting import Undo as Undo

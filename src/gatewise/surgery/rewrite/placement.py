@@ -1,6 +1,6 @@
 """Install units: modules by their path, other calls by rewriting the methods that make them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from torch import nn
@@ -55,6 +55,23 @@ def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
     if texts:
         undo = rewrite_calls(work.model, *map(list, zip(*texts, strict=True)))
         work.others.append(undo)
+
+
+def no_fast_paths(work: Transaction, paths: Iterable[str]) -> None:
+    """Switch off what torch's transformer encoders do around the modules at ``paths``.
+
+    Their fused kernel knows two activations. With a padding mask, they run on nested tensors, which
+    layers without that kernel cannot take.
+    """
+    around: dict[str, None] = {}
+    for path in paths:
+        parts = path.split(".")
+        around.update((".".join(parts[:length]), None) for length in range(len(parts) + 1))
+    for path in around:
+        module = work.model.get_submodule(path)
+        no_fast_path(work, path)
+        if isinstance(module, nn.TransformerEncoder) and getattr(module, "use_nested_tensor", 0):
+            work.replace(path, "use_nested_tensor", False, "attribute")
 
 
 def no_fast_path(work: Transaction, owner: str) -> None:
