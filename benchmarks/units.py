@@ -215,7 +215,7 @@ def same_lines() -> Iterator[Line]:
         yield Line(f"same/{shape[0]}x{shape[1]}", 1.1, step(module, x), step(module, x))
 
 
-def measure(line: Line, seconds: float = 2.0) -> tuple[float, float]:
+def measure(line: Line, seconds: float = 0.7) -> tuple[float, float]:
     """Return the medians of both sides, in seconds."""
     sides = (line.ours, line.theirs)
     for side in sides:

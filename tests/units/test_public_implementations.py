@@ -64,16 +64,34 @@ def test_two_tensors_and_every_layout_of_one_tensor_give_the_same():
 
 
 def test_jump_relu_moves_its_threshold_as_the_mean_over_inputs_demands():
-    """The straight-through estimate against the exact derivative of a mean: -t^2 w(t) p(t)."""
+    """The straight-through estimate against the exact derivative of a mean: -t w(t) p(t)."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2_000_000, generator=generator)
     unit = gw.nn.JumpReLU(threshold=0.5, bandwidth=0.05)
     (unit(x) * x.cos()).mean().backward()
     threshold = torch.tensor(0.5)
     density = torch.exp(-(threshold**2) / 2) / (2 * torch.pi) ** 0.5
-    # One factor is the threshold's own size, since the parameter is its logarithm.
-    exact = -(threshold**2) * threshold.cos() * density
-    assert unit.log_threshold.grad.item() == pytest.approx(exact.item(), rel=0.02)
+    exact = -threshold * threshold.cos() * density
+    assert unit.threshold.grad.item() == pytest.approx(exact.item(), rel=0.02)
+
+
+def test_jump_relu_moves_its_threshold_at_a_usual_rate():
+    torch.manual_seed(0)
+    unit = gw.nn.JumpReLU()
+    optimizer = torch.optim.Adam(unit.parameters(), lr=7e-5)
+    for _ in range(200):
+        optimizer.zero_grad()
+        unit(0.01 * torch.randn(4096)).sum().backward()
+        optimizer.step()
+    assert unit.threshold.item() > 0.01  # 0.001 at the start
+
+
+def test_jump_relu_reads_files_with_the_logarithm_of_the_threshold():
+    model = torch.nn.Sequential(gw.nn.JumpReLU(channels=3))
+    old = {"0.log_threshold": torch.tensor([0.1, 0.2, 0.5]).log()}
+    model.load_state_dict(old)
+    torch.testing.assert_close(model[0].threshold.detach(), torch.tensor([0.1, 0.2, 0.5]))
+    assert list(old) == ["0.log_threshold"]
 
 
 def test_xielu_has_the_slope_beta_at_exact_zeros():

@@ -39,6 +39,7 @@ CHECKS: dict[str, Check] = {
         gradients.derivative_at_each_kink_is_the_declared_one,
         gradients.functional_transforms_agree,
         gradients.parameters_all_receive_gradients,
+        gradients.float32_parameters_move_in_a_half_precision_model,
         layout.layout_does_not_matter,
         layout.channels_last_is_kept,
         layout.batches_do_not_matter,

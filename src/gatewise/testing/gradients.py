@@ -89,6 +89,30 @@ def parameters_all_receive_gradients(case: Subject) -> None:
     require(not unused, "parameters without a gradient after backward", got=", ".join(unused))
 
 
+def float32_parameters_move_in_a_half_precision_model(case: Case) -> None:
+    """With ``unit_dtype`` float32, a parameter with a gradient moves at a small learning rate.
+
+    In bfloat16 itself, a step of 1e-5 is lost in any number above 0.005.
+    """
+    module = case.build().train()
+    if not list(module.parameters()):
+        return
+    module.unit_dtype = torch.float32
+    module.to(torch.bfloat16)
+    before = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-5)
+    module(case.sample(torch.bfloat16)).float().square().mean().backward()
+    optimizer.step()
+    for name, parameter in module.named_parameters():
+        has_gradient = parameter.grad is not None and parameter.grad != 0
+        stays = bool(((parameter == before[name]) & has_gradient).any())
+        require(
+            parameter.dtype == torch.float32 and not stays,
+            "a parameter with a gradient does not move in a bfloat16 model",
+            got=name,
+        )
+
+
 def _function_of_everything(case: Subject) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
     """Return the module as a function of input and parameters, and float64 values for them.
 

@@ -1,5 +1,7 @@
 """Units that a model's graph shows as several operators, treated as one function each."""
 
+import itertools
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from gatewise.units import registered_units
 # Modules that are one operator. Further operators in their scope come from hooks, and have their
 # own rules.
 NEVER = 1e300  # a response that no input has
+SAME_SLOPE = 1e-6  # pieces whose slopes differ by less are one
 SINGLE_OPERATORS = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh)
 
 
@@ -32,7 +35,7 @@ class Composite:
     @property
     def is_max_affine(self) -> bool:
         """Whether the unit is known to be piecewise affine."""
-        known = {registered_units()[name].module for name in ("prelu", "pwlu")}
+        known = {registered_units()[name].module for name in ("prelu", "pwlu", "hardsigmoid")}
         return type(self.module) in known or self._is_hard_maximum
 
     @property
@@ -48,7 +51,12 @@ class Composite:
         if self._is_hard_maximum:
             module: Any = self.module
             return _largest_of_lines(*module.pieces)
-        if type(self.module) is not registered_units()["prelu"].module:
+        units = registered_units()
+        if type(self.module) is units["hardsigmoid"].module:
+            return Pieces((-3.0, 3.0), (0.0, 1 / 6, 0.0), (0.0, 0.5, 1.0))
+        if type(self.module) is units["pwlu"].module:
+            return _pieces_of_table(self.module)
+        if type(self.module) is not units["prelu"].module:
             return None
         ones = torch.ones(1, *shape, dtype=torch.float64)
         with torch.no_grad():
@@ -72,6 +80,35 @@ class Composite:
             near_zero = z.abs() < 1e-30  # y / z would lose all digits
             slope = torch.where(near_zero, slope, y / torch.where(near_zero, 1, z))
         return slope, y - slope * z
+
+
+def _pieces_of_table(unit: Any) -> Pieces | None:
+    """Return the pieces of PWLU; None if its channels have different ones."""
+    if unit.heights.shape[0] > 1:
+        return None
+    heights = unit.heights[0].double().tolist()
+    (left, right), (low, high) = unit.bounds[0].double().tolist(), unit.slopes[0].double().tolist()
+    step = (right - left) / (len(heights) - 1)
+    if step <= 0:  # the bounds have met
+        return None
+    knots = [left + place * step for place in range(len(heights))]
+    pairs = itertools.pairwise(heights)
+    slopes = [low, *((after - before) / step for before, after in pairs), high]
+    lines = [(low, heights[0] - low * left)]
+    thresholds: list[float] = []
+    for knot, height, slope in zip(knots, heights, slopes[1:], strict=True):
+        if math.isclose(slope, lines[-1][0], rel_tol=SAME_SLOPE, abs_tol=SAME_SLOPE):
+            continue  # no kink: at the start it is ReLU, with one kink
+        thresholds.append(knot)
+        lines.append((slope, height - slope * knot))
+    if not thresholds:
+        thresholds.append(-NEVER)
+        lines *= 2
+    return Pieces(
+        tuple(thresholds),
+        tuple(slope for slope, _ in lines),
+        tuple(offset for _, offset in lines),
+    )
 
 
 def _largest_of_lines(slopes: Sequence[float], offsets: Sequence[float]) -> Pieces:

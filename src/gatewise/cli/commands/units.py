@@ -18,7 +18,8 @@ WIDTH_WITH_TITLES = 110  # columns of a terminal that shows the titles
 Family = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="List only one family: max-affine, soft, smooth, adaptive or context."
+        metavar="NAME",
+        help="List only one family: max-affine, piecewise, soft, smooth, adaptive or context.",
     ),
 ]
 Paper = Annotated[

@@ -45,7 +45,6 @@ class _Summary:
     measured: int
     broken: list[str]
     inputs: int
-    torch_hidden: list[str]
 
 
 def gallery_page(gallery: Gallery) -> str:
@@ -91,16 +90,13 @@ def _summary(cards: Sequence[Card]) -> _Summary:
     measured = 0
     inputs = 0
     broken: dict[str, None] = {}  # names in order, each once
-    torch_hidden: dict[str, None] = {}
     for card in cards:
         measured += bool(card.errors)
         for row in card.errors:
             inputs += row.inputs
             if not row.kept:
                 broken[card.name] = None
-            if row.torch_hidden:
-                torch_hidden[card.name] = None
-    return _Summary(measured, list(broken), inputs, list(torch_hidden))
+    return _Summary(measured, list(broken), inputs)
 
 
 def _anchors(names: Sequence[str]) -> list[str]:

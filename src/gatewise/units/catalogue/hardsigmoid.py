@@ -40,7 +40,7 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 @unit(
     name="hardsigmoid",
     title="Hard sigmoid",
-    family="smooth",
+    family="piecewise",
     on="gate > 1/2",
     function=hardsigmoid,
     formula=r"\min(\max(x / 6 + 1/2, 0), 1)",

@@ -45,7 +45,7 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 @unit(
     name="hardtanh",
     title="Hard hyperbolic tangent",
-    family="smooth",
+    family="piecewise",
     on="x > 0",
     function=hardtanh,
     formula=r"\min(\max(x, a), b)",

@@ -22,27 +22,27 @@ from gatewise.units.contract import (
 )
 
 START = 0.001
-LOG_START = math.log(START)
+OLD_NAME = "log_threshold"  # of the parameter in files of version 0.1.0, which is its logarithm
 
 
 def jump_relu(
     x: Tensor,
-    log_threshold: float | Tensor = LOG_START,
+    threshold: float | Tensor = START,
     bandwidth: float = 0.001,
     dim: int = 1,
 ) -> Tensor:
     r"""Return ``x`` where it exceeds a trainable threshold, 0 elsewhere.
 
-    .. math:: \mathrm{JumpReLU}(x) = x\,1[x > t], \qquad t = e^{\tau}
+    .. math:: \mathrm{JumpReLU}(x) = x\,1[x > t]
 
-    where :math:`\tau` is ``log_threshold``. The value jumps by the threshold, so its derivative to
-    the threshold is 0 almost everywhere. Training uses a straight-through estimate instead: minus
+    The value jumps by the threshold :math:`t`, so its derivative to the threshold is 0 almost
+    everywhere. Training uses a straight-through estimate instead: minus
     ``threshold / bandwidth`` for inputs within half a ``bandwidth`` of the threshold. It estimates
     the derivative of the mean over inputs.
 
     Args:
         x: the input, a real floating point tensor.
-        log_threshold: the logarithm of the threshold, one number or one per channel.
+        threshold: the threshold, one number or one per channel.
         bandwidth: the width of the interval in which inputs move the threshold.
         dim: the channel dimension of the input.
 
@@ -53,10 +53,10 @@ def jump_relu(
     """
     check_input("jump_relu", x)
     width = check_number("jump_relu", "bandwidth", bandwidth, above=0.0)
-    raw = per_channel("jump_relu", "log_threshold", log_threshold, x, dim)
+    value = per_channel("jump_relu", "threshold", threshold, x, dim)
     dtype = torch.promote_types(x.dtype, torch.float32)
-    threshold = torch.exp(torch.as_tensor(raw, dtype=dtype, device=x.device))
-    return in_compute_dtype(_jump_relu, x, threshold, width)
+    wide = torch.as_tensor(value, dtype=dtype, device=x.device)
+    return in_compute_dtype(_jump_relu, x, wide, width)
 
 
 def _jump_relu(w: Tensor, threshold: Tensor, width: float | Tensor) -> Tensor:
@@ -67,8 +67,8 @@ def _jump_relu(w: Tensor, threshold: Tensor, width: float | Tensor) -> Tensor:
     return kept - estimate * (threshold - fixed)
 
 
-def _reference(x: Tensor, log_threshold: Tensor, bandwidth: float) -> Tensor:
-    return torch.where(x <= torch.exp(log_threshold), 0.0, x)
+def _reference(x: Tensor, threshold: Tensor, bandwidth: float) -> Tensor:
+    return torch.where(x <= threshold, 0.0, x)
 
 
 @unit(
@@ -83,7 +83,7 @@ def _reference(x: Tensor, log_threshold: Tensor, bandwidth: float) -> Tensor:
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     # At the rounded threshold either side is right.
     kinks=lambda threshold=START: {threshold: math.nan},
-    parameters={"log_threshold": "log(0.001)"},
+    parameters={"threshold": "0.001"},
     error=error_bounds(half=promise(0), float32=promise(0)),
     samples=({}, {"threshold": 0.3, "channels": 6}),
     note="The gradient to the threshold is an estimate; keep the bandwidth above the dtype's step.",
@@ -92,7 +92,7 @@ class JumpReLU(TrainableUnit):
     """Module form of :func:`jump_relu`.
 
     Args:
-        threshold: the start value of the threshold, above 0; the parameter is its logarithm.
+        threshold: the start value of the threshold, above 0.
         bandwidth: the width of the interval in which inputs move the threshold.
         channels: the number of channels for one set of parameters per channel; ``None`` for one set
             in all.
@@ -112,18 +112,24 @@ class JumpReLU(TrainableUnit):
         dtype: DType = None,
     ) -> None:
         self.bandwidth = check_number("jump_relu", "bandwidth", bandwidth, above=0.0)
-        start = math.log(check_number("jump_relu", "threshold", threshold, above=0.0))
+        start = check_number("jump_relu", "threshold", threshold, above=0.0)
         super().__init__(
             "jump_relu",
-            {"log_threshold": start},
+            {"threshold": start},
             channels=channels,
             dim=dim,
             device=device,
             dtype=dtype,
             bandwidth=bandwidth,
         )
-        del self.options["log_threshold"]
-        self.options["threshold"] = threshold
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        old = state_dict.pop(f"{prefix}{OLD_NAME}", None)
+        if old is not None:
+            state_dict[f"{prefix}threshold"] = old.exp()
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
         return super().arguments(x) | {"bandwidth": self.bandwidth}

@@ -186,7 +186,7 @@ def _kinks(bound: float = 3.0, intervals: int = 16) -> dict[float, float]:
 @unit(
     name="pwlu",
     title="Piecewise linear unit",
-    family="adaptive",
+    family="piecewise",
     on="gate > 1/2",
     function=pwlu,
     formula=r"y_i + (y_{i+1} - y_i)\,\frac{x - t_i}{d},\quad t_i < x \leq t_{i+1}",

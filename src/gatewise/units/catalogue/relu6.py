@@ -32,7 +32,7 @@ def relu6(x: Tensor) -> Tensor:
 @unit(
     name="relu6",
     title="Rectified linear unit with bound 6",
-    family="smooth",
+    family="piecewise",
     on="x > 0",
     function=relu6,
     formula=r"\min(\max(x, 0), 6)",

@@ -46,7 +46,7 @@ def threshold(x: Tensor, threshold: float = 0.01, value: float = 0.0) -> Tensor:
 @unit(
     name="threshold",
     title="Threshold",
-    family="smooth",
+    family="piecewise",
     on="gate > 1/2",
     function=threshold,
     formula=r"x \text{ if } x > t \text{ else } v",

@@ -16,9 +16,10 @@ from gatewise.errors import ArgumentError, UnitDefinitionError, unknown_name
 from gatewise.extensions import load_extensions, unknown_addition
 from gatewise.units.contract.unit_module import UnitModule
 
-Family = Literal["max-affine", "soft", "smooth", "adaptive", "context"]
+Family = Literal["max-affine", "piecewise", "soft", "smooth", "adaptive", "context"]
 FAMILIES: dict[Family, str] = {
     "max-affine": "largest of a few straight lines",
+    "piecewise": "other straight pieces",
     "soft": "a max-affine unit with softened gates",
     "smooth": "fixed curve",
     "adaptive": "curve with trainable shape",
@@ -335,7 +336,8 @@ def list_units(*, family: str | None = None, paper: str | None = None) -> list[s
     """Names of the units in the catalogue.
 
     Args:
-        family: only units of this family, one of ``"max-affine"``, ``"soft"``, ``"smooth"``,
+        family: only units of this family, one of ``"max-affine"``, ``"piecewise"``, ``"soft"``,
+            ``"smooth"``,
             ``"adaptive"`` and ``"context"``.
         paper: only units studied in this paper, one of ``"psc"``, ``"maso"``, ``"crelu"``,
             ``"iieu"`` and ``"dgn"``.
