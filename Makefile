@@ -27,7 +27,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-papers test-all test-full check gpu-check format errors bench surgery-table real real-smallest docs notebooks dist data clean
+.PHONY: help demo test test-papers test-all test-full check format errors bench surgery-table real real-smallest docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -71,19 +71,11 @@ errors: $(CORE) ## measure every unit and write docs/errors.md again
 	$(BIN)/python tools/measure_unit_errors.py docs/errors.md
 
 bench: $(CORE) ## measure units against their targets, then the peers that PEERS has (minutes; exit 1 if a target is missed)
-	OMP_NUM_THREADS=1 $(BIN)/gatewise bench --out benchmarks/results/bench.csv --page benchmarks/results/bench.html; missed=$$?; \
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/units.py; missed=$$?; \
 	for each in orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done; \
 	if command -v chromium chromium-browser google-chrome >/dev/null; then $(BIN)/python benchmarks/explorer.py || exit 1; fi; \
 	exit $$missed
 
-# Triton in a folder of its own: it is large, and only these tests need it.
-GPU := .gpu
-GPU_TESTS := OMP_NUM_THREADS=1 PYTHONPATH=$(GPU) $(BIN)/python -m pytest -q
-
-gpu-check: $(DEV) ## check the kernels for GPUs without one: run them in Triton's interpreter, compile them for four GPUs
-	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(GPU) "triton>=3.9,<4"
-	TRITON_INTERPRET=1 $(GPU_TESTS) tests/fused/test_gpu_interpreted.py
-	$(GPU_TESTS) tests/fused/test_gpu_form.py tests/fused/test_gpu_compiled.py
 
 surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
@@ -113,7 +105,7 @@ data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
 
 clean: ## remove what the commands above wrote, but not .venv
-	rm -rf demo .gpu build dist site src/*.egg-info laboratory/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf demo build dist site src/*.egg-info laboratory/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find src tests laboratory -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CORE): pyproject.toml laboratory/pyproject.toml constraints.txt

@@ -67,11 +67,6 @@ def has_real_models() -> bool:
     return not missing(SMALLEST) and bool(importlib.util.find_spec("efficientnet_lite_pytorch"))
 
 
-def has_triton(*, interpreted: bool) -> bool:
-    is_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    return importlib.util.find_spec("triton") is not None and is_interpreted == interpreted
-
-
 # marker: (whether its need is met, how to have it, whether GATEWISE_REQUIRE_ALL covers it)
 NEEDS = {
     "data": (
@@ -83,8 +78,6 @@ NEEDS = {
     "onnx": (has_onnx(), 'install the extra (pip install -e ".[onnx]")', True),
     "networks": (has_networks(), "install them (make test does)", True),
     "real": (has_real_models(), "run make real-smallest", True),
-    "triton": (has_triton(interpreted=False), "run make gpu-check", False),
-    "interpreter": (has_triton(interpreted=True), "run make gpu-check", False),
     "thorough": (THOROUGH, "run make test-all", False),
     "slow": (FULL, "run make test-full", False),
 }

@@ -17,7 +17,6 @@ declare_missing_torchvision_operators()
 
 STABLE = (
     "LightningRecorder",
-    "Study",
     "TransformersRecorder",
     "affine_map",
     "analysis",

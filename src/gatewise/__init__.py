@@ -8,7 +8,6 @@ if _TYPE_CHECKING:
     from gatewise import data as data
     from gatewise import errors as errors
     from gatewise import functional as functional
-    from gatewise import fused as fused
     from gatewise import graph as graph
     from gatewise import layers as layers
     from gatewise import models as models
@@ -42,7 +41,6 @@ if _TYPE_CHECKING:
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
     from gatewise.analysis import term_s_range as term_s_range
-    from gatewise.fused import fuse as fuse
     from gatewise.graph import find_sites as find_sites
     from gatewise.models import create_model as create_model
     from gatewise.models import get_model as get_model
@@ -52,7 +50,6 @@ if _TYPE_CHECKING:
     from gatewise.sparsity import relufy as relufy
     from gatewise.sparsity import sparsify as sparsify
     from gatewise.studies import LightningRecorder as LightningRecorder
-    from gatewise.studies import Study as Study
     from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
     from gatewise.studies import compare_records as compare_records
@@ -70,8 +67,10 @@ if _TYPE_CHECKING:
     from gatewise.surgery import swap as swap
     from gatewise.surgery import undo as undo
     from gatewise.units import create_unit as create_unit
+    from gatewise.units import fuse as fuse
     from gatewise.units import get_unit as get_unit
     from gatewise.units import list_units as list_units
+    from gatewise.units import unfuse as unfuse
 
 __version__ = "0.1.0"
 
@@ -82,7 +81,6 @@ _PARTS = (
     "data",
     "errors",
     "functional",
-    "fused",
     "graph",
     "layers",
     "models",
@@ -120,7 +118,6 @@ _NAMES = {
         "spectrum",
         "term_s_range",
     ),
-    "fused": ("fuse",),
     "graph": ("find_sites",),
     "models": (
         "create_model",
@@ -131,7 +128,6 @@ _NAMES = {
     "sparsity": ("measure_sparsity", "relufy", "sparsify"),
     "studies": (
         "LightningRecorder",
-        "Study",
         "TransformersRecorder",
         "compare",
         "compare_records",
@@ -153,8 +149,10 @@ _NAMES = {
     ),
     "units": (
         "create_unit",
+        "fuse",
         "get_unit",
         "list_units",
+        "unfuse",
     ),
 }
 _PART_OF = {name: part for part, names in _NAMES.items() for name in names}
@@ -165,8 +163,6 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll] - the tables ab
 
 
 def __getattr__(name: str) -> object:
-    if name in _PARTS or name in _PART_OF:
-        _importlib.import_module("gatewise.fused")  # units get their compiled forms
     if name in _PARTS:
         return _importlib.import_module(f"gatewise.{name}")
     if name in _PART_OF:

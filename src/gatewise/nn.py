@@ -6,7 +6,6 @@ For example, ``gatewise.nn.CReLU()`` and ``gatewise.nn.PSConv2d(...)``.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import gatewise.fused as _fused  # noqa: F401  units get their compiled forms
 from gatewise.units import registered_units as _units
 
 # For type checkers. At run time the catalogue lists the units, and layers are loaded on demand,

@@ -20,7 +20,6 @@ from gatewise.files import (
     write_bytes,
     write_json,
     write_record,
-    write_record_once,
     write_tensors,
     write_text,
 )
@@ -223,21 +222,3 @@ def test_a_temporary_file_of_another_writer_is_not_removed(monkeypatch):
     with using(simulated), pytest.raises(FileError, match="taken"):
         write_bytes(PATH, b"mine")
     assert simulated.visible() == others
-
-
-def test_a_record_written_once_is_there_whole_or_not_at_all_after_a_power_cut_at_any_call():
-    for simulated, end in every_call({}, lambda: write_record_once(PATH, {"content": [1] * NEW})):
-        found = {content("record", state) for state in simulated.survivors()}
-        assert found <= ({None, NEW} if isinstance(end, PowerCut) else {NEW}), (
-            simulated.calls,
-            found,
-        )
-
-
-def test_a_record_written_once_never_replaces_another():
-    files, old = before("record", "overwrite")
-    for simulated, end in every_call(
-        files, lambda: write_record_once(PATH, {"content": [1] * NEW})
-    ):
-        found = {content("record", state) for state in simulated.survivors()}
-        assert found == {old}, (simulated.calls, end, found)

@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from gatewise.data import datasets
 from gatewise.files import make_folder, read_json, write_json
-from gatewise.studies import examples_of, facts_of, plain
-from gatewise.train import RunConfig, seconds_per_run
+from gatewise.studies import plain
+from gatewise.train import RunConfig, data_facts, seconds_per_run
+from gatewise_papers.common.data_notes import data_of
 from gatewise_papers.common.experiment import COST, Experiment, Trainings
 from gatewise_papers.common.machines import machine
 from gatewise_papers.common.writing import RESULT
@@ -29,20 +31,18 @@ class ArmCost:
 
     Attributes:
         name: of the network.
-        tuning: runs that choose its learning rate, counted in whole runs.
         final: runs with the seeds of the experiment; several per seed if the protocol has folds.
         seconds: processor time of one run, computed from three steps, without evaluation.
     """
 
     name: str
-    tuning: float
     final: int
     seconds: float
 
     @property
     def total(self) -> float:
         """The seconds of all runs."""
-        return (self.tuning + self.final) * self.seconds
+        return self.final * self.seconds
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,10 @@ class ExperimentCost:
         """The product in words, or why there is none."""
         if self.core_hours is None:
             return f"{self.experiment} at scale {self.scale} was not timed: {self.reason}."
-        runs = sum(arm.tuning + arm.final for arm in self.arms)
+        runs = sum(arm.final for arm in self.arms)
         mean = sum(arm.total for arm in self.arms) / runs
-        tuning = self.arms[0].tuning
-        final = runs / len(self.arms) - tuning
         return (
-            f"{len(self.arms)} arms x ({tuning:g} tuning + {final:g} final) runs x "
+            f"{len(self.arms)} arms x {runs / len(self.arms):g} runs x "
             f"{mean:.3g} s a run = {self.core_hours:.3g} core-hours "
             f"(processor time, from three training steps of each arm, without evaluation)."
         )
@@ -105,14 +103,12 @@ def cost_of(
         seeds: how many; as many as the experiment has if None.
     """
     settings = experiment.settings_of(scale)
-    numbers = experiment.seed_numbers(seeds)
+    numbers = experiment.seed_numbers(seeds, scale)
     threads = torch.get_num_threads()
     arms: tuple[ArmCost, ...] = ()
     reason = OWN_LOOP if experiment.own_loop else NO_TRAINING
     if experiment.trainings is not None:
-        # Experiments without rates to choose from use those of their settings.
-        tuning = getattr(settings, "tuning_runs", 0.0)
-        arms = tuple(_arms(experiment.trainings(settings, numbers), tuning, threads))
+        arms = tuple(_arms(experiment.trainings(settings, numbers), threads))
         reason = "" if arms else NO_TRAINING
     return ExperimentCost(experiment.name, scale, len(numbers), arms, threads, reason, machine())
 
@@ -140,7 +136,7 @@ def cost_at_start(
     path = folder / COST
     timed = {
         "scale": scale,
-        "seeds": len(experiment.seed_numbers(seeds)),
+        "seeds": len(experiment.seed_numbers(seeds, scale)),
         "settings": plain(asdict(experiment.settings_of(scale))),
     }
     if path.exists():
@@ -155,20 +151,36 @@ def cost_at_start(
     return cost.words
 
 
-def _arms(table: Trainings, tuning: float, threads: int) -> Iterator[ArmCost]:
+def _arms(table: Trainings, threads: int) -> Iterator[ArmCost]:
     """Yield the cost of each network of a table of trainings."""
     for name, configs in table.items():
-        yield ArmCost(name, tuning, len(configs), _seconds(configs[0], threads))
+        yield ArmCost(name, len(configs), _seconds(configs[0], threads))
 
 
 def _seconds(config: RunConfig, threads: int) -> float:
     """Return the time of the training steps of one run."""
-    facts = facts_of(config, None)
+    known = data_facts(config)
+    if known is None:
+        data = data_of(config)
+        known = data.classes, data.shape
+    classes, shape = known
     return seconds_per_run(
         config,
-        classes=facts.classes,
-        shape=facts.shape,
-        examples=examples_of(config, None),
+        classes=classes,
+        shape=shape,
+        examples=_examples(config),
         threads=threads,
         timer=time.process_time,
     )
+
+
+def _examples(config: RunConfig) -> int:
+    """Return the size of the training set; the data are read only if nothing else says it."""
+    count = config.data_options.get("train")
+    if isinstance(count, int):
+        return max(1, count)
+    source = datasets()[config.data]
+    sizes = source.sizes or source.published_sizes
+    if sizes is not None and data_facts(config) is not None:
+        return sizes[0]
+    return len(data_of(config).train)

@@ -4,24 +4,23 @@ Note [How experiments run]. The work of an experiment is a list of cells that th
 runs: each has a name, plain settings and a function, and its record is written as soon as it ends.
 If interrupted, the same command resumes with the cells that have no record. They are kept in the
 folder ``unfinished`` beside the results, which is removed when the results are written. An
-experiment declares its cells (``cells``), those that depend on the values of the first (``then``,
-for example runs at the learning rates that were chosen), and turns all values into findings
-(``findings``). Declared cells run in several processes. The older form is one function,
-``measure``, that asks for one cell after another. Such an experiment can also read what the record
-of another experiment keeps of its trained networks, in place of training them again.
+experiment declares its cells (``cells``) and turns their values into findings (``findings``).
+Declared cells run in several processes. The older form is one function, ``measure``, that asks for
+one cell after another. Such an experiment can also read what the record of another experiment keeps
+of its trained networks, in place of training them again.
 """
 
 import importlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import make_folder, read_json
-from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
+from gatewise.studies import FunctionCell, FunctionStudy, Progress, Running, plain
 from gatewise.train import RunConfig
 from gatewise_papers.common.data_notes import UNFINISHED, UNFINISHED_DATA, data_of, noting_data
 from gatewise_papers.common.levels import Level, held_to_levels
@@ -60,9 +59,9 @@ class Experiment:
             two cores do in hours) and ``full`` (the paper's own).
         measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
         seeds: how many, if no other number is asked for.
+        seeds_at: how many at a scale, where it is another number.
         needs: data sets.
         cells: takes the settings and the seeds and returns the cells.
-        then: takes the values of these cells and returns further ones. None if there are none.
         findings: turns the values of the cells into findings.
         trainings: takes the settings and the seeds and returns every training run by network, so
             that its cost can be timed before it is run. None if there are none at any scale.
@@ -80,9 +79,9 @@ class Experiment:
     scales: Mapping[str, Any]
     measure: Callable[[Run], Findings] | None = None
     seeds: int = 5
+    seeds_at: Mapping[str, int] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
-    then: Callable[[CellValues], Sequence[FunctionCell]] | None = None
     findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
     read_data: Callable[[], Sequence[str]] | None = None
@@ -100,16 +99,17 @@ class Experiment:
             raise unknown_name("scale", scale, self.scales)
         return self.scales[scale]
 
-    def seed_numbers(self, seeds: int | None) -> tuple[int, ...]:
+    def seed_numbers(self, seeds: int | None, scale: str) -> tuple[int, ...]:
         """Return the seeds, from 0 on.
 
         Args:
-            seeds: how many; as many as the experiment has if None.
+            seeds: how many; as many as the experiment has at the scale if None.
+            scale: one of ``scales``.
 
         Raises:
             ArgumentError: if it is no possible number of seeds.
         """
-        count = self.seeds if seeds is None else seeds
+        count = self.seeds_at.get(scale, self.seeds) if seeds is None else seeds
         if not isinstance(count, int) or not 1 <= count <= MOST_SEEDS:
             raise ArgumentError(
                 "seeds must be a number of seeds",
@@ -133,7 +133,7 @@ class Experiment:
         out: str | Path = "reproduced",
         *,
         tell: Tell = lambda _: None,
-        options: RunOptions | None = None,
+        options: Running | None = None,
     ) -> Result:
         """Run the experiment and write its files to the folder ``out``/``name``.
 
@@ -151,7 +151,7 @@ class Experiment:
             ArgumentError: if a cell failed, with its reason.
         """
         settings = self.settings_of(scale)
-        numbers = self.seed_numbers(seeds)
+        numbers = self.seed_numbers(seeds, scale)
         folder = self.folder(out)
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)
@@ -183,21 +183,19 @@ class Experiment:
             machine=machine(),
         )
         written = write_result(result, folder)
-        if options is None or options.shard is None:  # other shards may still read the cells
-            shutil.rmtree(study.path, ignore_errors=True)
-            for name in (UNFINISHED_DATA, COST):
-                (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(study.path, ignore_errors=True)
+        for name in (UNFINISHED_DATA, COST):
+            (folder / name).unlink(missing_ok=True)
         return written
 
     def _identity(self) -> dict[str, str]:
         """Return what a finished cell depends on besides its settings.
 
-        A study goes on from its finished cells on any machine: the instructions of a processor, its
-        threads and the versions of other packages change the last bits of a number.
+        A study goes on from its finished cells on any machine and with any versions, but times are
+        those of one machine and number of threads.
         """
         known = versions()
-        parts = list(known) if self.measures_time else ["gatewise", "torch"]
-        return {"experiment": self.name} | {part: known[part] for part in parts}
+        return known if self.measures_time else {"numerics": known["numerics"]}
 
     def _data_identity(self, settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
         """Read the data of declared cells, and return its digests.
@@ -220,20 +218,17 @@ class Experiment:
         settings: Any,
         seeds: tuple[int, ...],
         tell: Tell,
-        options: RunOptions | None,
+        options: Running | None,
     ) -> tuple[Findings, float]:
         """Run the declared cells; return the findings and the seconds of processor time."""
         assert self.cells is not None and self.findings is not None  # noqa: S101  run() checked
         # Workers get the threads of this process, which the results name. Failed cells are run
         # again, because an experiment without them has no findings.
-        changes = {"threads": int(versions()["threads"]), "retry_failed": True}
-        options = (options or RunOptions(on="here")).model_copy(update=changes)
+        changes: dict[str, Any] = {"threads": int(versions()["threads"]), "retry_failed": True}
+        options = replace(options or Running(), **changes)
         cells = list(self.cells(settings, seeds))
         records = self._records(study, cells, tell, options)
-        if self.then is not None:
-            cells += self.then(CellValues(settings, seeds, _values(records)))
-            records = self._records(study, cells, tell, options)
-        seconds = sum(record["process_seconds"] for record in records.values())
+        seconds = sum(record["processor_seconds"] or 0.0 for record in records.values())
         return self.findings(CellValues(settings, seeds, _values(records))), seconds
 
     def _records(
@@ -241,21 +236,20 @@ class Experiment:
         study: FunctionStudy,
         cells: Sequence[FunctionCell],
         tell: Tell,
-        options: RunOptions,
+        options: Running,
     ) -> dict[str, dict[str, Any]]:
         """Run the cells that have no record; return the records by name."""
-        names = {study.key(cell.name, cell.reference, cell.settings): cell.name for cell in cells}
 
-        def watch(_: StudyProgress, event: Event | None) -> None:
-            if event is not None and event.kind == "started":
-                tell(names[event.key])
+        def watch(progress: Progress) -> None:
+            if progress.event == "started":
+                tell(progress.cell.labels["name"])
 
         records = study.run(cells, options, watch=watch)
         if records is None:
             raise KeyboardInterrupt
         failed = [name for name, record in records.items() if record["status"] == "failed"]
         if failed:
-            reasons = [f"{name}: {records[name]['reason']}" for name in failed[:SHOWN]]
+            reasons = [f"{name}: {records[name]['error']}" for name in failed[:SHOWN]]
             raise ArgumentError(
                 f"{self.name}: {len(failed)} of {len(records)} parts failed",
                 got=" | ".join(reasons),

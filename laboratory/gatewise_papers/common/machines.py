@@ -22,6 +22,8 @@ def versions() -> dict[str, str]:
     """Return the versions of everything that decides the numbers."""
     import torch
 
+    from gatewise.train import NUMERICS
+
     packages = {}
     for name in ("gatewise", "torch", "numpy", "scipy"):
         try:
@@ -30,6 +32,7 @@ def versions() -> dict[str, str]:
             packages[name] = "unknown"  # a source tree can be run without being installed
     return {
         **packages,
+        "numerics": str(NUMERICS),
         "python": platform.python_version(),
         "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
         "threads": str(torch.get_num_threads()),

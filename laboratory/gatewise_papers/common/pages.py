@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import read_json
-from gatewise.studies import StudyFolder
 from gatewise.words import plural
-from gatewise_papers.common.data_notes import UNFINISHED
 from gatewise_papers.common.experiment import COST
 from gatewise_papers.common.judgements import Judgement
 from gatewise_papers.common.writing import RESULT
 
-HOUR = 3600
 BEGIN = "<!-- generated from results/ by `gatewise reproduce --pages`: do not edit -->"
 END = "<!-- end of the generated part -->"
 COUNTED = ("desk", "full")
@@ -30,11 +27,8 @@ COLUMNS = (
     "what decided it",
     "scale",
 )
-BEGUN_COLUMNS = ("what", "cost, timed before it started", "finished", "to resume it")
-BEGUN = (
-    "These experiments have begun and have no verdicts yet. Their finished parts are kept in "
-    "`results/`, and the command goes on from them on any machine."
-)
+NOT_RUN_COLUMNS = ("what", "cost, timed on one machine", "to run or resume it")
+NOT_RUN = "These experiments are not run: they have no record. The command runs or resumes them."
 
 Record = Mapping[str, Any]
 
@@ -60,9 +54,9 @@ def generated_part(folder: Path, paper: str | None = None) -> str:
     if paper is not None:
         records = [one for one in records if one["experiment"].startswith(f"{paper}/")]
     parts = [BEGIN, "", *_summary(records), "", *_table(records)]
-    begun = _begun(folder, paper)
-    if begun:
-        parts += ["", BEGUN, "", *begun]
+    not_run = _not_run(folder, paper)
+    if not_run:
+        parts += ["", NOT_RUN, "", *not_run]
     return "\n".join([*parts, "", END])
 
 
@@ -80,8 +74,8 @@ def with_generated_part(text: str, part: str) -> str:
     return before + part + after
 
 
-def _begun(folder: Path, paper: str | None) -> list[str]:
-    """Return one row for each experiment that has finished cells and no record."""
+def _not_run(folder: Path, paper: str | None) -> list[str]:
+    """Return one row for each experiment whose cost is kept and that has no record."""
     rows = []
     for path in sorted(folder.rglob(COST)):
         cost = read_json(path)
@@ -89,20 +83,12 @@ def _begun(folder: Path, paper: str | None) -> list[str]:
         is_finished = (path.parent / RESULT).exists()
         if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
             continue
-        keys = [one.parent.name for one in path.parent.glob(f"{UNFINISHED}/cells/*/cell.json")]
-        kept = StudyFolder(path.parent / UNFINISHED).records(keys)
-        seconds = [
-            cell["process_seconds"]
-            for cell in kept.readable.values()
-            if cell["status"] == "finished"
-        ]
-        finished = f"{plural(len(seconds), 'part')} in {sum(seconds) / HOUR:.2g} core-hours"
         where = f"{cost['machine']['processor']}, scale {scale}"
         command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
-        rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
+        rows.append(f"| {name} | {cost['words']} {where} | `{command}` |")
     if not rows:
         return []
-    return [f"| {' | '.join(BEGUN_COLUMNS)} |", "|---" * len(BEGUN_COLUMNS) + "|", *rows]
+    return [f"| {' | '.join(NOT_RUN_COLUMNS)} |", "|---" * len(NOT_RUN_COLUMNS) + "|", *rows]
 
 
 def _summary(records: Sequence[Record]) -> list[str]:

@@ -1,7 +1,6 @@
-"""Experiments that compare units in one small network on all of CIFAR-10.
+"""Experiments that compare units in one small network on all of CIFAR, at every rate of a grid.
 
-They answer questions for which a paper has no table. Nothing in them is smaller than in a paper, so
-that they have no scale ``full``.
+They answer questions for which a paper has no table of this size. See Note [Claims over rates].
 """
 
 from collections.abc import Callable, Mapping
@@ -10,42 +9,39 @@ from typing import Any
 
 from gatewise.studies import FunctionCell
 from gatewise.train import RunConfig
+from gatewise_papers.common.claims import finite_mean
 from gatewise_papers.common.experiment import CellValues
-from gatewise_papers.common.records import Claim, Findings, Numbers, Panel, row
+from gatewise_papers.common.factorial import ByRate, rate_rows
+from gatewise_papers.common.records import Claim, Findings, Line, Panel
 from gatewise_papers.common.training import (
     Table,
     TableTraining,
     at_end,
-    curve_lines,
     table_curves,
     training_cells,
 )
-from gatewise_papers.common.tuning import (
-    ConfigAt,
-    TunedRate,
-    rates_in_words,
-    tuned_rates,
-    tuning_cells,
-    tuning_runs,
-)
 
 MODEL = "fast_cifar"
-WIDTHS = [8, 32, 32]
-REDUCED = "fast_cifar of widths 8-32-32 on all of CIFAR-10, 4 epochs, batches of 256"
-DESK = TableTraining(
+WIDTHS = [16, 64, 64]
+EPOCHS = 8
+RATES = (0.125, 0.25, 0.5, 1.0, 2.0)
+UNIT_TABLE_IN_WORDS = (
+    "fast_cifar of widths 16-64-64 on all of {}, 8 epochs, at every of the rates 0.125 to 2 by "
+    "factors of 2"
+)
+UNIT_TABLE = TableTraining(
     "cifar10",
     "fast_cifar",
-    ("epochs = 4", "batch = 256", "ema = 0.0", "optimiser.lr = 0.5"),
+    (f"epochs = {EPOCHS}",),
     model_options={"widths": WIDTHS},
-    evaluate_every=4,
+    evaluate_every=EPOCHS,
 )
-RATES = (0.125, 0.25, 0.5, 1.0, 2.0)  # to choose from
 TINY = TableTraining(
     "cifar10",
     "fast_cifar",
     ("epochs = 1", "batch = 25"),
     {"train": 25, "test": 25},
-    {"widths": WIDTHS},
+    {"widths": [8, 32, 32]},
 )
 
 
@@ -57,97 +53,88 @@ class UnitTableSettings:
         arms: by name, the unit and options of the network.
         reduced: what is small here.
         training: of every arm.
-        rates: learning rates, of which each arm gets its best; none: the recipe's for all.
+        rates: learning rates at which every arm is trained: one, or at least four.
+        classes: of the data; a run that diverged counts as a guess.
     """
 
     arms: Mapping[str, Mapping[str, Any]]
-    reduced: str = REDUCED
-    training: TableTraining = field(default_factory=lambda: DESK)
+    reduced: str = UNIT_TABLE_IN_WORDS.format("CIFAR-10")
+    training: TableTraining = field(default_factory=lambda: UNIT_TABLE)
     rates: tuple[float, ...] = RATES
+    classes: int = 10
 
-    @property
-    def tuning_runs(self) -> float:
-        """How many runs the choice of a rate costs for each arm."""
-        return tuning_runs(self.rates)
-
-    def config(self, arm: str, seed: int, rate: float | None = None) -> RunConfig:
+    def config(self, arm: str, seed: int, rate: float) -> RunConfig:
         """Return the run of one arm.
 
         Args:
             arm: its name.
             seed: of the run.
-            rate: the learning rate, if not that of the training.
+            rate: the learning rate.
         """
         options = dict(self.arms[arm])
         unit = options.pop("unit")
-        changes = () if rate is None else (f"optimiser.lr = {rate}",)
-        return self.training.config(MODEL, seed, unit, changes=changes, **options)
+        return self.training.config(
+            MODEL, seed, unit, changes=(f"optimiser.lr = {rate}",), **options
+        )
 
 
-def unit_runs(
-    settings: UnitTableSettings,
-    seeds: tuple[int, ...],
-    rates: Mapping[str, TunedRate] | None = None,
-) -> Table:
-    """Return the configurations of every arm, one per seed.
+def unit_runs(settings: UnitTableSettings, seeds: tuple[int, ...]) -> Table:
+    """Return the configurations of every arm at every rate, one per seed.
 
     Args:
-        settings: the arms.
+        settings: the arms and rates.
         seeds: of every arm.
-        rates: of the arms; those of the training if not given.
     """
     table = {}
     for arm in settings.arms:
-        rate = rates[arm].rate if rates else None
-        table[arm] = [settings.config(arm, seed, rate) for seed in seeds]
+        for rate in settings.rates:
+            table[_name(arm, rate)] = [settings.config(arm, seed, rate) for seed in seeds]
     return table
 
 
 def unit_cells(settings: UnitTableSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
-    """Return the runs that choose the learning rates, or all runs if none is chosen."""
-    if settings.rates:
-        return tuning_cells(_arms(settings), settings.rates)
-    return training_cells(unit_runs(settings, seeds))
+    """Return all runs, one seed after another, so that every finished seed is complete.
 
-
-def tuned_unit_cells(values: CellValues) -> list[FunctionCell]:
-    """Return the runs at the chosen learning rates, one per arm and seed."""
-    if not values.settings.rates:
-        return []
-    return training_cells(unit_runs(values.settings, values.seeds, _rates(values)))
-
-
-def _arms(settings: UnitTableSettings) -> dict[str, ConfigAt]:
-    """Return the run of every arm at a rate with a seed."""
-    return {
-        arm: lambda rate, seed, arm=arm: settings.config(arm, seed, rate) for arm in settings.arms
-    }
-
-
-def _rates(values: CellValues) -> dict[str, TunedRate]:
-    """Return the chosen rates; none if none was chosen."""
-    settings: UnitTableSettings = values.settings
-    return tuned_rates(settings.arms, settings.rates, values)
+    Args:
+        settings: the arms and rates.
+        seeds: of every arm.
+    """
+    cells = []
+    for seed in seeds:
+        cells += training_cells(unit_runs(settings, (seed,)))
+    return cells
 
 
 def unit_findings(
     values: CellValues,
-    claims: Callable[[Mapping[str, Numbers]], list[Claim]],
+    claims: Callable[[Mapping[str, ByRate], float], list[Claim]],
     notes: tuple[str, ...],
 ) -> Findings:
-    """Return accuracies and losses of all arms, and the claims about accuracies.
+    """Return accuracies of all arms at all rates, and the claims about them.
 
     Args:
         values: of the cells.
-        claims: judges the test accuracies, by arm and seed.
+        claims: judges the test accuracies by arm and rate, given the chance level.
         notes: of the findings.
     """
-    rates = _rates(values)
-    curves = table_curves(unit_runs(values.settings, values.seeds, rates), values)
-    test = at_end(curves, "test")
-    rows = []
-    for name, losses in at_end(curves, "loss").items():
-        rows.append(row(f"test accuracy, {name}", test[name]))
-        rows.append(row(f"training loss of the last epoch, {name}", losses))
-    panels = [Panel("training", "epochs", "loss", curve_lines(curves, "loss"))]
-    return Findings(panels, rows, claims(test), (*notes, *rates_in_words(rates)))
+    settings: UnitTableSettings = values.settings
+    test = at_end(table_curves(unit_runs(settings, values.seeds), values), "test")
+    accuracies: dict[str, ByRate] = {}
+    for arm in settings.arms:
+        accuracies[arm] = {rate: test[_name(arm, rate)] for rate in settings.rates}
+    chance = 1 / settings.classes
+    rows = rate_rows("test accuracy", accuracies, chance)
+    return Findings([_panel(accuracies)], rows, claims(accuracies, chance), notes)
+
+
+def _panel(accuracies: Mapping[str, ByRate]) -> Panel:
+    """Return the plot of the curves over the rate."""
+    lines = []
+    for arm, by_rate in accuracies.items():
+        lines.append(Line(arm, list(by_rate), [finite_mean(one) for one in by_rate.values()]))
+    return Panel("test", "learning rate", "accuracy", lines, log_x=True)
+
+
+def _name(arm: str, rate: float) -> str:
+    """Return the name of one arm at one rate."""
+    return f"{arm}, rate {rate:g}"

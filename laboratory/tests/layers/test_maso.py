@@ -44,16 +44,18 @@ def by_hand(maso: MASO, z: np.ndarray, eta: float) -> tuple[np.ndarray, np.ndarr
     return np.array(selection), np.array(output)
 
 
-def mixture_of(maso: MASO, unit: int) -> GaussianMixture:
-    """Unit covariance, means A, and weights exp(B + |A|^2 / 2) up to scale.
+def mixture_of(maso: MASO, unit: int, variance: float = 1.0) -> GaussianMixture:
+    """One variance, means A, and weights exp((B + |A|^2 / 2) / variance) up to scale.
 
     Theorem 2, computed here in numpy.
     """
     slopes, offsets = maso.slopes[unit].detach().numpy(), maso.offsets[unit].detach().numpy()
-    weights = np.exp(offsets + (slopes**2).sum(1) / 2)
+    exponents = (offsets + (slopes**2).sum(1) / 2) / variance
+    weights = np.exp(exponents - exponents.max())
     mixture = GaussianMixture(len(offsets), covariance_type="spherical")
     mixture.weights_, mixture.means_ = weights / weights.sum(), slopes
-    mixture.covariances_ = mixture.precisions_cholesky_ = np.ones(len(offsets))
+    mixture.covariances_ = np.full(len(offsets), variance)
+    mixture.precisions_cholesky_ = mixture.covariances_**-0.5
     return mixture
 
 
@@ -400,3 +402,65 @@ def test_wrong_features_are_refused_by_every_method(method):
 def test_a_sample_size_must_be_a_count(count):
     with pytest.raises(ArgumentError, match="count"):
         MASO(4, 3, 2).sample(count)
+
+
+@pytest.mark.parametrize("variance", [0.25, 1.0, 9.0])
+def test_with_a_variance_it_is_the_mixture_of_scikit_learn(variance: float):
+    maso = random_maso()
+    z = torch.randn(40, 5, dtype=torch.float64)
+    for unit in range(4):
+        mixture = mixture_of(maso, unit, variance)
+        np.testing.assert_allclose(
+            maso.prior(variance)[unit].detach(), mixture.weights_, rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            maso.responsibilities(z, variance)[:, unit].detach(),
+            mixture.predict_proba(z.numpy()),
+            rtol=1e-9,
+            atol=1e-14,
+        )
+        np.testing.assert_allclose(
+            maso.log_likelihood(z, variance)[:, unit].detach(),
+            mixture.score_samples(z.numpy()),
+            rtol=1e-12,
+        )
+
+
+def test_the_posterior_of_a_variance_is_the_selection_of_its_beta():
+    soft = random_maso()
+    beta = MASO.from_parameters(soft.slopes, soft.offsets, inference="beta", beta=1 / (1 + 0.3))
+    z = torch.randn(20, 5, dtype=torch.float64)
+    torch.testing.assert_close(soft.responsibilities(z, 0.3), beta.select(z), rtol=1e-9, atol=1e-12)
+
+
+def test_the_limit_of_no_variance_is_the_hard_selection_and_with_centroids_k_means():
+    maso = random_maso(inference="hard")
+    z = torch.randn(30, 5, dtype=torch.float64)
+    limit = maso.responsibilities(z, 0.0)
+    assert torch.equal(limit, maso.select(z))
+    torch.testing.assert_close(maso.responsibilities(z, 1e-9), limit)
+    assert (maso.responsibilities(z, 0.1) - limit).abs().max() > 0.01
+    centroids = torch.randn(2, 4, 5, dtype=torch.float64)
+    quantiser = MASO.from_centroids(centroids)
+    nearest = (z[:, None, None] - centroids).square().sum(-1).argmin(-1)
+    assert torch.equal(quantiser.responsibilities(z, 0.0).argmax(-1), nearest)
+    for variance in (1e-3, 1.0, 50.0):
+        torch.testing.assert_close(quantiser.prior(variance), torch.full((2, 4), 0.25).double())
+
+
+def test_samples_have_the_variance():
+    maso = random_maso(units=1, regions=2, features=3, scale=5.0)
+    generator = torch.Generator().manual_seed(2)
+    samples, regions = maso.sample(20_000, variance=4.0, generator=generator)
+    residuals = samples[:, 0] - maso.slopes.detach()[0, regions[:, 0]]
+    # The variance of 60,000 squares of N(0, 4) is 2 * 16 / 60,000; five standard errors.
+    assert float(residuals.square().mean()) == pytest.approx(4.0, abs=5 * (32 / 60_000) ** 0.5)
+
+
+@pytest.mark.parametrize("variance", [-1.0, math.nan, True])
+def test_a_variance_below_0_is_refused(variance):
+    maso = random_maso()
+    with pytest.raises(ArgumentError, match="variance"):
+        maso.responsibilities(torch.zeros(5, dtype=torch.float64), variance)
+    with pytest.raises(ArgumentError, match="variance"):
+        maso.prior(0.0)

@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 import torch
 from gatewise_papers import deep_gated
-from gatewise_papers.deep_gated import DeepGatedConvNetwork, DeepGatedNetwork
+from gatewise_papers.deep_gated import DeepGatedConvNetwork, DeepGatedNetwork, delta
+from gatewise_papers.deep_gated.layers import Gate
 from torch import Tensor, nn
 
 import gatewise as gw
@@ -400,7 +401,7 @@ def test_options_that_make_no_sense_are_refused(options: dict, match: str):
         ({"kernel_size": 2}, "even kernel"),
         ({"kernel_size": 7}, "larger than the input"),
         ({"padding": "reflect"}, "padding"),
-        ({"head": "max"}, "head"),
+        ({"head": "median"}, "head"),
         ({"padding": "none", "channels": (2, 2, 2)}, "use the input up"),
     ],
 )
@@ -429,3 +430,41 @@ def test_inputs_that_do_not_fit_are_named():
         model(torch.ones(2, 3, dtype=torch.float64), gates=[torch.ones(3, 6)] * 3)
     with pytest.raises(ArgumentError, match="no response sets"):
         dense("linear").gate_responses(torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_a_max_over_positions_is_that_of_torch():
+    model, x = (
+        convolutional("relu", kernel_size=3, padding="zeros", head="max"),
+        inputs(convolutional),
+    )
+    first, second, hidden, last = model.weights
+    plain = nn.Sequential(
+        first, nn.ReLU(), second, nn.ReLU(), nn.AdaptiveMaxPool2d(1), nn.Flatten()
+    )
+    plain.extend(nn.Sequential(hidden, nn.ReLU(), last))
+    torch.testing.assert_close(model(x), plain(x))
+
+
+@pytest.mark.parametrize("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
+def test_with_the_chosen_position_as_a_gate_a_max_is_a_linear_map(gate: str):
+    model, x = convolutional(gate, head="max"), inputs(convolutional)
+    z = x
+    steps = model.path_steps(x)
+    for step in steps:
+        z = step.apply(z)
+    torch.testing.assert_close(z, model(x))
+    positions = math.prod(model.units[1][1:])
+    chosen = [step.values for step in steps if isinstance(step, Gate)][2].flatten(2)
+    assert ((chosen == positions).sum(-1) == 1).all()
+    assert ((chosen == 0).sum(-1) == positions - 1).all()
+
+
+def test_a_rotated_input_has_the_same_max_with_circular_convolutions():
+    model, x = convolutional("galu", head="max"), inputs(convolutional)
+    torch.testing.assert_close(model(x.roll(1, -1)), model(x))
+
+
+def test_gate_learning_refuses_a_max():
+    model, x = convolutional("soft_galu", head="max"), inputs(convolutional)
+    with pytest.raises(ArgumentError, match="maximum over positions"):
+        delta(model, x)

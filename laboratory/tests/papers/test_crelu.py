@@ -28,7 +28,6 @@ from gatewise_papers.crelu.experiments import (
     mosaic,
     nearness,
     paired_layers,
-    table1,
     table2,
     table5,
     table6,
@@ -39,11 +38,10 @@ from torch import nn
 
 from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import read_tensors
-from gatewise.graph import parameter_count
 from gatewise.models import create_model
 from gatewise.train import WEIGHTS
 from gatewise.train.config import find_recipe, run_config
-from gatewise.train.loop import StopSignal, build_model
+from gatewise.train.loop import StopSignal
 
 
 def conv_of(weight: torch.Tensor) -> nn.Conv2d:
@@ -250,18 +248,6 @@ def test_all_forms_train_by_one_recipe_on_the_same_images():
     full = CifarSettings()
     assert full.data_options("cifar100") == {"coarse": False}  # only the published files
     assert full.recipe.epochs == 350 and full.data_options("cifar10") == {} and not full.notes
-
-
-def test_forms_of_equal_parameters_have_them_at_every_scale():
-    for scale in ("desk", "full"):
-        settings = table1.EXPERIMENT.scales[scale]
-        count = {}
-        for name in table1.FORMS:
-            config = configuration(settings, table1.FORMS[name], "cifar10", 0)
-            count[name] = parameter_count(build_model(config, classes=10, shape=(3, 32, 32)))
-        # Widths are whole numbers: 6 filters stand for 8 over the root of 2.
-        assert count[table1.NARROWER] == pytest.approx(count["ReLU"], rel=0.04)
-        assert count[table1.WIDER] == pytest.approx(count["CReLU"], rel=0.04)
 
 
 def random_norms(network: nn.Module, generator: torch.Generator) -> nn.Module:

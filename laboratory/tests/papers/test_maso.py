@@ -1,12 +1,16 @@
 """Paper 001: its forms computed in two ways, the runs of Table 2, and when claims hold."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from gatewise_papers.all_experiments import experiments, find_experiment
 from gatewise_papers.maso.experiments import figure1, published, simplex_maximum, table2
+from torch import nn
+
+import gatewise as gw
 
 
 @pytest.mark.parametrize(("name", "compared"), [("maso/figure1", 9), ("maso/table1", 12)])
@@ -60,7 +64,9 @@ def test_every_printed_accuracy_has_its_row_and_no_other_scale_has_it():
 
 
 def test_the_penalty_must_help_at_every_rate():
-    sizes = experiments()["maso/table2"].scales["desk"]
+    full = experiments()["maso/table2"].scales["full"]
+    trainings = {data: full.trainings[data] for data in ("CIFAR-10", "CIFAR-100")}
+    sizes = replace(full, trainings=trainings)
     test = {
         table2.name_of(data, kind, rate): [
             0.5 + 0.1 * (kind == "ortho") + 0.01 * s * (kind == "ortho") for s in range(3)
@@ -82,3 +88,30 @@ def test_the_penalty_must_help_at_every_rate():
         "undecided",
         "undecided",
     ]
+
+
+def test_the_desk_has_one_rate_and_makes_filters_orthogonal_on_cifar_10():
+    sizes = experiments()["maso/table2"].scales["desk"]
+    table = table2.networks(sizes, (0,))
+    assert set(table) == {
+        "CIFAR-10 baseline, rate 0.001",
+        "CIFAR-10 ortho, rate 0.001",
+        "CIFAR-10 Gram-Schmidt and swish, rate 0.001",
+        "CIFAR-100 baseline, rate 0.001",
+        "CIFAR-100 ortho, rate 0.001",
+    }
+    test = {name: [0.5, 0.51, 0.52, 0.5] for name in table}
+    test[table2._exact(sizes)] = [0.7, 0.71, 0.73, 0.7]
+    *_, best, swish = table2.claims(sizes, test)
+    assert best.verdict.value == "supported" and best.published.endswith("here on CIFAR-10")
+    assert len(best.compared) == 2 and swish.verdict.value == "not tested"
+    levels = {level.row: level for level in experiments()["maso/table2"].levels}
+    decisive = levels["training accuracy, CIFAR-10 baseline, rate 0.001"]
+    assert decisive.at_least == 0.99 and decisive.decides(best)
+
+
+def test_at_the_desk_conv1_cannot_be_orthogonal_and_the_classifier_of_20_classes_can():
+    network = gw.create_model("large_cnn", scale=1 / 3, classes=20)
+    first, *_, last = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    assert first.weight[0].numel() == 27 < first.weight.shape[0]
+    assert last.weight.shape[0] == 20 <= last.weight[0].numel()

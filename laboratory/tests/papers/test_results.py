@@ -27,7 +27,7 @@ def test_a_record_has_its_seeds_values_data_verdicts_version_machine_and_time(na
     record = read_json(RESULTS / name / "results.json")
     assert record["experiment"] == name and record["scale"] in ("desk", "full")
     assert record["reduced"] == experiment.scales[record["scale"]].reduced
-    assert record["seeds"] == list(range(experiment.seeds))
+    assert record["seeds"] == list(experiment.seed_numbers(None, record["scale"]))
     assert record["versions"]["gatewise"] and record["machine"]["processor"]
     # Experiments that read the networks of another train nothing.
     is_read = bool(record["settings"].get("networks_of"))

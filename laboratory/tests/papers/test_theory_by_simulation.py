@@ -12,6 +12,8 @@ from gatewise_papers.deep_gated.experiments import (
     expected_kernel,
     expected_linear_kernel,
     expected_overlap,
+    gate_overlaps,
+    largest_gate_overlap,
     linear_kernel_variance,
 )
 from papers.simulated import (
@@ -283,3 +285,30 @@ def test_the_printed_sum_of_lemma_2_1_is_the_mean_over_signs_for_fixed_gates():
     cross = parts[0] @ parts[1].mT
     assert worst_miss(cross, torch.zeros(N, N, dtype=torch.float64)) <= 1
     assert cross.std(0).max() > 0.1 * theory.diagonal().max()
+
+
+@pytest.mark.parametrize("gate", ["random", "galu", "soft_galu"])
+def test_eta_bounds_the_overlap_of_sub_networks(gate: str):
+    gates = frozen_gates(gate)
+    taus = gate_overlaps(gates)
+    lambdas = overlap(gates, WIDTH)
+    torch.testing.assert_close(taus.prod(0), lambdas)
+    eta = 0.0
+    for values in gates:  # (N, WIDTH), by loops
+        for s in range(N):
+            for other in range(N):
+                tau = sum(float(values[s, i] * values[other, i]) for i in range(WIDTH))
+                own = float(values[s].square().sum())
+                if s != other:
+                    eta = max(eta, tau / own if own else math.inf)
+    assert largest_gate_overlap(gates) == pytest.approx(eta)
+    for s in range(N):
+        for other in range(N):
+            if s != other:
+                bound = eta ** (DEPTH - 1) * lambdas[s, s]
+                assert lambdas[s, other] <= bound * (1 + 1e-12) or not math.isfinite(eta)
+
+
+def test_a_layer_that_is_closed_for_an_example_has_no_bound():
+    gates = [torch.tensor([[1.0, 0.0], [0.0, 0.0]])]
+    assert largest_gate_overlap(gates) == math.inf

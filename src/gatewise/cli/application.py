@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from gatewise.cli.commands import (
-    bench,
     compare,
     diagnose,
     doctor,
@@ -111,6 +110,5 @@ app.command("compare", rich_help_panel=TRAINING)(compare.compare)
 app.command("stats", rich_help_panel=TRAINING)(stats.stats)
 app.command("report", rich_help_panel=TRAINING)(report.report)
 app.add_typer(listing.group, name="list", rich_help_panel=REFERENCE)
-app.command("bench", rich_help_panel=REFERENCE)(bench.bench)
 app.command("explore", rich_help_panel=REFERENCE)(explore.explore)
 app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)

@@ -90,24 +90,6 @@ def remove_file(path: StrPath) -> None:
         disk.current.sync_folder(path.parent)
 
 
-def set_aside(path: StrPath) -> Path:
-    """Rename a file to ``NAME.damaged``, or to a numbered name if that exists, and return it.
-
-    Nothing is done if another process has renamed the file already.
-    """
-    path = Path(path)
-    with explained("rename", path):
-        target = path.with_name(f"{path.name}.damaged")
-        number = 1
-        while target.exists():
-            number += 1
-            target = path.with_name(f"{path.name}.damaged{number}")
-        with suppress(FileNotFoundError):
-            disk.current.rename(path, target)
-            disk.current.sync_folder(path.parent)
-    return target
-
-
 def remove_temporaries(folder: StrPath) -> list[Path]:
     """Delete the files that killed writers left in the folder, and return their paths.
 
@@ -162,8 +144,6 @@ def replace_file(
     parts: Iterable[Buffer],
     expected: str,
     slot: int | None = None,
-    *,
-    once: bool = False,
 ) -> None:
     """Write the parts to a temporary file, compare its digest, and rename it to ``path``.
 
@@ -172,7 +152,6 @@ def replace_file(
         parts: its new content.
         expected: the sha256 of the content, as hex digits.
         slot: the place of the seal, which counts as blank; ``None`` for a file without a seal.
-        once: whether to raise FileExistsError, and leave the file, if it exists.
     """
     path = Path(path)
     with explained("write", path):
@@ -193,10 +172,7 @@ def replace_file(
                     allowed=f"sha256 {expected}",
                     fix="check the disk, and let nothing change the data while it is being written",
                 )
-            if once:
-                disk.current.claim(temporary, path)
-            else:
-                disk.current.rename(temporary, path)
+            disk.current.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
                 disk.current.remove(temporary)

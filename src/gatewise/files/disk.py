@@ -19,13 +19,6 @@ FOLDERS_SYNC = os.name != "nt"
 # Opening a named pipe must not hang.
 NEVER_WAIT = getattr(os, "O_NONBLOCK", 0)
 # Errors of disks without hard links.
-NO_LINKS = {
-    errno.EPERM,
-    errno.EMLINK,
-    errno.ENOSYS,
-    errno.EOPNOTSUPP,
-    errno.ENOTSUP,
-}
 
 
 class Disk:
@@ -90,26 +83,6 @@ class Disk:
     def rename(self, source: Path, target: Path) -> None:
         """Rename ``source`` to ``target`` in one step, replacing a file of that name."""
         source.replace(target)
-
-    def claim(self, source: Path, target: Path) -> None:
-        """Rename ``source`` to ``target`` unless that exists.
-
-        Raises:
-            FileExistsError: if ``target`` exists; nothing is changed.
-        """
-        try:
-            os.link(source, target)
-        except FileExistsError:
-            raise
-        except OSError as problem:
-            if problem.errno not in NO_LINKS:
-                raise
-            # Not in one step, which a disk without hard links cannot do.
-            if target.exists():
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from problem
-            source.replace(target)
-        else:
-            source.unlink()
 
     def remove(self, path: Path) -> None:
         """Delete a file."""

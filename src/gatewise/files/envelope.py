@@ -4,7 +4,7 @@ See Note [The seal].
 """
 
 from collections.abc import Mapping
-from errno import EEXIST, ENOENT
+from errno import ENOENT
 from typing import Any
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
@@ -60,31 +60,9 @@ def write_record(path: StrPath, record: Mapping[str, object]) -> None:
     _replace_sealed(path, _packed(record))
 
 
-def write_record_once(path: StrPath, record: Mapping[str, object]) -> bool:
-    """Write a record with :func:`write_record` if the file does not exist.
-
-    If several processes write at the same time, the first one wins, completely.
-
-    Args:
-        path: the file.
-        record: fields other than ``sha256``.
-
-    Returns:
-        Whether the record was written.
-    """
-    data = _packed(record)
-    try:
-        _replace_sealed(path, data, once=True)
-    except FileError as problem:
-        if problem.errno == EEXIST:
-            return False
-        raise
-    return True
-
-
-def _replace_sealed(path: StrPath, data: bytes, *, once: bool = False) -> None:
+def _replace_sealed(path: StrPath, data: bytes) -> None:
     seal = data[SLOT : SLOT + len(BLANK)].decode()
-    replace_file(path, [data], seal, SLOT, once=once)
+    replace_file(path, [data], seal, SLOT)
 
 
 def _packed(record: Mapping[str, object]) -> bytes:

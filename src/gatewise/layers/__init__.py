@@ -1,6 +1,5 @@
 """Layers with weights around units: the constructions of the papers."""
 
-import gatewise.fused as _fused  # noqa: F401  units get their compiled forms
 from gatewise.layers.attention import AttentionGate as AttentionGate
 from gatewise.layers.attention import GatedMultiheadAttention as GatedMultiheadAttention
 from gatewise.layers.attention import OpenGate as OpenGate

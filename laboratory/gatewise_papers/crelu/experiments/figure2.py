@@ -77,9 +77,8 @@ def measure(run: Run) -> Findings:
     for name, values in alexnet.items():
         rows.append(row(f"mean correlation of random filters, AlexNet's {name}", values))
     notes = (
-        "AlexNet's weights are not to be had here: the filters are SqueezeNet v1.1's, trained on "
-        f"ImageNet too, with ReLU (sha256 of the file {sha256}); "
-        "the random filters of AlexNet's sizes need no weights.",
+        "The filters are SqueezeNet v1.1's in place of AlexNet's, trained on ImageNet too, with "
+        f"ReLU (sha256 of the file {sha256}); random filters of AlexNet's sizes need no weights.",
         "Figure 1 in the first panel: each filter of the first convolution beside its partner, "
         "most opposite first.",
     )

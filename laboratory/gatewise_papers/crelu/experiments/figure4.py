@@ -248,8 +248,8 @@ EXPERIMENT = Experiment(
             images=20,
         ),
         "desk": CreluFigure4Settings(
-            "the networks of Table 1: CIFAR-10 alone, a 12th of the filters, 3 epochs, "
-            "batch norm; 1,000 test images",
+            "the networks of Table 1: CIFAR-10 alone, a third of the filters, 10,000 images, "
+            "30 epochs; 1,000 test images",
             images=1000,
             data=("cifar10",),
             networks_of=TABLE1,

@@ -230,8 +230,8 @@ EXPERIMENT = Experiment(
             draws=5,
         ),
         "desk": CreluFigure5Settings(
-            f"the networks of Table 1: {INSTEAD_TABLE1}; a 12th of the filters, 3 epochs, "
-            "batch norm",
+            f"the networks of Table 1: {INSTEAD_TABLE1}; a third of the filters, 10,000 "
+            "images, 30 epochs",
             networks_of=TABLE1,
         ),
         "full": CreluFigure5Settings(INSTEAD),

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from gatewise.models import network
+from gatewise.errors import ArgumentError
 from gatewise.models.blocks import RELU, Chain, UnitChoice, check_scale, check_sizes, slots
+from gatewise.models.catalogue import network
+from gatewise.units import check_flag
 
 # Filters of the seven convolutions.
 WIDTHS = (96, 96, 192, 192, 192, 192, 192)
@@ -20,6 +22,7 @@ def convpool_cnn(
     scale: float = 1.0,
     norm: bool = False,
     dropout: bool = False,
+    as_printed: bool = False,
     classes: int = 10,
     channels: int = 3,
 ) -> nn.Sequential:
@@ -27,7 +30,7 @@ def convpool_cnn(
 
     Corrections: pools round up, since only then the last pool averages maps of 10x10 (rounded down
     they are 9x9). In the half network the third convolution has 96 filters, as the table's 0.7M
-    parameters need, not 48.
+    parameters need, not 48; ``as_printed=True`` is the network of the table.
 
     Args:
         unit: the unit in the seven slots, or in those of ``at``.
@@ -35,14 +38,26 @@ def convpool_cnn(
         at: the slots that have ``unit``, counted from 1; the others have ReLU.
         scale: factor on all widths; 2 is the paper's "double".
         norm: whether batch norm precedes each unit.
-        dropout: whether dropout of 0.5 follows each pool, as in the paper's recipe.
+        dropout: whether there is dropout of 0.2 on the input and of 0.5 after each pool, as the
+            authors of the network have it.
+        as_printed: whether half the filters are those of table S2, 48 in the third convolution.
         classes: outputs.
         channels: input channels.
     """
     check_sizes("convpool_cnn", classes=classes, channels=channels)
-    widths = [check_scale("convpool_cnn", scale, width) for width in WIDTHS]
+    check_flag("convpool_cnn", "as_printed", as_printed)
+    if as_printed and filters != "half":
+        raise ArgumentError(
+            "convpool_cnn: as_printed is about half the filters",
+            got=f"filters={filters!r}",
+            fix="filters='half'",
+        )
+    full = (*WIDTHS[:2], WIDTHS[1], *WIDTHS[3:]) if as_printed else WIDTHS
+    widths = [check_scale("convpool_cnn", scale, width) for width in full]
     chosen = slots(len(widths), unit, at=at, filters=filters)
     chain = Chain(channels)
+    if dropout:
+        chain.add("drop0", nn.Dropout(0.2))
     for place, (width, slot) in enumerate(zip(widths, chosen, strict=True), 1):
         chain.conv(
             f"conv{place}",

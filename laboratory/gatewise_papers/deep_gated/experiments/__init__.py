@@ -12,9 +12,13 @@ from gatewise_papers.deep_gated.experiments.shared import (
 )
 from gatewise_papers.deep_gated.experiments.shared import expected_overlap as expected_overlap
 from gatewise_papers.deep_gated.experiments.shared import fours_and_sevens as fours_and_sevens
+from gatewise_papers.deep_gated.experiments.shared import gate_overlaps as gate_overlaps
 from gatewise_papers.deep_gated.experiments.shared import generator as generator
 from gatewise_papers.deep_gated.experiments.shared import inputs as inputs
 from gatewise_papers.deep_gated.experiments.shared import kernel as kernel
+from gatewise_papers.deep_gated.experiments.shared import (
+    largest_gate_overlap as largest_gate_overlap,
+)
 from gatewise_papers.deep_gated.experiments.shared import (
     linear_kernel_variance as linear_kernel_variance,
 )

@@ -24,7 +24,7 @@ from gatewise_papers.common import (
     table_curves,
     training_cells,
 )
-from gatewise_papers.deep_gated.experiments.shared import DESK_CNN, TINY_CNN, published
+from gatewise_papers.deep_gated.experiments.shared import DESK_CNN, REDUCED, TINY_CNN, published
 
 ONLY_GATES = "only the gates are trained"
 TRAINED = {
@@ -115,7 +115,7 @@ EXPERIMENT = Experiment(
         ),
         "desk": replace(
             FULL,
-            reduced="a 16th of the width, 4 epochs, rate 1e-3, batch 128",
+            reduced=REDUCED,
             training=DESK_CNN,
         ),
         "full": FULL,

@@ -1,9 +1,19 @@
 """Figure 4: spectra and convergence of GaLU and ReLU networks by depth, on inputs from a square."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gatewise_papers.common import Claim, Experiment, Findings, Panel, Row, Run, all_better, judged
+from gatewise_papers.common import (
+    Claim,
+    Experiment,
+    Findings,
+    Panel,
+    Row,
+    Run,
+    all_better,
+    judged,
+    row,
+)
 from gatewise_papers.deep_gated.experiments.shared import (
     DEPTHS,
     DepthCells,
@@ -11,14 +21,20 @@ from gatewise_papers.deep_gated.experiments.shared import (
     depth_rows,
     depth_trend,
     final_ratios,
+    inputs,
+    largest_gate_overlap,
     published,
     ratio_panel,
     spectrum_panel,
+    start,
     whiteness,
 )
 
 GATES = {"GaLU": "galu", "ReLU": "relu"}
-NOTE = "full gradient descent on half the sum of squares"
+NOTE = (
+    "full gradient descent on half the sum of squares; eta is the largest overlap of the gates of "
+    "two inputs in a layer: lambda(s, s') is at most eta^(d-1) times lambda(s, s)"
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,20 @@ def measure(run: Run) -> Findings:
         by_gate[name] = cells
         panels += [spectrum_panel(name, cells), ratio_panel(name, cells)]
         rows += depth_rows(name, cells)
+    for depth in settings.depths:
+        overlaps = run.cell(f"overlap d={depth}", lambda d=depth: _overlaps(settings, d, run.seeds))
+        rows.append(row(f"largest overlap of gates (eta), GaLU, d={depth}", overlaps))
     return Findings(panels, rows, _claims(settings, by_gate), [NOTE])
+
+
+def _overlaps(settings: GatedFigure4Settings, depth: int, seeds: Sequence[int]) -> list[float]:
+    """Return the largest overlap of the gates of two inputs in a layer, by seed."""
+    found = []
+    for seed in seeds:
+        network = start("galu", 2, settings.width, depth, seed, n=settings.n)
+        x, _ = inputs(2, settings.n, seed)
+        found.append(largest_gate_overlap(network.gates(x)))
+    return found
 
 
 def _claims(settings: GatedFigure4Settings, by_gate: Mapping[str, DepthCells]) -> list[Claim]:

@@ -23,11 +23,11 @@ from gatewise_papers.common import (
     row,
     train_all,
 )
-from gatewise_papers.deep_gated.experiments.shared import DESK_CNN, TINY_CNN, published
+from gatewise_papers.deep_gated.experiments.shared import DESK_CNN, REDUCED, TINY_CNN, published
 
 LINEAR = "deep linear network"
 RELU = "ReLU"
-FITTED = 0.95  # the training accuracy of ReLU from which claims are judged
+FITTED = 0.61  # the test accuracy of ReLU from which claims are judged: the paper's less ten points
 MARGIN = 0.02  # the paper calls 71 and 72 % comparable; twice their difference
 WORDS = {"train": "best training accuracy", "test": "best test accuracy"}
 NOTES = (
@@ -145,16 +145,18 @@ EXPERIMENT = Experiment(
         ),
         "desk": replace(
             FULL,
+            betas=(1, 16),
+            epsilons=(0.1,),
             training=DESK_CNN,
-            reduced="a 16th of the width, 4 epochs, rate 1e-3, batch 128",
+            reduced=f"{REDUCED}, beta 1 and 16 at eps 0.1",
         ),
         "full": FULL,
     },
     measure=measure,
     trainings=networks,
     levels=(
-        Level(f"{WORDS['train']}, {RELU}", published.RELU_ACCURACY[0], at_least=FITTED),
-        Level(f"{WORDS['test']}, {RELU}", published.RELU_ACCURACY[1]),
+        Level(f"{WORDS['train']}, {RELU}", published.RELU_ACCURACY[0]),
+        Level(f"{WORDS['test']}, {RELU}", published.RELU_ACCURACY[1], at_least=FITTED),
     ),
     seeds=8,  # the paper has 5
     needs=("CIFAR-10",),

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
 from gatewise.layers import hard_gate, soft_gate
-from gatewise.units import Abs, LeakyReLU, ReLU, SiLU, SoftReLU, axes_of, describe_shape, sigmoid
+from gatewise.units import Abs, LeakyReLU, ReLU, SiLU, SoftReLU, axes_of, describe_shape
 
 Edges = tuple[tuple[int, int], ...]
 
@@ -373,7 +373,7 @@ def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
     if isinstance(module, SoftReLU):
         return soft_gate(q, module.beta, module.eps)
     if isinstance(module, nn.SiLU | SiLU):
-        return sigmoid(q)
+        return torch.sigmoid(q)
     return None
 
 

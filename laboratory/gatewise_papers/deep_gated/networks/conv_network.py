@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units import Device, DType, check_choice, check_count, is_sequence
-from gatewise_papers.deep_gated.layers import Flatten, GlobalAverage, Step
+from gatewise_papers.deep_gated.layers import Flatten, Gate, GlobalAverage, Step
 from gatewise_papers.deep_gated.networks.base import DeepGated, Layer
 from gatewise_papers.deep_gated.networks.dense_network import dense_layers
 
@@ -26,6 +26,10 @@ class DeepGatedConvNetwork(DeepGated):
     ``padding="circular", head="average"``: a rotated input has the same output, and gates that are
     set by responses rotate with it. A random gate is drawn for each position and channel.
 
+    With ``head="max"`` a channel's output is its largest gated response. Which position that is, is
+    one more gate, which the strength network sets: on the paths of an average over P positions it
+    is P at that position and 0 elsewhere.
+
     Shape: ``(N, *in_shape) -> (N, d_out)``; N is optional.
 
     Args:
@@ -33,7 +37,7 @@ class DeepGatedConvNetwork(DeepGated):
         channels: output channels of each convolution.
         kernel_size: of every convolution, along every axis.
         padding: ``"zeros"`` or ``"circular"``, both of which keep the size, or ``"none"``.
-        head: ``"flatten"``, or ``"average"`` over all positions of each channel.
+        head: ``"flatten"``, or ``"average"`` or ``"max"`` over all positions of each channel.
         dense: units of the gated dense layers after the head.
         d_out: outputs.
         gate: this and the following arguments are those of :class:`DeepGatedNetwork`.
@@ -81,10 +85,10 @@ class DeepGatedConvNetwork(DeepGated):
         self.channels = _counts("channels", channels, least=1)
         self.padding = _check_padding(padding, kernel_size, self.in_shape)
         self.d_out = check_count(NAME, "d_out", d_out, least=1)
-        self.head = check_choice(NAME, "head", head, ("flatten", "average"))
+        self.head = check_choice(NAME, "head", head, ("flatten", "average", "max"))
         maps = _maps(self.in_shape, self.channels, kernel_size if padding == "none" else 1)
         widths = _counts("dense", dense, least=0)
-        features = self.channels[-1] if head == "average" else math.prod(maps[-1])
+        features = math.prod(maps[-1]) if head == "flatten" else self.channels[-1]
         super().__init__(
             self._convolutions(kernel_size) + dense_layers([features, *widths, self.d_out]),
             [*maps, *((width,) for width in widths)],
@@ -124,13 +128,28 @@ class DeepGatedConvNetwork(DeepGated):
         flat = z.flatten(-len(self.in_shape) + 1)  # (N, C, P)
         if self.head == "average":
             return flat.mean(-1)
+        if self.head == "max":
+            return flat.max(-1).values
         return flat.flatten(-2)
+
+    def path_steps(self, x: Tensor, index: Tensor | None = None) -> tuple[Step, ...]:
+        """Return the network at these inputs as linear maps and gates, for path analysis."""
+        steps = super().path_steps(x, index)
+        if self.head != "max":
+            return steps
+        last = len(self.channels) - 1
+        gated = self.responses(x, index)[last] * self.gates(x, index)[last]
+        flat = gated.flatten(-len(self.in_shape) + 1)
+        places = flat.argmax(-1, keepdim=True)
+        chosen = torch.zeros_like(flat).scatter(-1, places, float(flat.shape[-1]))
+        head = next(place for place, step in enumerate(steps) if isinstance(step, GlobalAverage))
+        return (*steps[:head], Gate(chosen.view_as(gated)), *steps[head:])
 
     def steps_before(self, i: int) -> tuple[Step, ...]:
         """Return the head after the last convolution, and nothing elsewhere."""
         if i != len(self.channels):
             return ()
-        return (GlobalAverage() if self.head == "average" else Flatten(),)
+        return (Flatten() if self.head == "flatten" else GlobalAverage(),)
 
     def check_shape(self, x: Tensor) -> None:
         """Raise an error if ``x`` is neither one input of ``in_shape`` nor a batch of them."""

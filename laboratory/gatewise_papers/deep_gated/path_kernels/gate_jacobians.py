@@ -66,6 +66,13 @@ def gate_layers(name: str, model: nn.Module, x: Tensor) -> list[GateLayer]:
             got=type(model).__name__,
             allowed="DeepGatedNetwork, DeepGatedConvNetwork",
         )
+    if getattr(model, "head", None) == "max":
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_OPERATOR,
+            f"{name}: a maximum over positions moves with the gates, which is not covered",
+            got="head='max'",
+            allowed="head='average' or 'flatten'",
+        )
     model64: Any = copied(model).double()
     weights = [weight.detach() for weight in model64.gate_parameters()]
     if not weights:

@@ -17,5 +17,6 @@ EXPERIMENTS = experiments_in(
         "table5",
         "table6",
         "table7",
+        "cifar100",
     ),
 )

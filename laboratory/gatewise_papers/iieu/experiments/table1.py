@@ -2,4 +2,4 @@
 
 from gatewise_papers.iieu.experiments.convergence import experiment
 
-EXPERIMENT = experiment(14, 8)
+EXPERIMENT = experiment(14, 14)

@@ -2,4 +2,4 @@
 
 from gatewise_papers.iieu.experiments.convergence import experiment
 
-EXPERIMENT = experiment(26, 14)
+EXPERIMENT = experiment(26, 26)

@@ -2,17 +2,17 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.models import create_model
 from gatewise.stats import mean, standard_deviation
-from gatewise.units import BOUND_FORMS, FORMS, HALVES_FORMS
+from gatewise.units import IIEUB
 from gatewise_papers.common import (
     Claim,
     Experiment,
@@ -101,37 +101,37 @@ def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, dict[str, floa
     """Return throughput over ReLU's by kernels and unit: the median over turns."""
     with torch.random.fork_rng(devices=[]), _one_thread(), torch.no_grad():
         torch.manual_seed(seed)
-        networks = {unit: _network(settings, unit) for unit in settings.units}
+        own = {unit: _network(settings, unit) for unit in settings.units}
+        plain = {unit: in_plain_torch(deepcopy(net)) for unit, net in own.items()}
+        networks = {PLAIN: plain, OWN: own}
         x = torch.randn(settings.batch, 3, settings.size, settings.size)
         turns = []
         for _ in range(settings.turns + 1):
             turn = {}
             for kernels in settings.kernels:
-                with plain_forms() if kernels == PLAIN else nullcontext():
-                    turn[kernels] = {unit: _seconds(net, x) for unit, net in networks.items()}
+                chosen = networks[kernels]
+                turn[kernels] = {unit: _seconds(net, x) for unit, net in chosen.items()}
             turns.append(turn)
     # The first turn warms up: buffers are allocated, and some units are compiled.
     ratios: dict[str, dict[str, float]] = {}
     for kernels in settings.kernels:
         times = [turn[kernels] for turn in turns[1:]]
         ratios[kernels] = {
-            unit: median(one["relu"] / one[unit] for one in times) for unit in networks
+            unit: median(one["relu"] / one[unit] for one in times) for unit in settings.units
         }
     return ratios
 
 
-@contextmanager
-def plain_forms() -> Iterator[None]:
-    """Compute every unit operator by operator in PyTorch, without gatewise's kernels."""
-    forms: tuple[list[Any], ...] = (FORMS, BOUND_FORMS, HALVES_FORMS)
-    kept: list[list[Any]] = [list(chosen) for chosen in forms]
-    for chosen in forms:
-        chosen.clear()
-    try:
-        yield
-    finally:
-        for chosen, before in zip(forms, kept, strict=True):
-            chosen[:] = before
+class PlainIIEUB(IIEUB):
+    """IIEU-B computed operator by operator: gatewise's C code takes only IIEU-B itself."""
+
+
+def in_plain_torch(network: nn.Module) -> nn.Module:
+    """Change every IIEU-B of a network so that PyTorch computes each of its operators."""
+    for module in network.modules():
+        if type(module) is IIEUB:
+            module.__class__ = PlainIIEUB
+    return network
 
 
 def _seconds(network: nn.Module, x: Tensor) -> float:

@@ -50,6 +50,7 @@ def style_of(
     out_unit: UnitChoice | None,
     placement: str | None,
     coupler: bool,
+    reduction: int = 16,
 ) -> Style:
     """Return the style of a network's blocks.
 
@@ -60,6 +61,7 @@ def style_of(
         out_unit: the unit at the end of the blocks; as ``unit`` unless given.
         placement: of the last unit; by default the one that the unit needs.
         coupler: whether a learned mixture replaces the addition.
+        reduction: of the learned mixture.
 
     Raises:
         ArgumentError: the unit cannot stand after an addition.
@@ -80,7 +82,9 @@ def style_of(
             got="placement='after'",
             fix="placement='before', or out_unit='relu'",
         )
-    return Style(inner, out, placement, 16 if check_flag(model, "coupler", coupler) else None)
+    return Style(
+        inner, out, placement, reduction if check_flag(model, "coupler", coupler) else None
+    )
 
 
 class Residual(nn.Module):

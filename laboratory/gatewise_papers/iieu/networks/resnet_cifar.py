@@ -19,6 +19,7 @@ def resnet_cifar(
     out_unit: UnitChoice | None = None,
     placement: str | None = None,
     coupler: bool = False,
+    reduction: int = 16,
     scale: float = 1.0,
     classes: int = 10,
     channels: int = 3,
@@ -36,6 +37,8 @@ def resnet_cifar(
         out_unit: the unit at the end of the blocks; as ``unit`` unless given.
         placement: of the blocks' last unit, as in :func:`~~.resnet.resnet`.
         coupler: whether the learned mixture of IIEU-DC replaces the addition.
+        reduction: channels for each hidden feature of the mixture; at 16, the authors' for wide
+            networks, the first stage has one.
         scale: factor on all widths.
         classes: outputs.
         channels: input channels.
@@ -46,8 +49,8 @@ def resnet_cifar(
             got=depth,
             allowed="6n + 2: 20, 32, 44, 56, ...",
         )
-    check_sizes("resnet_cifar", classes=classes, channels=channels)
-    style = style_of("resnet_cifar", unit, filters, out_unit, placement, coupler)
+    check_sizes("resnet_cifar", classes=classes, channels=channels, reduction=reduction)
+    style = style_of("resnet_cifar", unit, filters, out_unit, placement, coupler, reduction)
     widths = [check_scale("resnet_cifar", scale, width) for width in (16, 32, 64)]
     parts: OrderedDict[str, nn.Module] = OrderedDict(stem=stem(channels, widths[0], 3, 1, style))
     read = widths[0]

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 
 from gatewise_papers.common import (
     TINY,
+    ByRate,
     CellValues,
     Claim,
     Experiment,
     Findings,
     Level,
-    Numbers,
     UnitTableSettings,
-    judge,
-    tuned_unit_cells,
+    judge_over_rates,
     unit_cells,
     unit_findings,
     unit_runs,
@@ -43,27 +42,29 @@ def findings(values: CellValues) -> Findings:
     return unit_findings(values, claims, NOTES)
 
 
-def claims(test: Mapping[str, Numbers]) -> list[Claim]:
+def claims(test: Mapping[str, ByRate], chance: float) -> list[Claim]:
     """Judge whether the beta forms are better than swish.
 
     Args:
-        test: accuracies by arm, one per seed.
+        test: accuracies by arm and rate, one per seed.
+        chance: the accuracy of a guess.
     """
-    return [judge(published.BETA_BEATS_SWISH, test, [ABS, LEAKY], [SWISH])]
+    return [
+        judge_over_rates(published.BETA_BEATS_SWISH, test, [ABS, LEAKY], [SWISH], chance=chance)
+    ]
 
 
 EXPERIMENT = Experiment(
     name="maso/beta_forms",
     title="beta forms of abs and leaky ReLU against swish",
     scales={
-        "tiny": UnitTableSettings(ARMS, "25 images of CIFAR-10, 1 epoch", TINY, rates=()),
+        "tiny": UnitTableSettings(ARMS, "25 images of CIFAR-10, 1 epoch", TINY, rates=(0.5,)),
         "desk": UnitTableSettings(ARMS),
     },
     cells=unit_cells,
-    then=tuned_unit_cells,
     findings=findings,
     trainings=unit_runs,
-    seeds=8,
+    seeds=5,
     levels=(Level("test accuracy, ReLU"),),
     needs=("CIFAR-10",),
 )

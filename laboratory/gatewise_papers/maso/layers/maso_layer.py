@@ -21,6 +21,7 @@ from gatewise.units import (
     check_flag,
     check_generator,
     check_input,
+    check_number,
     replace_infinities,
     to_compute_dtype,
 )
@@ -47,7 +48,10 @@ class MASO(BetaLayer):
     \|A_{kr}\|^2 / 2)`: see :meth:`prior`, :meth:`responsibilities`, :meth:`log_likelihood` and
     :meth:`sample`. The soft selection is its posterior, the hard one its maximum a posteriori. With
     :math:`B_{kr} = -\|A_{kr}\|^2 / 2` all weights are equal, and the hard selection is the nearest
-    mean, as in K-means: see :meth:`from_centroids`.
+    mean, as in K-means: see :meth:`from_centroids`. These methods also take another ``variance``
+    :math:`\sigma^2` of the Gaussians, with weights :math:`\pi_{kr} \propto \exp((B_{kr} +
+    \|A_{kr}\|^2 / 2) / \sigma^2)`. The posterior is then :math:`\mathrm{softmax}(u_k / \sigma^2)`,
+    the selection of :math:`\beta = 1 / (1 + \sigma^2)`; for :math:`\sigma^2 \to 0` it is hard.
 
     Parameters: ``slopes`` A ``(out_features, regions, in_features)``, ``offsets`` B
     ``(out_features, regions)``, and with ``learn_beta`` one ``beta_logit`` per unit. In maps made
@@ -281,16 +285,34 @@ class MASO(BetaLayer):
         offsets = (selection * cast_like_input("MASO", "offsets", self.offsets, z)).sum(-1)
         return slopes.to(z.dtype), offsets.to(z.dtype)
 
-    def prior(self) -> Tensor:
-        """Weights of each unit's mixture, ``(out_features, regions)``, not knowing the input."""
-        return self._log_prior().exp().to(self.slopes.dtype)
+    def prior(self, variance: float = 1.0) -> Tensor:
+        """Weights of each unit's mixture, ``(out_features, regions)``, not knowing the input.
 
-    def responsibilities(self, z: Tensor) -> Tensor:
-        """Posterior of each region given ``z``: the soft selection, whatever ``inference`` is."""
-        return torch.softmax(replace_infinities(self._scores(z)), -1).to(z.dtype)
+        Args:
+            variance: of the Gaussians, above 0.
+        """
+        return self._log_prior(variance).exp().to(self.slopes.dtype)
 
-    def log_likelihood(self, z: Tensor) -> Tensor:
-        """Return ``log p(z)`` under each unit's mixture: ``(*, out_features)``."""
+    def responsibilities(self, z: Tensor, variance: float = 1.0) -> Tensor:
+        """Posterior of each region given ``z``: the soft selection, whatever ``inference`` is.
+
+        Args:
+            z: the inputs, ``(*, in_features)``.
+            variance: of the Gaussians. 0 is the limit: the hard selection.
+        """
+        if variance == 0:
+            eta = math.inf
+        else:
+            eta = 1 / check_number("MASO", "variance", variance, above=0.0)
+        return torch.stack(gates(self._scores(z).unbind(-1), eta), -1).to(z.dtype)
+
+    def log_likelihood(self, z: Tensor, variance: float = 1.0) -> Tensor:
+        """Return ``log p(z)`` under each unit's mixture: ``(*, out_features)``.
+
+        Args:
+            z: the inputs, ``(*, in_features)``.
+            variance: of the Gaussians, above 0.
+        """
         self._check(z)
         w = to_compute_dtype(z).unsqueeze(-2)
         means = cast_like_input("MASO", "slopes", self.slopes, z)
@@ -298,20 +320,23 @@ class MASO(BetaLayer):
         # mean.
         squares = [(w - mean).square().sum(-1) for mean in means.unbind(1)]
         distances = torch.stack(squares, -1)
-        joint = replace_infinities(self._log_prior().to(w.dtype) - distances / 2)
-        normalisation = self.in_features * math.log(2 * math.pi) / 2
+        prior = self._log_prior(variance).to(w.dtype)
+        joint = replace_infinities(prior - distances / (2 * variance))
+        normalisation = self.in_features * math.log(2 * math.pi * variance) / 2
         return (torch.logsumexp(joint, -1) - normalisation).to(z.dtype)
 
     def sample(
         self,
         count: int,
         *,
+        variance: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Draw ``count`` inputs from every unit's mixture.
 
         Args:
             count: the number of inputs per unit.
+            variance: of the Gaussians, above 0.
             generator: the source of random numbers; torch's global generator by default.
 
         Returns:
@@ -321,7 +346,7 @@ class MASO(BetaLayer):
         check_count("MASO", "count", count, least=1)
         check_generator("MASO", generator)
         with torch.no_grad(), allocating("MASO"):
-            prior = self._log_prior().exp()
+            prior = self._log_prior(variance).exp()
             regions = torch.multinomial(prior, count, replacement=True, generator=generator).T
             means = self.slopes[torch.arange(self.out_features, device=regions.device), regions]
             noise = torch.randn(
@@ -330,7 +355,7 @@ class MASO(BetaLayer):
                 device=means.device,
                 dtype=to_compute_dtype(means).dtype,
             )
-            return (means + noise).to(self.slopes.dtype), regions
+            return (means + math.sqrt(variance) * noise).to(self.slopes.dtype), regions
 
     def extra_repr(self) -> str:
         shown = f"in_features={self.in_features}, out_features={self.out_features}, "
@@ -359,10 +384,12 @@ class MASO(BetaLayer):
     def _select(self, z: Tensor) -> Tensor:
         return torch.stack(gates(self._scores(z).unbind(-1), self._steepness(z)), -1)
 
-    def _log_prior(self) -> Tensor:
+    def _log_prior(self, variance: float) -> Tensor:
         """Return the log prior in float64, where the square of no float32 overflows."""
+        variance = check_number("MASO", "variance", variance, above=0.0)
         slopes, offsets = self.slopes.double(), self.offsets.double()
-        return torch.log_softmax(replace_infinities(offsets + slopes.square().sum(-1) / 2), -1)
+        weights = (offsets + slopes.square().sum(-1) / 2) / variance
+        return torch.log_softmax(replace_infinities(weights), -1)
 
     def _check(self, z: Tensor) -> None:
         check_input("MASO", z)

@@ -14,7 +14,6 @@ from gatewise.units import (
     DType,
     check_choice,
     replace_infinities,
-    sigmoid,
     to_compute_dtype,
 )
 
@@ -52,7 +51,7 @@ class SoftResponse(Response):
         response = self.plain_response(ready, to_compute_dtype(weight), self.bias)
         u = to_compute_dtype(response)
         if self.gate == "sigmoid":
-            return sigmoid(u).to(x.dtype)
+            return torch.sigmoid(u).to(x.dtype)
         if self.gate == "tanh":
             return torch.tanh(u).to(x.dtype)
         return _softmax(replace_infinities(u), self.channel_dim).to(x.dtype)

@@ -19,4 +19,3 @@ LESS_FREEDOM = (
 # The supplement has no trained network. These are the questions that it leaves open.
 BETTER_THAN_RELU = "question: all forms of PSC are better than ReLU at equal parameters"
 BETTER_THAN_CRELU = "question: all forms of PSC are better than CReLU at equal parameters"
-LEARNED_BETTER_THAN_FIXED = "question: a learned static split is better than half and half"

@@ -1,5 +1,6 @@
 """The function at every site of a model, and what its configuration and its copies say."""
 
+import math
 from collections.abc import Mapping
 from copy import deepcopy as copy_module
 from dataclasses import dataclass
@@ -243,6 +244,7 @@ def _clamp_and_offset(values: Tensor) -> tuple[str, float | None]:
     x = points()
     offset = float(values[x == 0])
     limit = float(values[x == FAR]) - offset
+    limit = FAR if math.isclose(limit, FAR, rel_tol=1e-9) else limit
     bounded = x.clamp(-limit, limit) if limit > 0 else x
     if not torch.allclose(values, bounded + offset, rtol=1e-6, atol=1e-6):
         return f"{recognise(values)}", None

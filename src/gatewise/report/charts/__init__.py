@@ -1,6 +1,5 @@
 """One chart model, one layout, two renderers: SVG in pages and matplotlib for image files."""
 
-from gatewise.report.charts.forest_layout import colour_of as colour_of
 from gatewise.report.charts.label_places import HIGH as HIGH
 from gatewise.report.charts.label_places import LETTER as LETTER
 from gatewise.report.charts.label_places import LINE as LINE
@@ -16,18 +15,19 @@ from gatewise.report.charts.palette import SOLID as SOLID
 from gatewise.report.charts.palette import category_style as category_style
 from gatewise.report.charts.palette import first_dash as first_dash
 from gatewise.report.charts.palette import size_colours as size_colours
+from gatewise.report.charts.rate_rows_renderer import rate_rows_picture as rate_rows_picture
 from gatewise.report.charts.records import DASHES as DASHES
 from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK
 from gatewise.report.charts.records import Cell as Cell
 from gatewise.report.charts.records import Chart as Chart
 from gatewise.report.charts.records import Film as Film
-from gatewise.report.charts.records import Forest as Forest
-from gatewise.report.charts.records import Interval as Interval
 from gatewise.report.charts.records import Look as Look
 from gatewise.report.charts.records import Mark as Mark
 from gatewise.report.charts.records import Panels as Panels
 from gatewise.report.charts.records import Picture as Picture
 from gatewise.report.charts.records import Point as Point
+from gatewise.report.charts.records import RateRow as RateRow
+from gatewise.report.charts.records import RateRows as RateRows
 from gatewise.report.charts.records import Regions as Regions
 from gatewise.report.charts.records import Series as Series
 from gatewise.report.charts.records import Table as Table

@@ -1,10 +1,11 @@
-"""The chart model: charts, forest plots, pictures, tables and planes of regions as plain records.
+"""The chart model: charts, rows of a comparison, pictures, tables and regions as plain records.
 
 A record says what is shown, not where. `layout` computes where, once for both renderers: the
 template ``charts.html`` draws records into a page, and `picture_file` draws them into a file.
 Every string in a record is text, never markup.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -123,56 +124,57 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """One row of a forest plot: a difference with its interval.
+class RateRow:
+    """One unit of a comparison: its curve over the learning rate, and its difference.
 
     Args:
-        name: What is compared with the baseline.
-        value: The difference.
-        low: The lower end of the interval; NaN if there is no interval.
-        high: The upper end of the interval; NaN if there is no interval.
-        dots: The single differences that ``value`` is the mean of.
-        verdict: The verdict in words. The ends of the interval alone decide the colour.
-        p: The p-value, if there is one.
-        dot_notes: The tooltip of each dot, or nothing for its number.
+        name: Of the unit.
+        verdict: In words, below the name.
+        colour: ``up`` for better, ``down`` for worse, else ``flat``.
+        curve: Learning rate and mean.
+        band: Low and high at each point.
+        notes: The tooltip of each point.
+        best: The best rate tried and the mean there, or nothing.
+        value: The difference; NaN if there is none.
+        low: Lower end of its interval; NaN if there is none.
+        high: Upper end of its interval; NaN if there is none.
+        figures: Difference and interval in text.
     """
 
     name: str
-    value: float
-    low: float
-    high: float
-    dots: Sequence[float] = ()
-    verdict: str = ""
-    p: float | None = None
-    dot_notes: Sequence[str] = ()
+    verdict: str
+    colour: str
+    curve: Sequence[Point] = ()
+    band: Sequence[tuple[float, float]] = ()
+    notes: Sequence[str] = ()
+    best: Point | None = None
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    figures: str = ""
 
 
 @dataclass(frozen=True)
-class Forest:
-    """Differences from a baseline, one below the other, on one axis.
+class RateRows:
+    """Units below each other: at the left the curve over the rate, at the right the difference.
 
     Args:
-        title: The heading of the plot.
+        title: The heading.
         about: A sentence on how to read it.
-        label: What is measured, and in which unit.
-        rows: One interval per row.
-        p_label: The heading of the column of p-values.
-        decimals: Digits after the decimal point. An end of an interval that is not zero gets
-            more if it needs them.
-        range: Ends of the axis. None takes them from the rows.
-        level: What the intervals are, as the heading of their column.
-        higher_is_better: Whether a positive difference is the better one.
+        rows: One per unit, the best first.
+        baseline: The row whose curve stands behind all others.
+        curve_label: What the curves show; empty for rows without curves.
+        difference_label: What the differences are; empty for rows without differences.
+        y_range: Ends of the vertical axis of all curves.
     """
 
     title: str
     about: str
-    label: str
-    rows: Sequence[Interval]
-    p_label: str = "p"
-    decimals: int = 2
-    range: tuple[float, float] | None = None
-    level: str = "95 %"
-    higher_is_better: bool = True
+    rows: Sequence[RateRow]
+    baseline: RateRow
+    curve_label: str
+    difference_label: str
+    y_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,6 +154,14 @@ class Draft:
         layers = [binding.layer for binding in self.bindings.get(site, ())]
         return f"{self.units[site]} {sorted(options.items(), key=str)} {layers}"
 
+    def works_on_any_width(self, site: Site) -> bool:
+        """Whether the unit at ``site`` keeps the channels and need not know how many there are."""
+        if site.name not in self.units or site.name in self.bindings:
+            return False
+        options = self.options[site.name]
+        same = self.after[site.name] == site.channels
+        return same and options.keys().isdisjoint({"channels", "dim", "hidden"})
+
     def changes_channels(self, site: Site, graph: SiteGraph) -> bool:
         """Whether another swap of the plan widens or narrows what ``site`` reads or makes."""
         reading = next(iter(graph.readings.values()))
@@ -175,6 +183,8 @@ class Swap(ABC):
         takes_width: whether a request may have a width.
         can_match: whether widths can be scaled to match the original's cost.
         counts_operations: whether plans know the operations of the units.
+        takes_written: whether it can replace an activation that is written with several calls.
+        leaves_poolers: whether all sites that a request without ``where`` means leave poolers out.
         takes_gates: whether it is meant for gates, so that they need not be asked for.
         hidden_parts: names of submodules that it adds, in which no activation is a site.
     """
@@ -185,6 +195,8 @@ class Swap(ABC):
     takes_width: ClassVar[bool] = True
     can_match: ClassVar[bool] = True
     counts_operations: ClassVar[bool] = True
+    takes_written: ClassVar[bool] = False
+    leaves_poolers: ClassVar[bool] = False
     takes_gates: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:

@@ -31,6 +31,9 @@ from gatewise.units import Unit, create_unit, get_unit, registered_units
 class PointwiseSwap(UnitSwap, default=True):
     """A unit of the catalogue."""
 
+    takes_written = True
+    leaves_poolers = True
+
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.spec = _find_unit(name)
@@ -124,6 +127,10 @@ def _same_numbers(context: PlanningContext, site: Site, request: Request) -> dic
     """The options with which the unit computes what the activation computes, or a Refusal."""
     if request.unit != site.op:
         raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
+    if site.written and (request.options or site.op == "leaky_relu2"):
+        raise Refusal(Reason.NOT_PRESERVED, f"{site.op}, written as {', '.join(site.written)}")
+    if site.written:
+        return {}
     options = options_as_called(context.graph, site, request.options)
     if site.op == "prelu":
         options.setdefault("slope", _trained_slope(context.modules.get(site.path)))

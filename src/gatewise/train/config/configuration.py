@@ -78,6 +78,7 @@ class RunConfig(Part):
     stop: StopRule | None = None
     patience: Patience | None = None
     evaluate_every: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    fuse: bool = False  # let the units run as compiled code, see `gatewise.fuse`
 
     @model_validator(mode="after")
     def _possible(self) -> "RunConfig":

@@ -36,6 +36,7 @@ from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import initialised
 from gatewise.train.loop.run_environment import environment
 from gatewise.train.loop.steps import TrainingSetup
+from gatewise.units import fuse
 
 STARTING_IMAGES = 5000  # seen by a network before it is trained
 # Options of data sets that keep the shape of the images and the number of classes.
@@ -93,9 +94,12 @@ def assemble(
         evaluated["held"] = held
     if config.hold_out is not None and held is not None and config.hold_out.in_place_of_test:
         evaluated = {"held": shifted(held, data.test_shift) if data.test_shift else held}
+    model = place_model(network, device, channels_last=config.recipe.channels_last)
+    if config.fuse:
+        fuse(model)
     return TrainingSetup(
         config=config,
-        model=place_model(network, device, channels_last=config.recipe.channels_last),
+        model=model,
         batches=batches,
         objective=objective_of(
             config,

@@ -80,9 +80,9 @@ class Promise:
 
 @dataclass(frozen=True)
 class Limits:
-    """Value of each part of the output as the input goes to minus and to plus infinity.
+    """Limit of each part of the curve as the input goes to minus and to plus infinity.
 
-    NaN always gives NaN.
+    An input that is infinite gives what torch's operations give, which may be NaN.
     """
 
     minus: tuple[float, ...]  # one number per part of the output
@@ -162,6 +162,8 @@ class Unit:
     limits: Limits | Callable[..., Limits]
     # By dtype name.
     error: Mapping[str, Promise]
+    # The largest magnitude of an input for which the error bounds hold in float32 and bfloat16.
+    largest: float = math.inf
     # What "on" means, out of ON.
     on: str = "gate > 1/2"
     # Keys of PAPERS.
@@ -316,6 +318,9 @@ def unit(**facts: Any) -> Callable[[Module], Module]:
                 f"unit {spec.name!r} is already defined in {home}", fix="choose another name"
             )
         _UNITS[spec.name] = spec
+        module.function = staticmethod(spec.function)
+        if "forward" in vars(module):
+            vars(module.forward)["function"] = spec.function
         return module
 
     return enter

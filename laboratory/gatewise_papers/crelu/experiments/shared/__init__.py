@@ -19,7 +19,6 @@ from gatewise_papers.crelu.experiments.shared.pair_histograms import in_words as
 from gatewise_papers.crelu.experiments.shared.pair_histograms import paired_layers as paired_layers
 from gatewise_papers.crelu.experiments.shared.pictures import centred as centred
 from gatewise_papers.crelu.experiments.shared.pictures import mosaic as mosaic
-from gatewise_papers.crelu.experiments.shared.protocol import RATES as RATES
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorCells as ErrorCells
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorSettings as ErrorSettings
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorTable as ErrorTable

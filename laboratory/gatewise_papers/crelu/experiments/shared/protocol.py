@@ -5,28 +5,22 @@
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gatewise.studies import CellCall, FunctionCell, plain_config
-from gatewise.train import RunConfig, run_config, single, ten_folds
+from gatewise.train import run_config, single, ten_folds
 from gatewise_papers.common import (
     CellValues,
-    ConfigAt,
     Line,
     Numbers,
     Panel,
     Row,
     Table,
-    TunedRate,
     column,
     data_of,
     line,
-    rates_in_words,
     row,
-    tuned_rates,
-    tuning_cells,
-    tuning_runs,
 )
 from gatewise_papers.crelu.experiments.shared.training import (
     CIFAR,
@@ -37,8 +31,8 @@ from gatewise_papers.crelu.experiments.shared.training import (
     trainings,
 )
 
-RATES = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2)  # to choose from, for Adam
-ERRORS = ("train", "test", "average", "vote")
+AVERAGE_SPREAD = "average's standard"  # error, of the mean over folds
+ERRORS = ("train", "test", "average", AVERAGE_SPREAD, "vote")
 LETTERS = 70  # in a line below a plot
 # By data set and form: for each seed its errors by name.
 ErrorCells = dict[tuple[str, str], list[dict[str, float | None]]]
@@ -50,18 +44,7 @@ class ErrorSettings(CifarSettings):
 
     hold_out: int = 5000  # images, for "Single"; 0: one run of all epochs on all images
     folds: int = 10  # for "Average" and "Vote"; 0: neither
-    rates: tuple[float, ...] = ()  # of which each form gets its best; none: the recipe's for all
     data: tuple[str, ...] = tuple(CIFAR)
-
-    @property
-    def tuning_runs(self) -> float:
-        """How many runs the choice of a rate costs for each form and data set."""
-        return tuning_runs(self.rates)
-
-    @property
-    def rate_in_words(self) -> str:
-        """The learning rate, or that each form has its own, as it stands in a sentence."""
-        return "at a rate chosen for each network" if self.rates else super().rate_in_words
 
     def measures(self, form: str) -> dict[str, int]:
         """Return what is measured on the trained networks of a form, with its size.
@@ -88,25 +71,23 @@ class ErrorTable:
     function: Callable[[CellCall], dict[str, Any]] | None = None
 
     def cells(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
-        """Return the runs that choose the learning rates, or all runs if none is chosen."""
-        if settings.rates:
-            return tuning_cells(self._arms(settings), settings.rates)
-        return self._final_cells(settings, seeds, {})
-
-    def then(self, values: CellValues) -> list[FunctionCell]:
-        """Return the runs at the chosen learning rates."""
-        if not values.settings.rates:
-            return []
-        return self._final_cells(values.settings, values.seeds, self.rates(values))
-
-    def rates(self, values: CellValues) -> dict[str, TunedRate]:
-        """Return the chosen rates, by data set and form; none if none was chosen."""
-        settings: ErrorSettings = values.settings
-        return tuned_rates(self._arms(settings), settings.rates, values)
-
-    def notes(self, values: CellValues) -> tuple[str, ...]:
-        """Return the notes of the settings and of the rates."""
-        return (*values.settings.notes, *rates_in_words(self.rates(values)))
+        """Return one cell for every data set, form and seed."""
+        cells = []
+        for data in settings.data:
+            for form in self.forms:
+                for seed in seeds:
+                    config = configuration(settings, self.forms[form], data, seed, self.model)
+                    chosen: dict[str, Any] = {
+                        "config": plain_config(config),
+                        "hold_out": settings.hold_out,
+                        "folds": settings.folds,
+                    }
+                    measures = settings.measures(form)
+                    if measures:
+                        chosen["measures"] = measures
+                    function = self.function or error_cell
+                    cells.append(FunctionCell(cell_name(data, form, seed), function, chosen))
+        return cells
 
     def errors(self, values: CellValues) -> ErrorCells:
         """Return the measured errors."""
@@ -133,7 +114,7 @@ class ErrorTable:
         return networks
 
     def trainings(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> Table:
-        """Return all runs but those that choose rates, by data set and form.
+        """Return all runs, by data set and form.
 
         Args:
             settings: how errors are measured. A hold-out is two runs of at most all epochs.
@@ -142,54 +123,6 @@ class ErrorTable:
         runs = (2 if settings.hold_out else 1) + settings.folds
         table = trainings(settings, seeds, self.forms, settings.data, self.model)
         return {name: configs * runs for name, configs in table.items()}
-
-    def _arms(self, settings: ErrorSettings) -> dict[str, ConfigAt]:
-        """Return the run of every form on every data set at a rate with a seed."""
-        arms: dict[str, ConfigAt] = {}
-        for data in settings.data:
-            for form in self.forms:
-
-                def config_at(
-                    rate: float, seed: int, data: str = data, form: str = form
-                ) -> RunConfig:
-                    return self._config(settings, data, form, seed, rate)
-
-                arms[_arm_name(data, form)] = config_at
-        return arms
-
-    def _config(
-        self, settings: ErrorSettings, data: str, form: str, seed: int, rate: float | None
-    ) -> RunConfig:
-        """Return the run of one form, at a rate or at that of the settings."""
-        if rate is not None:
-            settings = replace(settings, lr=rate)
-        return configuration(settings, self.forms[form], data, seed, self.model)
-
-    def _final_cells(
-        self, settings: ErrorSettings, seeds: tuple[int, ...], rates: Mapping[str, TunedRate]
-    ) -> list[FunctionCell]:
-        """Return one cell for every data set, form and seed."""
-        cells = []
-        for data in settings.data:
-            for form in self.forms:
-                tuned = rates.get(_arm_name(data, form))
-                for seed in seeds:
-                    config = self._config(settings, data, form, seed, tuned.rate if tuned else None)
-                    chosen: dict[str, Any] = {
-                        "config": plain_config(config),
-                        "hold_out": settings.hold_out,
-                        "folds": settings.folds,
-                    }
-                    measures = settings.measures(form)
-                    if measures:
-                        chosen["measures"] = measures
-                    function = self.function or error_cell
-                    cells.append(FunctionCell(cell_name(data, form, seed), function, chosen))
-        return cells
-
-
-def _arm_name(data: str, form: str) -> str:
-    return f"{CIFAR[data]}, {form}"
 
 
 def cell_name(data: str, form: str, seed: int) -> str:
@@ -215,7 +148,11 @@ def error_cell(cell: CellCall) -> dict[str, float | None]:
         measured = errors(config, cell.folder / "run", result)
     if parts:
         folds = ten_folds(config, cell.folder / "folds", folds=parts, data=data)
-        measured |= {"average": 100 * folds.average, "vote": 100 * folds.vote}
+        measured |= {
+            "average": 100 * folds.average,
+            AVERAGE_SPREAD: 100 * folds.standard_error,
+            "vote": 100 * folds.vote,
+        }
     return measured
 
 

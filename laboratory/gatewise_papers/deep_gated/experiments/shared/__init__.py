@@ -35,6 +35,12 @@ from gatewise_papers.deep_gated.experiments.shared.closed_forms import (
     expected_overlap as expected_overlap,
 )
 from gatewise_papers.deep_gated.experiments.shared.closed_forms import (
+    gate_overlaps as gate_overlaps,
+)
+from gatewise_papers.deep_gated.experiments.shared.closed_forms import (
+    largest_gate_overlap as largest_gate_overlap,
+)
+from gatewise_papers.deep_gated.experiments.shared.closed_forms import (
     linear_kernel_variance as linear_kernel_variance,
 )
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import DEPTHS as DEPTHS
@@ -55,6 +61,7 @@ from gatewise_papers.deep_gated.experiments.shared.frozen_start import start as 
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import steps_until as steps_until
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import whiteness as whiteness
 from gatewise_papers.deep_gated.experiments.shared.gated_cnn import DESK_CNN as DESK_CNN
+from gatewise_papers.deep_gated.experiments.shared.gated_cnn import REDUCED as REDUCED
 from gatewise_papers.deep_gated.experiments.shared.gated_cnn import TINY_CNN as TINY_CNN
 from gatewise_papers.deep_gated.experiments.shared.randomness import generator as generator
 from gatewise_papers.deep_gated.experiments.shared.randomness import orders as orders

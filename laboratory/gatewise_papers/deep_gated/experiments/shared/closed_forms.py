@@ -1,5 +1,8 @@
 """Closed forms of the initial kernel by the paper's theorems, and its exact variance."""
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 
@@ -38,6 +41,32 @@ def expected_overlap(*, mu: float, width: int, depth: int) -> tuple[float, float
         depth: layers.
     """
     return (mu * width) ** (depth - 1), (mu**2 * width) ** (depth - 1)
+
+
+def gate_overlaps(gates: Sequence[Tensor]) -> Tensor:
+    r"""Return :math:`\tau(s, s', l) = \sum_i G_{x_s}(l, i) G_{x_{s'}}(l, i)`: (layers, n, n).
+
+    Their product over the layers is lambda(s, s').
+
+    Args:
+        gates: of every hidden layer, (n, width).
+    """
+    return torch.stack([gate @ gate.T for gate in gates])
+
+
+def largest_gate_overlap(gates: Sequence[Tensor]) -> float:
+    r"""Return :math:`\eta = \max_{s, s' \ne s, l} \tau(s, s', l) / \tau(s, s, l)`.
+
+    Then :math:`\lambda(s, s') \le \eta^{d-1} \lambda(s, s)`. The paper's maximum has s' = s too,
+    which makes it 1. It is infinite if all gates of a layer are closed for an example.
+
+    Args:
+        gates: of every hidden layer, (n, width).
+    """
+    overlaps = gate_overlaps(gates).double()
+    own = overlaps.diagonal(dim1=1, dim2=2)  # (layers, n)
+    others = overlaps.masked_fill(torch.eye(overlaps.shape[1], dtype=torch.bool), 0.0)
+    return float((others / own[..., None]).nan_to_num(nan=torch.inf).max())
 
 
 def expected_linear_kernel(*, width: int, depth: int, sigma: float) -> float:
