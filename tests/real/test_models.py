@@ -30,7 +30,7 @@ def test_a_row_holds_what_undo_and_files_promise():
     assert row["swap"]["undone"]
     assert row["swap"]["saved and loaded"]
     assert row["gates"]["channels"] == 28 + 48 + 64 + 128
-    assert row["diagnose"]["answers"]["answered"] > 5
+    assert row["diagnose"]["answers"] == {"answered": 4}
     assert 0.4 < row["sparsify"]["zeros"] < 0.6
 
 

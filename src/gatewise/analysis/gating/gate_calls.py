@@ -124,6 +124,7 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
         The gates, and a sentence for each unit whose gates are not known.
     """
     sites: list[GateSite] = []
+    outputs: list[GateSite] = []
     left_out: list[str] = []
     inside: set[Node] = set()
     for call in unit_calls(reading.graph, model):
@@ -137,10 +138,12 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
         if found.output in inside:
             continue
         site = _site_of_operator(name, found, reading, model)
-        if site.unit in GATES and _is_returned(found.output):
-            left_out.append(f"{name}: {site.unit} makes the output of the model: no hidden layer")
-        else:
-            sites.append(site)
+        is_output = site.unit in GATES and _is_returned(found.output)
+        (outputs if is_output else sites).append(site)
+    if not sites:  # the model is one unit, or a layer before one
+        return sorted(outputs, key=lambda site: site.output.index), left_out
+    for site in outputs:
+        left_out.append(f"{site.name}: {site.unit} makes the output of the model: no hidden layer")
     return sorted(sites, key=lambda site: site.output.index), left_out
 
 
