@@ -1,4 +1,4 @@
-"""Hugging Face models in the installed version of transformers: read, swap, save, load, diagnose."""
+"""Hugging Face models in the installed transformers: read, swap, save, load, diagnose."""
 
 import importlib
 import warnings

@@ -22,8 +22,6 @@ NOT_EXTRAS = ("all",)  # a collection of the others
 FALLBACKS = {
     "split": "numpy",
     "gram": "torch",
-    "few_rows": "torch",
-    "tiles": "torch",
     "elementwise": "torch",
     "crelu": "torch",
     "iieu": "torch",
