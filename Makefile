@@ -34,11 +34,11 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); write demo/report.html and demo/units.html
-	$(BIN)/gatewise units
+	$(BIN)/gatewise list units
 	@mkdir -p demo
 	$(BIN)/gatewise compare demo --out demo/study
 	$(BIN)/gatewise report demo/study --out demo/report.html
-	$(BIN)/gatewise units gallery --out demo/units.html
+	$(BIN)/gatewise list units --page demo/units.html
 	@echo "Wrote demo/report.html: which activations differ from ReLU when each has the learning rate that suits it, by how much, with confidence intervals and cost."
 	@echo "Wrote demo/units.html: formula, curve, derivative, facts and measured error of every unit."
 	@echo "Open both files in a browser. They work offline."
@@ -65,7 +65,7 @@ format: $(DEV) ## format the sources, and fix what ruff can fix
 
 errors: $(CORE) ## measure every unit and write docs/errors.md again
 	@mkdir -p docs
-	$(BIN)/gatewise units errors --out docs/errors.md
+	$(BIN)/python tools/measure_unit_errors.py docs/errors.md
 
 bench: $(CORE) ## measure units against their targets, then the peers that PEERS has (minutes; exit 1 if a target is missed)
 	OMP_NUM_THREADS=1 $(BIN)/gatewise bench --out benchmarks/results/bench.csv --page benchmarks/results/bench.html; missed=$$?; \

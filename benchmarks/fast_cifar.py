@@ -70,7 +70,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", help="holds cifar-10-batches-py")
     parser.add_argument("--widths", default="32,128,128", help="of the three blocks")
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--unit", default="relu", help="a name of gatewise units")
+    parser.add_argument("--unit", default="relu", help="a name of gatewise list units")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--change", action="append", default=[], help="a line of the recipe")
     return parser.parse_args()

@@ -75,7 +75,7 @@ NEEDS = {
     ),
     "browser": (has_browser(), "install Chromium or Chrome", True),
     "onnx": (has_onnx(), 'install the extra (pip install -e ".[onnx]")', True),
-    "networks": (has_networks(), 'install them (pip install -e ".[dev]" -c constraints.txt)', True),
+    "networks": (has_networks(), "install them (make test does)", True),
     "triton": (has_triton(interpreted=False), "run make gpu-check", False),
     "interpreter": (has_triton(interpreted=True), "run make gpu-check", False),
     "thorough": (THOROUGH, "run make test-all", False),

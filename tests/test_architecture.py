@@ -6,16 +6,12 @@ A part may import parts of lower rows; parts of one row do not know each other.
 import ast
 import re
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # pytest brings it there
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gatewise"
@@ -349,7 +345,7 @@ def undeclared(text: str, allowed: set[str]) -> list[str]:
         for _, name in imported_modules(ast.parse(text))
         if not name.startswith(".")
     }
-    third_party = tops - sys.stdlib_module_names - {"gatewise", "tomli"}
+    third_party = tops - sys.stdlib_module_names - {"gatewise"}
     return sorted(
         name
         for name in third_party

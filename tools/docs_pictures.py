@@ -3,11 +3,10 @@
 
     tools/docs_pictures.py PAGE...
 
-``PAGE`` is the forest plot of the README (``forest=results/units_cifar10/report.html``) or of the
-study of gates (``gates=results/gates_text/report.html``), the explorer's picture
-(``picture=explorer.html``), or a page whose screenshots in light, dark and at 400 pixels are kept
-in ``docs/shots`` (``comparison=demo/report.html``, ``explorer=``, ``gallery=``, ``diagnosis=``,
-``site=site/index.html``, ``readme=README.md``). Screenshots are of the first screen.
+``PAGE`` is the explorer's picture (``picture=explorer.html``) or a page whose screenshots in light,
+dark and at 400 pixels are kept in ``docs/shots`` (``comparison=demo/report.html``, ``explorer=``,
+``gallery=``, ``diagnosis=``, ``site=site/index.html``, ``readme=README.md``). Screenshots are of
+the first screen.
 """
 
 import base64
@@ -26,12 +25,6 @@ from browser import Browser, Page, settle  # noqa: E402 - the tests drive the sa
 DOCS = ROOT / "docs"
 WINDOWS = {"light": (1280, 861, False), "dark": (1280, 861, True), "400": (400, 800, False)}
 WIDTH = 800  # of a screenshot that is wider
-FOREST = 884  # pixels of the page; the picture has twice as many
-# Light, and dark if there is a second one.
-FORESTS = {
-    "forest": ("readme_forest.png", "readme_forest_dark.png"),
-    "gates": ("gates_forest.png",),
-}
 READY = (  # the explorer has trained a while and counted the regions
     "!window.explorer || explorer.step() > 250 && explorer.measured('a') && explorer.measured('b')"
 )
@@ -55,9 +48,7 @@ def main(arguments: list[str]) -> int:
     with Browser() as browser:
         for argument in arguments:
             name, _, path = argument.partition("=")
-            if name in FORESTS:
-                forest(browser, Path(path), FORESTS[name])
-            elif name == "picture":
+            if name == "picture":
                 page = open_page(browser, Path(path), 1280, 900, dark=False)
                 captured(page).save(DOCS / "explorer.png", optimize=True)
             else:
@@ -73,27 +64,10 @@ def open_page(browser: Browser, path: Path, width: int, height: int, *, dark: bo
     return page
 
 
-def captured(page: Page, **clip: object) -> Image.Image:
-    """Return what the window shows, or a part of the page."""
-    found = page.call("Page.captureScreenshot", format="png", **clip)
+def captured(page: Page) -> Image.Image:
+    """Return what the window shows."""
+    found = page.call("Page.captureScreenshot", format="png")
     return Image.open(io.BytesIO(base64.b64decode(found["data"]))).convert("RGB")
-
-
-def forest(browser: Browser, path: Path, names: tuple[str, ...]) -> None:
-    """Draw the forest plot with the most verdicts, without its buttons."""
-    for number, name in enumerate(names):
-        page = open_page(browser, path, FOREST + 60, 1200, dark=bool(number))
-        box = page.evaluate(
-            "(() => { document.querySelectorAll('.tools').forEach(e => e.style.display = 'none');"
-            "const count = e => e.querySelectorAll('tbody .c-up, tbody .c-down').length;"
-            "const plots = [...document.querySelectorAll('.plot.forest')];"
-            "const best = plots.reduce((a, b) => count(b) > count(a) ? b : a);"
-            f"best.style.width = '{FOREST - 14}px'; const b = best.getBoundingClientRect();"
-            "return [b.x + scrollX - 7, b.y + scrollY - 7, b.width + 14, b.height + 14]; })()"
-        )
-        clip = dict(zip(("x", "y", "width", "height"), box, strict=True)) | {"scale": 2}
-        picture = captured(page, clip=clip, captureBeyondViewport=True)
-        picture.quantize(64, dither=Image.Dither.NONE).save(DOCS / name, optimize=True)
 
 
 def shots(browser: Browser, name: str, path: Path) -> None:

@@ -61,7 +61,6 @@ if _TYPE_CHECKING:
     from gatewise.sparsity import relufy as relufy
     from gatewise.sparsity import sparsify as sparsify
     from gatewise.studies import LightningRecorder as LightningRecorder
-    from gatewise.studies import Study as Study
     from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
     from gatewise.studies import compare_records as compare_records
@@ -149,7 +148,6 @@ _NAMES = {
     "sparsity": ("measure_sparsity", "relufy", "sparsify"),
     "studies": (
         "LightningRecorder",
-        "Study",
         "TransformersRecorder",
         "compare",
         "compare_records",

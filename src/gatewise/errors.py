@@ -5,9 +5,12 @@ how to fix it.
 """
 
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
-from enum import Enum
+from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 
@@ -42,7 +45,7 @@ class ArgumentError(GatewiseError, ValueError):
     """An argument has the wrong value, shape, dtype or device."""
 
 
-class Limitation(str, Enum):
+class Limitation(StrEnum):
     """Why an analysis cannot be applied to a model and its inputs.
 
     This list is closed. The values are the words that the JSON of a diagnosis uses.
@@ -147,6 +150,10 @@ class LostTrainingWarning(UserWarning):
     """Taking a swap back left out weights that were trained; the function is another one."""
 
 
+class CoarseUnitWarning(UserWarning):
+    """A unit's trainable numbers have a 16-bit type, in which small updates are lost."""
+
+
 class SavedSwapWarning(UserWarning):
     """A swapped model was saved so that only gatewise can load it."""
 
@@ -231,3 +238,12 @@ def shorten(value: object, limit: int = 200) -> str:
     text = value if isinstance(value, str) else repr(value)
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user's code that has called this library."""
+    package = str(Path(__file__).parent)
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -40,7 +40,8 @@ def shifted(conv: nn.Conv1d, size: int) -> Tensor:
 
 def by_hand(
     conv: nn.Conv1d, c: Tensor, x: Tensor, region: int
-) -> tuple[float, float, float] | None:
+) -> tuple[float, float, float, float] | None:
+    """Both eigenvalues and bounds; None if a shift with a response of its sign is in no region."""
     matrix = shifted(conv, x.shape[-1])
     responses = (matrix.T @ x.flatten()).reshape(c.shape[1:])
     present, winning = [], []
@@ -48,19 +49,23 @@ def by_hand(
         for place in c[0, k].nonzero().flatten().tolist():
             present.append(k * c.shape[2] + place)
             start = place // region * region
-            inside = responses[k, start : start + region] * (1 if c[0, k, place] > 0 else -1)
-            if float(inside.max()) <= 0:
-                return None
+            sign = 1 if c[0, k, place] > 0 else -1
+            inside = responses[k, start : start + region] * sign
+            if start + region > c.shape[2] or float(inside.max()) <= 0:
+                if float(responses[k, place]) * sign > 0:
+                    return None
+                continue
             winning.append(k * c.shape[2] + start + int(inside.argmax()))
     least = min(v for v in torch.linalg.svdvals(matrix[:, present]).square().tolist() if v > 1e-10)
     largest = float(torch.linalg.svdvals(matrix[:, winning])[0] ** 2)
-    return least, largest, math.sqrt(max(largest - least, 0) / least)
+    gap = max(largest - least, 0)
+    return least, largest, math.sqrt(gap / least), math.sqrt(gap / largest)
 
 
 @pytest.mark.thorough
 def test_eigenvalues_are_those_of_matrices_and_no_ratio_exceeds_the_bound() -> None:
     generator = torch.Generator().manual_seed(0)
-    held = skipped = 0
+    held = outside = 0
     for trial in range(300):
         torch.manual_seed(trial)
         filters, region, size = 1 + trial % 3, 3, 12
@@ -74,16 +79,47 @@ def test_eigenvalues_are_those_of_matrices_and_no_ratio_exceeds_the_bound() -> N
             by_hand(conv, c, x, region),
         )
         assert found.bound is not None and found.eigenvalues is not None
+        assert found.tighter_bound is not None
         if want is None:
-            skipped += 1
-            assert found.bound.isnan().all()
+            outside += 1
+            assert found.bound.isnan().all() and found.tighter_bound.isnan().all()
             continue
-        assert (*found.eigenvalues[0].tolist(), float(found.bound)) == pytest.approx(
-            want, rel=1e-6, abs=1e-6
-        )
-        assert float(found.ratio) <= float(found.bound) + 1e-8
+        numbers = (*found.eigenvalues[0].tolist(), float(found.bound), float(found.tighter_bound))
+        assert numbers == pytest.approx(want, rel=1e-6, abs=1e-6)
+        assert float(found.ratio) <= float(found.tighter_bound) + 1e-8
+        assert float(found.tighter_bound) <= float(found.bound) + 1e-8
         held += 1
-    assert held > 150 and skipped > 0
+    assert held > 150 and outside == 0  # every shift has a region, and there is no bias
+
+
+def test_the_bound_needs_what_a_border_or_a_bias_hides() -> None:
+    conv, pool = nn.Conv1d(1, 1, 1), nn.MaxPool1d(3)
+    conv.weight.data = torch.ones(1, 1, 1)
+    conv.bias = nn.Parameter(torch.zeros(1))
+    c = torch.zeros(1, 1, 8, dtype=torch.float64)
+    c[0, 0, 1] = 2.0
+    held = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
+    assert held.bound is not None and float(held.bound) == pytest.approx(0)
+    conv.bias = nn.Parameter(torch.tensor([-3.0]))  # the response of 2 is not positive any more
+    hidden = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
+    assert hidden.bound is not None and hidden.bound.isnan().all()
+    conv.bias = nn.Parameter(torch.zeros(1))
+    c = torch.zeros(1, 1, 8, dtype=torch.float64)
+    c[0, 0, 7] = 2.0  # the last two places are in no region of three
+    border = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
+    assert border.bound is not None and border.bound.isnan().all()
+
+
+def test_long_coefficients_of_dependent_shifts_widen_the_bound() -> None:
+    """Two equal filters with factors 10 and -9 make their sum once: the input is short."""
+    conv, pool = nn.Conv1d(1, 2, 1, bias=False), nn.MaxPool1d(2)
+    conv.weight.data = torch.ones(2, 1, 1)
+    c = torch.zeros(1, 2, 4, dtype=torch.float64)
+    c[0, 0, 0], c[0, 1, 0] = 10.0, -9.0
+    x = c.sum(1, keepdim=True)
+    found = gw.reconstruct(conv, x, pool=pool, coefficients=c)
+    assert found.eigenvalues is not None
+    assert float(found.eigenvalues[0, 0]) == pytest.approx(1 / 181)  # |x|^2 / |c|^2, and not 2
 
 
 def test_orthonormal_shifts_lose_nothing_and_the_bound_says_so() -> None:

@@ -18,11 +18,8 @@ from gatewise.units.contract import FAMILIES, PAPERS
 FULL_DEVICE = Path("/dev/full")
 COMMANDS = (
     [],
-    ["units"],
-    ["units", "show"],
-    ["units", "gallery"],
-    ["units", "errors"],
-    ["data"],
+    ["list", "units"],
+    ["list", "data"],
     ["train"],
     ["reproduce"],
     ["doctor"],
@@ -52,7 +49,7 @@ def test_help_reads_well_and_has_an_example(run, command):
 
 
 def test_help_of_the_list_names_every_family_and_paper(run):
-    text = run("units", "--help").stdout
+    text = run("list", "units", "--help").stdout
     assert all(name in text for name in (*FAMILIES, *PAPERS))
 
 
@@ -72,18 +69,18 @@ def test_version(run):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["units", "show", "rellu"], "did you mean 'relu'?"),
-        (["units", "--family", "sfot"], "did you mean 'soft'?"),
+        (["list", "units", "rellu"], "did you mean 'relu'?"),
+        (["list", "units", "--family", "sfot"], "did you mean 'soft'?"),
         (["reproduce", "deep_gated/figur1"], "did you mean 'deep_gated/figure1'?"),
         (["reproduce", "deep_gated/figure1", "--scale", "desks"], "did you mean 'desk'?"),
         (["reproduce", "deep_gated/figure1", "--seeds", "0"], "seeds must be a number of seeds"),
         (["reproduce"], "gatewise reproduce --list"),
-        (["units", "--paper", "crelo"], "did you mean 'crelu'?"),
-        (["units", "--json", "show", "relu"], "write options after the command"),
-        (["units", "show", "relu", "--plot", "relu.gif"], ".png, .svg, .pdf"),
-        (["units", "show", ""], "there is no unit of that name"),
-        (["units", "show", "x" * 5000], "there is no unit of that name"),
-        (["units", "show", "[red]\x1b[31m"], "there is no unit of that name"),
+        (["list", "units", "--paper", "crelo"], "did you mean 'crelu'?"),
+        (["list", "units", "--plot", "relu.svg"], "--plot needs the name of a unit"),
+        (["list", "units", "relu", "--plot", "relu.gif"], ".png, .svg, .pdf"),
+        (["list", "units", ""], "there is no unit of that name"),
+        (["list", "units", "x" * 5000], "there is no unit of that name"),
+        (["list", "units", "[red]\x1b[31m"], "there is no unit of that name"),
     ],
 )
 def test_bad_input_is_one_line_with_a_remedy_and_exit_2(run, arguments, said):
@@ -96,12 +93,11 @@ def test_bad_input_is_one_line_with_a_remedy_and_exit_2(run, arguments, said):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["units", "gallery", "--out", "nul\0.html"],
-        ["units", "shwo"],
-        ["units", "--familly", "soft"],
+        ["list", "units", "--page", "nul\0.html"],
+        ["list", "unit"],
+        ["list", "units", "--familly", "soft"],
         ["doctor", "extra"],
         ["nothing"],
-        ["units", "show"],
     ],
 )
 def test_usage_errors_are_exit_2(run, arguments):
@@ -112,9 +108,8 @@ def test_usage_errors_are_exit_2(run, arguments):
 @pytest.mark.parametrize(
     "command",
     [
-        ["units", "gallery", "--out"],
-        ["units", "errors", "--out"],
-        ["units", "show", "relu", "--plot"],
+        ["list", "units", "--page"],
+        ["list", "units", "relu", "--plot"],
     ],
 )
 @pytest.mark.parametrize(
@@ -134,7 +129,7 @@ def test_a_place_that_cannot_be_written_is_exit_2_and_leaves_nothing(
 
 def test_a_folder_without_permission_is_exit_2_before_the_work(run, monkeypatch, tmp_path):
     monkeypatch.setattr("gatewise.cli.output.terminal.os.access", lambda *_: False)
-    result = run("units", "gallery", "--out", tmp_path / "a.html")
+    result = run("list", "units", "--page", tmp_path / "a.html")
     assert result.exit_code == 2 and "no permission to write" in result.stderr
 
 
@@ -152,29 +147,31 @@ def test_our_errors_end_with_the_right_code(run, monkeypatch, error, code):
 
 @pytest.mark.thorough
 def test_as_a_process_errors_are_plain_and_output_is_clean():
-    wrong = gatewise("units", "show", "rellu")
+    wrong = gatewise("list", "units", "rellu")
     assert (wrong.returncode, wrong.stdout) == (2, "") and wrong.stderr.count("\n") == 1
-    listed = gatewise("units", "--json")
+    listed = gatewise("list", "units", "--json")
     assert listed.returncode == 0 and listed.stderr == "" and json.loads(listed.stdout)
 
 
 @pytest.mark.thorough
 def test_as_a_process_colour_can_be_forced_and_forbidden():
-    assert "\x1b" in gatewise("units", "show", "rellu", FORCE_COLOR="1").stderr
+    assert "\x1b" in gatewise("list", "units", "rellu", FORCE_COLOR="1").stderr
     assert (
-        "\x1b[31m" not in gatewise("units", "show", "rellu", FORCE_COLOR="1", NO_COLOR="1").stderr
+        "\x1b[31m" not in gatewise("list", "units", "rellu", FORCE_COLOR="1", NO_COLOR="1").stderr
     )
 
 
 @pytest.mark.thorough
 def test_a_terminal_without_our_symbols_gets_others_instead_of_an_error():
-    result = gatewise("units", "show", "crelu", PYTHONIOENCODING="ascii")
+    result = gatewise("list", "units", "crelu", PYTHONIOENCODING="ascii")
     assert result.returncode == 0 and "crelu" in result.stdout
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not FULL_DEVICE.exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("arguments", [["units"], ["units", "--json"], ["--version"], ["doctor"]])
+@pytest.mark.parametrize(
+    "arguments", [["list", "units"], ["list", "units", "--json"], ["--version"], ["doctor"]]
+)
 def test_a_full_disc_is_one_line_and_exit_2(arguments):
     with FULL_DEVICE.open("w") as full:
         command = [sys.executable, "-m", "gatewise.cli", *arguments]
@@ -186,11 +183,11 @@ def test_a_full_disc_is_one_line_and_exit_2(arguments):
 def test_the_help_that_main_prints_is_that_of_the_application(run):
     from gatewise.cli.application import help_text
 
-    for command in ([], ["compare"], ["units"], ["units", "show"]):
+    for command in ([], ["compare"], ["list", "units"]):
         printed = run(*command, "--help").stdout  # the runner has a width of its own
         assert printed.split() == (help_text(command) or "").split()
     assert help_text(["nothing"]) is None
-    assert help_text(["units", "show", "relu"]) is None
+    assert help_text(["list", "units", "relu"]) is None
 
 
 def test_help_of_diagnose_names_every_check():
@@ -216,7 +213,9 @@ def test_a_wrong_change_of_a_recipe_is_blamed_on_the_change(run, tmp_path):
     assert "line" not in result.stderr
 
 
-@pytest.mark.parametrize("word, near", [("unit", "units"), ("nips", None), ("compere", "compare")])
+@pytest.mark.parametrize(
+    "word, near", [("diagnos", "diagnose"), ("nips", None), ("compere", "compare")]
+)
 def test_a_command_is_suggested_only_if_near(run, word, near):
     message = run(word).stderr
     assert (f"Did you mean '{near}'?" in message) if near else ("mean" not in message)

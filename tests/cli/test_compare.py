@@ -218,7 +218,7 @@ def test_a_study_that_is_not_there(run, tmp_path, words, said):
 
 
 def test_a_failed_cell_is_exit_1_and_named(run, tmp_path, monkeypatch):
-    from gatewise.studies.engine import cell_work
+    from gatewise.studies.older import cell_work
 
     def failing(*_, **__):
         raise RuntimeError("no such kernel")

@@ -1,6 +1,7 @@
 """``gatewise doctor``: finds what is there, names what is missing and the command that adds it."""
 
 import json
+import subprocess
 import sys
 from importlib import metadata
 from types import SimpleNamespace
@@ -11,13 +12,21 @@ from gatewise import native
 from gatewise.cli.commands import doctor
 from gatewise.native import HERE, Library
 
+IMPORTED = doctor._with_import_errors
+
+
+@pytest.fixture(autouse=True)
+def without_imports(monkeypatch):
+    """Importing every package takes seconds; two tests below do it."""
+    monkeypatch.setattr(doctor, "_with_import_errors", list)
+
 
 def test_it_reports_versions_threads_and_extras(run, monkeypatch):
     monkeypatch.delenv("GATEWISE_DATA", raising=False)
     found = json.loads(run("doctor", "--json").stdout)
     assert found["ok"] and found["versions"]["torch"] == metadata.version("torch")
     assert found["machine"]["threads"] >= 1 and found["machine"]["cpu_capability"]
-    assert {"timm", "onnx", "dev"} <= found["extras"].keys()
+    assert {"timm", "onnx", "ray"} <= found["extras"].keys()
     text = run("doctor").stdout
     assert "GATEWISE_DATA" in text and "not set" in text
     assert "All required packages are installed." in text
@@ -54,6 +63,30 @@ def test_a_missing_extra_is_named_with_its_command_and_is_no_failure(run, monkey
     assert found["missing"] == ["no-such-thing"] and (
         found["add"] == "pip install 'no-such-thing>=3'"
     )
+
+
+def test_an_extra_that_cannot_be_imported_is_not_called_installed(run, monkeypatch, tmp_path):
+    """The real torchvision beside a CPU build of torch, without the stand-in of the tests."""
+    monkeypatch.setattr(metadata, "requires", lambda _: ['timm>=1; extra == "timm"'])
+    monkeypatch.setattr(doctor, "_with_import_errors", IMPORTED)
+    found = json.loads(run("doctor", "--json").stdout)["extras"]["timm"]
+    code = "import timm"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert found["present"] is (imported.returncode == 0)
+    if not found["present"]:
+        assert "torchvision does not match torch" in found["packages"][0]["import_error"]
+
+
+def test_a_package_that_ends_the_process_is_named(monkeypatch, tmp_path):
+    (tmp_path / "ending.py").write_text("import os; os._exit(3)")
+    (tmp_path / "working.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = {"working": ["working"], "ending": ["ending"]}
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: found)
+    packages = [doctor.Package(name, "", "1") for name in ("working", "ending", "absent")]
+    working, ending, absent = IMPORTED(packages)
+    assert working.ok and absent.import_error is None
+    assert ending.import_error == "importing it ended the process" and not ending.ok
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``gatewise sites``, ``plan`` and ``swap``: what they print and write, and how they end."""
+"""``gatewise inspect``, ``plan`` and ``swap``: what they print and write, and how they end."""
 
 import json
 
@@ -57,11 +57,11 @@ def factory(tmp_path):
 
 
 def test_sites_lists_every_site(run, factory):
-    found = run("sites", f"{factory}:network", "--input", "2x3x8x8")
+    found = run("inspect", f"{factory}:network", "--input", "2x3x8x8")
     assert found.exit_code == 0 and "1 site." in found.stdout
     line = next(line for line in found.stdout.splitlines() if "relu" in line)
-    assert line.split()[:3] == ["2", "relu", "module"] and "8" in line
-    record = json.loads(run("sites", f"{factory}:network", "--input", "2x3x8x8", "--json").stdout)
+    assert line.split()[:3] == ["2", "relu", "-"] and "8" in line
+    record = json.loads(run("inspect", f"{factory}:network", "--input", "2x3x8x8", "--json").stdout)
     assert [site["name"] for site in record["sites"]] == ["2"]
 
 
@@ -76,13 +76,13 @@ def test_plan_prints_a_table_and_as_json_a_plan_that_can_be_carried_out(run, fac
         "--input",
         "2x3x8x8",
     )
-    shown = run("plan", *arguments)
+    shown = run("swap", "--dry-run", *arguments)
     assert (
         shown.exit_code == 0
         and "8 to 16" in shown.stdout
         and "1 of 1 sites change." in shown.stdout
     )
-    made = Plan.from_json(run("plan", *arguments, "--json").stdout)
+    made = Plan.from_json(run("swap", "--dry-run", *arguments, "--json").stdout)
     torch.manual_seed(8)
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)
@@ -102,11 +102,13 @@ def test_options_of_model_and_unit_and_the_choice_of_sites_are_handed_on(run, fa
         "negative_slope=0.3",
     )
     made = Plan.from_json(
-        run("plan", *arguments, "--input", "2x3x8x8", "--where", "re:^2$", "--json").stdout
+        run(
+            "swap", "--dry-run", *arguments, "--input", "2x3x8x8", "--where", "re:^2$", "--json"
+        ).stdout
     )
     assert made.entries[0].channels == 12 and made.entries[0].options["negative_slope"] == 0.3
     wide = (f"{factory}:network", "--set", "width=200", "--unit", "psc", "--match", "parameters")
-    matched = Plan.from_json(run("plan", *wide, "--input", "2x3x8x8", "--json").stdout)
+    matched = Plan.from_json(run("swap", "--dry-run", *wide, "--input", "2x3x8x8", "--json").stdout)
     assert abs(matched.parameters[1] / matched.parameters[0] - 1) <= 0.01 and matched.edits
 
 
@@ -172,38 +174,64 @@ def test_a_swap_that_is_not_what_was_promised_ends_with_1_and_writes_nothing(
 
 
 BAD = [
-    (("sites", "nothing"), "not a reference to a model"),
-    (("sites", "gatewise:resnett"), "did you mean 'resnet'"),
-    (("sites", "no.such.package:factory", "--input", "2x3"), "the module cannot be imported"),
-    (("sites", "math:factorio", "--input", "2x3"), "math has no function of that name"),
-    (("sites", "missing.py:network", "--input", "2x3"), "there is no such file"),
-    (("sites", "hf:missing.json", "--input", "2x3"), "the configuration cannot be read"),
-    (("sites", "FILE:wrong", "--input", "2x3"), "does not return a model"),
-    (("sites", "FILE:broken", "--input", "2x3"), "KeyError: 'nothing here'"),
+    (("inspect", "nothing"), "not a reference to a model"),
+    (("inspect", "gatewise:resnett"), "did you mean 'resnet'"),
+    (("inspect", "no.such.package:factory", "--input", "2x3"), "the module cannot be imported"),
+    (("inspect", "math:factorio", "--input", "2x3"), "math has no function of that name"),
+    (("inspect", "missing.py:network", "--input", "2x3"), "there is no such file"),
+    (("inspect", "hf:missing.json", "--input", "2x3"), "the configuration cannot be read"),
+    (("inspect", "FILE:wrong", "--input", "2x3"), "does not return a model"),
+    (("inspect", "FILE:broken", "--input", "2x3"), "KeyError: 'nothing here'"),
     (
-        ("sites", "FILE:network", "--set", "widht=4", "--input", "2x3"),
+        ("inspect", "FILE:network", "--set", "widht=4", "--input", "2x3"),
         "pass arguments with --set NAME=VALUE",
     ),
-    (("sites", "FILE:network"), "needs the shape of an example"),
-    (("sites", "FILE:network", "--input", "2x3xx8"), "is not a shape"),
-    (("sites", "FILE:network", "--input", "2x0x8"), "empty or too large"),
-    (("sites", "FILE:network", "--input", "2x5x8x8"), "the model cannot be run on it"),
+    (("inspect", "FILE:network"), "needs the shape of an example"),
+    (("inspect", "FILE:network", "--input", "2x3xx8"), "is not a shape"),
+    (("inspect", "FILE:network", "--input", "2x0x8"), "empty or too large"),
+    (("inspect", "FILE:network", "--input", "2x5x8x8"), "the model cannot be run on it"),
     (
-        ("sites", "FILE:network", "--input", "x=2x3x8x8", "--input", "2x3"),
+        ("inspect", "FILE:network", "--input", "x=2x3x8x8", "--input", "2x3"),
         "name all inputs or none",
     ),
     (
-        ("sites", "FILE:network", "--set", "width", "--input", "2x3x8x8"),
+        ("inspect", "FILE:network", "--set", "width", "--input", "2x3x8x8"),
         "not of the form KEY=VALUE",
     ),
-    (("plan", "FILE:network", "--unit", "crelux", "--input", "2x3x8x8"), "did you mean 'crelu'"),
-    (("plan", "FILE:network", "--unit", "pcs", "--input", "2x3x8x8"), "did you mean 'psc'"),
     (
-        ("plan", "FILE:network", "--unit", "relu", "--where", "x*", "--input", "2x3x8x8"),
+        ("swap", "FILE:network", "--dry-run", "--unit", "crelux", "--input", "2x3x8x8"),
+        "did you mean 'crelu'",
+    ),
+    (
+        ("swap", "FILE:network", "--dry-run", "--unit", "pcs", "--input", "2x3x8x8"),
+        "did you mean 'psc'",
+    ),
+    (
+        (
+            "swap",
+            "FILE:network",
+            "--dry-run",
+            "--unit",
+            "relu",
+            "--where",
+            "x*",
+            "--input",
+            "2x3x8x8",
+        ),
         "no activation site matches",
     ),
     (
-        ("plan", "FILE:network", "--unit", "crelu", "--width", "third", "--input", "2x3x8x8"),
+        (
+            "swap",
+            "FILE:network",
+            "--dry-run",
+            "--unit",
+            "crelu",
+            "--width",
+            "third",
+            "--input",
+            "2x3x8x8",
+        ),
         "there is no width",
     ),
     (
@@ -246,13 +274,22 @@ def test_bad_input_is_one_line_and_exit_2(run, factory, arguments, says):
 @pytest.mark.networks
 def test_a_configuration_that_is_none_is_our_error(run, tmp_path, text, says):
     (tmp_path / "config.json").write_text(text)
-    ended = run("sites", f"hf:{tmp_path / 'config.json'}", "--input", "ids=int:2x5")
+    ended = run("inspect", f"hf:{tmp_path / 'config.json'}", "--input", "ids=int:2x5")
     assert ended.exit_code == 2 and says in ended.stderr
 
 
 def test_a_network_of_the_catalogue_needs_no_input(run):
     found = json.loads(
-        run("plan", "gatewise:resnet_cifar", "--unit", "gelu", "--where", "*stem*", "--json").stdout
+        run(
+            "swap",
+            "gatewise:resnet_cifar",
+            "--dry-run",
+            "--unit",
+            "gelu",
+            "--where",
+            "*stem*",
+            "--json",
+        ).stdout
     )
     assert (
         found["parameters"]
@@ -286,11 +323,11 @@ def test_models_of_the_three_libraries_are_found_by_their_names(run, tmp_path):
         (f"hf:{tmp_path / 'config.json'}", ("--input", "input_ids=int:2x5"), 2),
     ]
     for reference, arguments, sites in cases:
-        ended = run("sites", reference, *arguments, "--json")
+        ended = run("inspect", reference, *arguments, "--json")
         assert ended.exit_code == 0, ended.output
         assert len(json.loads(ended.stdout)["sites"]) == sites
     for reference in ("torchvision:resnet19", "timm:resnet19x"):
-        ended = run("sites", reference)
+        ended = run("inspect", reference)
         assert ended.exit_code == 2 and "has no model of that name" in ended.stderr
 
 
@@ -299,7 +336,7 @@ def test_a_library_that_is_not_installed_is_said_with_the_command_that_adds_it(r
 
     for name, reference in (("timm", "timm:resnet18"), ("transformers", "hf:config.json")):
         monkeypatch.setitem(sys.modules, name, None)
-        ended = run("sites", reference, "--input", "2x3x8x8")
+        ended = run("inspect", reference, "--input", "2x3x8x8")
         assert ended.exit_code == 2 and f"pip install '{name}" in ended.stderr
 
 
@@ -324,7 +361,7 @@ def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
     library.AutoConfig = SimpleNamespace(for_model=lambda kind, **options: SimpleNamespace())
     monkeypatch.setitem(sys.modules, "transformers", library)
     (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
-    ended = run("sites", f"hf:{tmp_path / 'config.json'}", "--input", "int:2x5")
+    ended = run("inspect", f"hf:{tmp_path / 'config.json'}", "--input", "int:2x5")
     said = " ".join(ended.stderr.split())
     assert ended.exit_code == 2 and "transformers's BertModel cannot be imported" in said
     assert "torchvision::nms does not exist" in said and "that fit the installed torch" in said
@@ -332,7 +369,7 @@ def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
 
 def test_a_file_that_was_named_as_a_module_is_found(run, factory, monkeypatch):
     monkeypatch.chdir(factory.parent)
-    ended = run("sites", "mine:network", "--input", "2x3x8x8")
+    ended = run("inspect", "mine:network", "--input", "2x3x8x8")
     assert ended.exit_code == 2 and "did you mean mine.py:...?" in " ".join(ended.stderr.split())
 
 
@@ -348,7 +385,7 @@ def test_a_plan_names_the_readers_that_are_given_the_activation_again(run):
         "--set",
         "scale=0.25",
     )
-    shown = run("plan", "gatewise:resnet_cifar", *wanted, "--input", "2x3x8x8")
+    shown = run("swap", "gatewise:resnet_cifar", "--dry-run", *wanted, "--input", "2x3x8x8")
     assert (
         shown.exit_code == 0
         and "put back where add in features.stage1.0 reads features.stem.unit" in shown.stdout

@@ -1,7 +1,9 @@
-"""``gatewise units`` and its commands: what they print and write, and how they end."""
+"""``gatewise list units`` and its commands: what they print and write, and how they end."""
 
+import importlib.util
 import json
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,7 @@ def test_the_table_names_every_unit_and_fits_in_80_columns(run, monkeypatch):
 
     from gatewise.cli import app
 
-    result = CliRunner().invoke(app, ["units"], env={"COLUMNS": "80"})
+    result = CliRunner().invoke(app, ["list", "units"], env={"COLUMNS": "80"})
     assert result.exit_code == 0
     first_words = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
     assert first_words >= set(NAMES)
@@ -28,21 +30,21 @@ def test_the_table_names_every_unit_and_fits_in_80_columns(run, monkeypatch):
 
 def test_in_a_pipe_each_unit_is_one_line(run, monkeypatch):
     monkeypatch.delenv("COLUMNS")
-    lines = run("units").stdout.splitlines()
+    lines = run("list", "units").stdout.splitlines()
     for name, unit in registered_units().items():
         line = next(line for line in lines if line.split()[:1] == [name])
         assert unit.title in line and all(paper in line for paper in unit.studied_in)
 
 
 def test_no_colour_and_no_trailing_blanks_where_it_is_not_a_terminal(run):
-    for arguments in (["units"], ["doctor"]):
+    for arguments in (["list", "units"], ["doctor"]):
         text = run(*arguments).stdout
         assert "\x1b" not in text
         assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_json_holds_every_unit_and_only_json(run):
-    found = json.loads(run("units", "--json").stdout)
+    found = json.loads(run("list", "units", "--json").stdout)
     assert [unit["name"] for unit in found] == list(registered_units())
     crelu = next(unit for unit in found if unit["name"] == "crelu")
     assert crelu["channel_ratio"] == 2 and crelu["spans"]["identity"] == [1.0, -1.0]
@@ -52,7 +54,7 @@ def test_json_holds_every_unit_and_only_json(run):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_filter_by_family(run, family):
-    found = json.loads(run("units", "--family", family, "--json").stdout)
+    found = json.loads(run("list", "units", "--family", family, "--json").stdout)
     assert [u["name"] for u in found] == [
         name for name, u in registered_units().items() if u.family == family
     ]
@@ -60,20 +62,23 @@ def test_filter_by_family(run, family):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_filter_by_paper(run, paper):
-    found = json.loads(run("units", "--paper", paper, "--json").stdout)
+    found = json.loads(run("list", "units", "--paper", paper, "--json").stdout)
     assert [u["name"] for u in found] == [
         name for name, u in registered_units().items() if paper in u.studied_in
     ]
 
 
 def test_a_filter_that_nothing_passes_gives_an_empty_list(run):
-    assert json.loads(run("units", "--family", "context", "--paper", "dgn", "--json").stdout) == []
-    assert "0 units" in run("units", "--family", "context", "--paper", "dgn").stdout
+    assert (
+        json.loads(run("list", "units", "--family", "context", "--paper", "dgn", "--json").stdout)
+        == []
+    )
+    assert "0 units" in run("list", "units", "--family", "context", "--paper", "dgn").stdout
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_show_says_everything_about_every_unit(run, quick_measure, name):
-    result = run("units", "show", name)
+    result = run("list", "units", name)
     assert result.exit_code == 0, result.stderr
     unit, flat = get_unit(name), " ".join(result.stdout.split())
     assert unit.title in flat and unit.paper in flat and FAMILIES[unit.family] in flat
@@ -83,7 +88,7 @@ def test_show_says_everything_about_every_unit(run, quick_measure, name):
 
 
 def test_show_json_holds_facts_options_and_errors(run, quick_measure):
-    found = json.loads(run("units", "show", "leaky_relu", "--json").stdout)
+    found = json.loads(run("list", "units", "leaky_relu", "--json").stdout)
     assert found["options"] == {"slope": "0.01"}
     assert found["pieces"] == [{"slope": 0.01, "offset": 0.0}, {"slope": 1.0, "offset": 0.0}]
     assert len(found["measured"]) == 6 and found["measured"][0]["kept"] is True
@@ -94,15 +99,15 @@ def test_show_json_holds_facts_options_and_errors(run, quick_measure):
 )
 def test_show_draws_a_picture(run, quick_measure, tmp_path, ending, start):
     target = tmp_path / f"crelu.{ending}"
-    assert run("units", "show", "crelu", "--plot", target).exit_code == 0
+    assert run("list", "units", "crelu", "--plot", target).exit_code == 0
     first = target.read_bytes()
     assert first.startswith(start)
-    run("units", "show", "crelu", "--plot", target)
+    run("list", "units", "crelu", "--plot", target)
     assert target.read_bytes() == first, "the same unit gives the same bytes"
 
 
 def test_show_measures_for_real(run):
-    found = json.loads(run("units", "show", "relu", "--json").stdout)
+    found = json.loads(run("list", "units", "relu", "--json").stdout)
     assert all(row["kept"] for row in found["measured"])
     assert {row["dtype"] for row in found["measured"]} == {"float16", "bfloat16", "float32"}
 
@@ -110,13 +115,13 @@ def test_show_measures_for_real(run):
 @pytest.mark.thorough
 def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
     target = tmp_path / "units.html"
-    result = run("units", "gallery", "--out", target)
+    result = run("list", "units", "--page", target)
     assert result.exit_code == 0 and result.stdout == ""
     page = target.read_text(encoding="utf-8")
     assert all(f'id="unit-{name}"' in page for name in NAMES)
     assert f"All {len(NAMES)} units stay within their error bound" in page
     assert len(page.encode()) < 3_000_000
-    run("units", "gallery", "--out", target)
+    run("list", "units", "--page", target)
     assert target.read_text(encoding="utf-8") == page, "the same measurements give the same page"
 
 
@@ -133,26 +138,24 @@ def test_no_more_curves_are_drawn_than_can_be_told_apart():
     assert len(plot.curves) == 1 + LIGHT_STYLES and "more sample options" in plot.about
 
 
-def test_errors_prints_markdown_or_writes_it(run, quick_measure, tmp_path):
+@pytest.mark.thorough
+def test_a_broken_promise_is_exit_1_and_said(quick_measure, tmp_path, capsys):
+    path = Path(__file__).parents[2] / "tools/measure_unit_errors.py"
+    spec = importlib.util.spec_from_file_location("measure_unit_errors", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
     target = tmp_path / "errors.md"
-    printed = run("units", "errors")
-    written = run("units", "errors", "--out", target)
-    assert printed.exit_code == written.exit_code == 0 and written.stdout == ""
-    assert target.read_text(encoding="utf-8").strip() == printed.stdout.strip()
-    assert all(name in printed.stdout for name in NAMES)
-
-
-def test_errors_json_and_full(run, quick_measure):
-    found = json.loads(run("units", "errors", "--json", "--full").stdout)
-    assert len(found) == 6 * len(NAMES) and found[0]["inputs"] == 10_000_000
+    assert script.main([str(target)]) == 0
+    assert all(name in target.read_text() for name in NAMES)
+    quick_measure.add("gelu")
+    assert script.main([str(target)]) == 1
+    assert "gelu, float16 forward: promised" in capsys.readouterr().err
 
 
 @pytest.mark.thorough
-def test_a_broken_promise_is_exit_1_and_said(run, quick_measure, tmp_path):
+def test_a_broken_promise_is_on_the_page(run, quick_measure, tmp_path):
     quick_measure.add("gelu")
-    result = run("units", "errors", "--out", tmp_path / "errors.md")
-    assert result.exit_code == 1 and "gelu, float16 forward: promised" in result.stderr
-    run("units", "gallery", "--out", tmp_path / "units.html")
+    run("list", "units", "--page", tmp_path / "units.html")
     page = (tmp_path / "units.html").read_text(encoding="utf-8")
     assert f"1 of {len(NAMES)} units exceeds its error bound" in page
 

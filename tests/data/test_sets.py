@@ -33,7 +33,7 @@ from gatewise.data import (
     state,
 )
 from gatewise.data.sets import mnist, parse_matlab
-from gatewise.errors import ArgumentError, DamagedFileError, FileError, MissingExtraError
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
 
 NAMES = [
     "abs_line",
@@ -183,12 +183,6 @@ def test_test_images_can_be_shifted_each_in_one_fixed_way():
 def test_a_wrong_shift_of_the_test_images_is_refused(wrong):
     with pytest.raises(ArgumentError, match="shift_test must be a number of pixels"):
         load("digits", shift_test=wrong)
-
-
-def test_digits_without_scikit_learn_say_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match="scikit-learn"):
-        load("digits")
 
 
 def test_the_line_has_the_papers_smallest_loss():

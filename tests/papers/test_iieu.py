@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,12 +18,14 @@ from gatewise.papers.iieu import (
     count,
     dense,
     published,
+    table3,
     table4,
     table5,
     table6,
     table7,
 )
 from gatewise.train import build_model
+from gatewise.units import BOUND_FORMS, FORMS, HALVES_FORMS
 from gatewise.units.catalogue import IIEUB
 
 ROOT = Path(__file__).parents[2]
@@ -110,9 +113,55 @@ def test_published_numbers_stand_beside_the_papers_own_scale_alone():
 
 
 def test_a_threshold_that_is_not_reached_counts_as_one_epoch_beyond_the_last():
-    sizes = experiments()["iieu/table1"].scales["desk"]
-    after = sizes.training.changed_recipe().epochs + 1
-    assert convergence._or_never({"a": [3, None]}, sizes) == {"a": [3, after]}
+    assert convergence._or_after([3, None], 5) == [3, 5]
+
+
+OTHERS = [name for name in published.CONVERGENCE[14] if name not in convergence.OURS]
+
+
+def printed_epochs(depth: int) -> dict[float, dict[str, list[float | None]]]:
+    """The paper's epochs at each threshold, as eight seeds that differ by up to one epoch."""
+    epochs: dict[float, dict[str, list[float | None]]] = {}
+    for place, threshold in ((2, 3.0), (3, 2.5), (4, 2.0)):
+        epochs[threshold] = {}
+        for name, numbers in published.CONVERGENCE[depth].items():
+            epoch = numbers[place]
+            seeds = [None if epoch is None else epoch + seed % 3 - 1 for seed in range(8)]
+            epochs[threshold][name] = seeds
+    return epochs
+
+
+@pytest.mark.parametrize("depth", [14, 26])
+def test_the_papers_own_epochs_support_its_claim_about_thresholds(depth: int):
+    """ResNet-14 never reaches a loss of 2: a comparison that neither side reaches says nothing."""
+    claim = convergence.fastest_claim(printed_epochs(depth), OTHERS, 131)
+    assert claim.verdict.value == "supported"
+    names = {one.name for one in claim.compared}
+    assert len(names) == 2 * len(OTHERS) * (2 if depth == 14 else 3)
+
+
+def test_a_threshold_that_one_side_reaches_is_judged():
+    epochs: dict[float, dict[str, Any]] = {
+        1.0: {name: [None] * 4 for name in (*convergence.OURS, "ReLU")}
+    }
+    claim = convergence.fastest_claim(epochs, ["ReLU"], 9)
+    assert claim.verdict.value == "not tested" and claim.reason == convergence.NONE_REACHED
+    epochs[1.0]["ReLU"] = [5, 6, 5, 6]
+    assert convergence.fastest_claim(epochs, ["ReLU"], 9).verdict.value == "contradicted"
+    claim = convergence.fastest_claim({}, ["ReLU"], 9)
+    assert claim.verdict.value == "not tested" and "pilot" in claim.reason
+
+
+def test_smu_starts_where_its_mu_trains_and_not_as_smu_1():
+    x = torch.linspace(-2, 2, 9)
+    options = dict(NETWORKS["SMU"]["unit"])
+    smu = gw.create_unit(options.pop("name"), **options)
+    smu(x).sum().backward()
+    (mu,) = smu.parameters()
+    assert mu.grad is not None and float(mu.grad.abs()) > 1e-3
+    smu1 = gw.create_unit(NETWORKS["SMU-1"]["unit"])
+    assert (smu(x) - smu1(x)).abs().max() > 0.03
+    torch.testing.assert_close(gw.create_unit("smu")(x), smu1(x))  # as published: one function
 
 
 @pytest.mark.parametrize("name", ["iieu/table1", "iieu/table2", "iieu/table4"])
@@ -141,10 +190,14 @@ def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: py
     sizes = table5.IieuTable5Settings(
         "", depth=14, size=32, batch=1, turns=3, scale=0.1, units=("relu", "silu")
     )
-    seconds = iter([9.0, 1.0, 1.0, 2.0, 1.0, 4.0, 2.0, 3.0])  # relu and silu in turns
-    monkeypatch.setattr(table5, "_seconds", lambda network, x: next(seconds))
+    own = iter([9.0, 1.0, 1.0, 2.0, 1.0, 4.0, 2.0, 3.0])  # relu and silu in turns
+    plain = iter([9.0, 1.0, 1.0, 4.0, 1.0, 8.0, 2.0, 6.0])
+    monkeypatch.setattr(table5, "_seconds", lambda network, x: next(own if FORMS else plain))
     threads = torch.get_num_threads()
-    assert table5._ratios(sizes, 0) == {"relu": 1.0, "silu": 0.5}
+    ratios = table5._ratios(sizes, 0)
+    assert ratios[table5.OWN] == {"relu": 1.0, "silu": 0.5}
+    assert ratios[table5.PLAIN] == {"relu": 1.0, "silu": 0.25}
+    assert FORMS and BOUND_FORMS and HALVES_FORMS
     assert torch.get_num_threads() == threads
 
 
@@ -158,16 +211,35 @@ def test_close_is_within_a_tenth_and_slower_is_more_than_counted():
         "iieu_b": [0.74, 0.741, 0.739],
     }
     counts = {unit: {"operations": 100 + place} for place, unit in enumerate(speed)}
-    slower, close = table5._claims(counts, speed)
+    slower, close = table5.claims(counts, {table5.PLAIN: speed})
     assert (
         slower.verdict.value == "supported"
         and "5.0 % more operations, 26.0 % less throughput" in slower.evidence
     )
     assert close.verdict.value == "supported" and "+6 % against meta_acon" in close.evidence
-    slower, _ = table5._claims(counts, speed | {"iieu_b": [0.99, 0.991, 0.989]})
+    slower, _ = table5.claims(counts, {table5.PLAIN: speed | {"iieu_b": [0.99, 0.991, 0.989]}})
     assert slower.verdict.value == "contradicted"
-    _, close = table5._claims(counts, speed | {"smu": [0.5] * 3})
+    _, close = table5.claims(counts, {table5.PLAIN: speed | {"smu": [0.5] * 3}})
     assert close.verdict.value == "contradicted"
+
+
+def test_times_of_other_kernels_than_the_authors_test_no_claim():
+    for claim in table5.claims({}, {table5.OWN: {}}):
+        assert claim.verdict.value == "not tested" and "own kernels" in claim.reason
+
+
+def test_added_flops_are_not_tested_and_added_parameters_are():
+    settings = table3.IieuTable3Settings("", depths=(14,))
+    counts: dict[tuple[str, int], Any] = {
+        ("ReLU", 14): {"parameters": 1000, "operations": 1000},
+        ("IIEU-B", 14): {"parameters": 1003, "operations": 1013},
+    }
+    few_parameters, few_operations = table3._added_claims(settings, counts)
+    assert few_parameters.verdict.value == "supported"
+    assert few_operations.verdict.value == "not tested" and few_operations.exact
+    assert "1.30 %" in few_operations.evidence
+    counts["IIEU-B", 14]["parameters"] = 1004
+    assert table3._added_claims(settings, counts)[0].verdict.value == "contradicted"
 
 
 # Counted by hand: the backbones of PARAMETERS without their linear layer. The decoder of width

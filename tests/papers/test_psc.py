@@ -47,3 +47,15 @@ def test_the_rules_rank_is_the_largest_with_no_more_parameters():
         found = lower_bound._rank(inputs, outputs, kernel)
         assert found["ours"] <= 1 < found["above"]
         assert found["ours"] == pytest.approx(found["rule"], abs=1e-15)
+
+
+def test_the_rule_is_an_identity_up_to_the_rounding_of_the_rank():
+    ranks = lower_bound.count_ranks(
+        CellCall(
+            "ranks", {"layers": lower_bound.PscLowerBoundSettings().layers}, Path(), StopSignal()
+        )
+    )
+    equal, _ = lower_bound._rank_claims(ranks)
+    assert equal.verdict.value == "supported" and "28.80" in equal.evidence
+    ranks[0]["above"] = 1.0  # a larger rank would still be no larger
+    assert lower_bound._rank_claims(ranks)[0].verdict.value == "contradicted"

@@ -6,7 +6,6 @@ import pytest
 
 from gatewise.files import find_record, read_json
 from gatewise.papers import NOT_HERE, PAGES, experiments, generated_part, with_generated_part
-from gatewise.papers.common import SHORT
 from gatewise.papers.common import experiment as experiment_module
 from gatewise.stats import Judgement
 
@@ -17,12 +16,8 @@ VERDICTS = {verdict.value for verdict in Judgement}
 
 def kept(folder: Path) -> set[str]:
     """The names of the experiments with a record in a folder."""
-    found = set()
-    for path in folder.rglob("results.json"):
-        name = path.parent.relative_to(folder)
-        if name.parts[0] not in (SHORT, "units_cifar10"):
-            found.add(name.as_posix())
-    return found
+    paths = folder.rglob("results.json")
+    return {path.parent.relative_to(folder).as_posix() for path in paths}
 
 
 @pytest.mark.parametrize("name", sorted(kept(RESULTS)))
@@ -43,17 +38,26 @@ def test_a_record_has_its_seeds_values_data_verdicts_version_machine_and_time(na
     assert {claim["verdict"] for claim in record["findings"]["claims"]} <= VERDICTS
 
 
-@pytest.mark.parametrize("name", sorted(kept(RESULTS / SHORT)))
-def test_a_record_of_short_training_is_named_so(name: str):
-    record = read_json(RESULTS / SHORT / name / "results.json")
-    assert record["experiment"] == name and record["scale"] == "short"
-    for claim in record["findings"]["claims"]:
-        assert claim["verdict"] in VERDICTS
-        assert claim["reason"] or claim["verdict"] != "not tested"
+@pytest.mark.parametrize("name", sorted(kept(RESULTS)))
+def test_a_record_is_judged_by_the_levels_of_today(name: str):
+    experiment = experiments()[name]
+    findings = read_json(RESULTS / name / "results.json")["findings"]
+    rows = {row["what"]: row["ours"] for row in findings["rows"]}
+    declared = {level.row: level for level in experiment.levels if level.row in rows}
+    assert [level["what"] for level in findings["levels"]] == list(declared)
+    assert bool(declared) == bool(experiment.levels)
+    for level in findings["levels"]:
+        known = declared[level["what"]]
+        assert level["ours"] == rows[level["what"]] and level["published"] == known.published
+        assert level["is_reached"] == known.is_reached(level["ours"])
+        for claim in findings["claims"]:
+            decides = claim["published"].startswith(known.claims) if known.claims else True
+            if decides and not claim["exact"] and not level["is_reached"]:
+                assert claim["verdict"] == "not tested" and claim["reason"]
 
 
 def test_every_record_belongs_to_an_experiment_and_none_is_tiny():
-    assert kept(RESULTS) | kept(RESULTS / SHORT) <= set(experiments())
+    assert kept(RESULTS) <= set(experiments())
 
 
 def test_of_an_unfinished_experiment_only_its_plan_and_finished_cells_are_kept():

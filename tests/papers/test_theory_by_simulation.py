@@ -1,6 +1,7 @@
 """The paper's theorems about the kernel at the start hold in simulation, and wrong ones do not."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -230,3 +231,55 @@ def test_the_path_kernel_is_the_overlap_by_enumeration():
     model = network("galu")
     gates = [each.detach() for each in model.gates(X)]
     torch.testing.assert_close(gw.path_kernel(model, X), overlap(gates, WIDTH), rtol=0, atol=0)
+
+
+def path_sensitivities(weights: list[torch.Tensor], paths: list[tuple[int, ...]]) -> torch.Tensor:
+    """The derivative of the strength of every path by every weight: (paths, weights)."""
+    places = {}
+    for layer, weight in enumerate(weights):
+        for place in range(weight.numel()):
+            places[(layer, *divmod(place, weight.shape[1]))] = len(places)
+    found = torch.zeros(len(paths), len(places), dtype=torch.float64)
+    for number, path in enumerate(paths):
+        steps = list(pairwise((*path, 0)))
+        for skipped, (start, end) in enumerate(steps):
+            others = [weights[k][b, a] for k, (a, b) in enumerate(steps) if k != skipped]
+            found[number, places[skipped, end, start]] = torch.stack(others).prod()
+    return found
+
+
+def test_lemma_2_1_leaves_out_the_pairs_of_paths_from_different_inputs():
+    """K(s, s') is a sum over all pairs of inputs; the printed one is right only in expectation."""
+    model = network("relu")
+    weights = [weight.detach() for _, weight in model.named_parameters()]
+    paths = enumerated_paths(D_IN, WIDTH, DEPTH)
+    gates = [each.detach() for each in model.gates(X)]
+    drawn = {name: weight.detach()[None] for name, weight in model.named_parameters()}
+    measured = kernels(model, X, drawn, "weights", gates)[0]
+    sensitivity = path_sensitivities(weights, paths)
+    active = torch.stack([activity(gates, path) for path in paths], 1)  # (n, paths)
+    whole = torch.zeros(N, N, dtype=torch.float64)
+    printed = torch.zeros(N, N, dtype=torch.float64)
+    by_input = []
+    for i in range(D_IN):
+        starts = torch.tensor([path[0] == i for path in paths])
+        by_input.append(X[:, i, None] * ((active * starts) @ sensitivity))
+        printed += by_input[i] @ by_input[i].T
+    for one in by_input:
+        for other in by_input:
+            whole += one @ other.T
+    torch.testing.assert_close(whole, measured)
+    assert (printed - measured).abs().max() > 0.1 * measured.abs().max()
+
+
+def test_the_printed_sum_of_lemma_2_1_is_the_mean_over_signs_for_fixed_gates():
+    model, gates, sigma = network("linear"), frozen_gates("galu"), 0.7
+    drawn = signs(strength_shapes(model), DRAWS, sigma, 5)
+    theory = expected_kernel(X, overlap(gates, WIDTH), depth=DEPTH, sigma=sigma)
+    only = [torch.zeros_like(X) for _ in range(D_IN)]
+    for i in range(D_IN):
+        only[i][:, i] = X[:, i]
+    parts = [tangents(model, each, drawn, "weights", gates) for each in only]
+    cross = parts[0] @ parts[1].mT
+    assert worst_miss(cross, torch.zeros(N, N, dtype=torch.float64)) <= 1
+    assert cross.std(0).max() > 0.1 * theory.diagonal().max()

@@ -515,8 +515,8 @@ def test_a_damaged_record_is_named_and_the_rest_is_reported(tmp_path):
 
 def test_every_record_is_read_once(tmp_path, monkeypatch):
     """The work on records does not grow with the number of blocks and units."""
-    from gatewise.studies.engine import StudyFolder
-    from gatewise.studies.engine import result as module
+    from gatewise.studies.older import StudyFolder
+    from gatewise.studies.older import result as module
 
     folder = write_study(tmp_path / "study", made_study(4, units=UNITS[:4], troubles=False))
     reads, values = [], []

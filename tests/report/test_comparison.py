@@ -16,7 +16,7 @@ from gatewise.errors import GatewiseError
 from gatewise.report.comparison import comparison_page, write_comparison
 from gatewise.report.comparison.findings import read_findings
 from gatewise.report.comparison.page import comparison_sheet
-from gatewise.studies.engine import Study
+from gatewise.studies.older import Study
 
 PAYLOADS = (
     "<script>alert(1)</script>",

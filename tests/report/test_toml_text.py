@@ -1,6 +1,6 @@
 """TOML that is written is read back as what it was."""
 
-import sys
+import tomllib
 
 import pytest
 from hypothesis import given
@@ -8,11 +8,6 @@ from hypothesis import strategies as st
 
 from gatewise.errors import ArgumentError
 from gatewise.report.comparison import toml_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT

@@ -21,7 +21,7 @@ from gatewise.studies.comparison import (
     user_recipe,
     variants,
 )
-from gatewise.studies.engine import read_study
+from gatewise.studies.older import read_study
 
 QUICK = {"epochs": 1, "progress": False, "tune": False}
 RECIPE = user_recipe("adam", 1, {})

@@ -12,7 +12,7 @@ from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.studies.engine import read_study
+from gatewise.studies.older import read_study
 from gatewise.studies.recorders import Recorder
 
 declare_missing_torchvision_operators()  # both import torchvision where it is installed

@@ -233,7 +233,8 @@ def test_the_numbers_of_an_activation_go_to_the_unit_of_its_name(
     assert plan.swapped[0].options == options
     changed = Plan.from_json(plan.to_json()).apply(model, example=x, inplace=False)
     torch.testing.assert_close(changed(3 * x), model(3 * x))  # float32: the unit's own rounding
-    assert gw.plan(model, unit, x).swapped[0].options == {}
+    assert gw.plan(model, unit, x).swapped[0].options == options
+    assert gw.plan(model, unit, x, preserve=False).swapped[0].options == {}
 
 
 @pytest.mark.parametrize(

@@ -412,7 +412,7 @@ def test_the_wiring_is_proved_where_the_function_is_new(width: str, act: type[nn
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), act(), nn.Conv2d(8, 4, 3), nn.Flatten(1)
     ).eval()
-    changed = gw.swap(model, "crelu", torch.randn(2, 3, 8, 8), width=width)
+    changed = gw.swap(model, "crelu", torch.randn(2, 3, 8, 8), width=width, preserve=False)
     receipt = gw.receipt(changed)
     assert receipt.proved
     assert str(receipt).startswith("WIRING PROVED, FUNCTION NEW: ")

@@ -41,7 +41,7 @@ def network(by: str) -> nn.Sequential:
 def test_crelu_halves_the_rows_of_a_standardised_weight(by: str) -> None:
     model = network(by).eval().double()
     example = torch.randn(2, 3, 6, 6, dtype=torch.float64)
-    swapped = gw.swap(model, "crelu", example)
+    swapped = gw.swap(model, "crelu", example, width="half")
     first, norm, _, last = model
     assert swapped[0].weight.shape == (4, 3, 3, 3) and swapped[0].out_channels == 4
     # By hand: the first four filters with their two groups, then both halves of CReLU.

@@ -107,7 +107,7 @@ def test_a_leaky_site_gives_its_slope_to_the_layer(slope: float):
 
 def test_half_the_filters_make_as_many_channels():
     model, x = build("plain")
-    changed = gw.swap(model, "crelu", x, where="2")
+    changed = gw.swap(model, "crelu", x, where="2", width="half")
     assert (
         changed[0].weight.shape[0] == 4 == changed[1].num_features
         and changed[4].weight is not model[4].weight
@@ -121,7 +121,7 @@ def test_half_the_filters_make_as_many_channels():
 
 def test_fresh_columns_are_drawn_when_nothing_is_to_be_kept():
     model, x = build("plain")
-    changed = gw.swap(model, "crelu", x, where="8", width="same")
+    changed = gw.swap(model, "crelu", x, where="8", preserve=False, width="same")
     new = changed[9].weight[:, 10:].detach()
     assert torch.equal(changed[9].weight[:, :10], model[9].weight)
     assert 0.3 < float(new.std() / model[9].weight.detach().std()) < 3

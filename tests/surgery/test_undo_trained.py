@@ -109,7 +109,7 @@ def test_without_training_of_new_entries_nothing_is_left_out():
 def test_half_the_width_folds_back_and_keeps_the_function(training):
     original = convolutional()
     original(IMAGES)
-    model = gw.swap(original, "crelu", IMAGES, where=["2", "4"])
+    model = gw.swap(original, "crelu", IMAGES, where=["2", "4"], width="half")
     train(model, IMAGES)
     model.train(training)
     with torch.no_grad():
@@ -124,7 +124,7 @@ def test_a_pool_between_layer_and_unit_does_not_fold_back():
     original = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3)
     )
-    model = gw.swap(original, "crelu", IMAGES)
+    model = gw.swap(original, "crelu", IMAGES, width="half")
     train(model, IMAGES)
     trained = model[0].weight.detach().clone()
     quiet_undo(model, "trained")

@@ -8,22 +8,17 @@ import typer
 from gatewise.cli.commands import (
     bench,
     compare,
-    data,
     diagnose,
     doctor,
     explore,
-    identify,
-    models,
-    plan,
-    recipes,
+    inspect,
+    listing,
     report,
     reproduce,
-    sites,
     sparsify,
     stats,
     swap,
     train,
-    units,
 )
 from gatewise.cli.error_group import Group
 
@@ -32,10 +27,10 @@ Find, swap and compare activation functions in PyTorch models.
 
 \b
 First steps:
-  gatewise units                     list the activation functions
-  gatewise units show gelu           describe one
+  gatewise list units                list the activation functions
+  gatewise list units gelu           describe one
   gatewise diagnose MODEL            measure what the activations of a model do
-  gatewise plan MODEL --unit crelu   preview a swap; `gatewise swap` makes it
+  gatewise swap MODEL --unit crelu --dry-run   preview a swap
   gatewise compare demo --out DIR    compare activation functions by training
   gatewise stats results.csv         compare methods by runs that you already have
   gatewise explore                   write a page with two small networks to play with
@@ -72,7 +67,7 @@ def help_text(names: Sequence[str]) -> str | None:
     The arguments are not parsed: typer would import pydantic for that.
 
     Args:
-        names: The command, for example ``["units", "show"]``. Nothing for the whole program.
+        names: The command, for example ``["list", "units"]``. Nothing for the whole program.
     """
     command: Any = typer.main.get_command(app)
     context = typer.Context(command, info_name="gatewise", **SETTINGS)
@@ -109,9 +104,7 @@ def _gatewise(
 
 
 app.command("diagnose", rich_help_panel=MODELS)(diagnose.diagnose)
-app.command("sites", rich_help_panel=MODELS)(sites.sites)
-app.command("identify", rich_help_panel=MODELS)(identify.identify)
-app.command("plan", rich_help_panel=MODELS)(plan.plan)
+app.command("inspect", rich_help_panel=MODELS)(inspect.inspect)
 app.command("swap", rich_help_panel=MODELS)(swap.swap)
 app.command("sparsify", rich_help_panel=MODELS)(sparsify.sparsify)
 app.command("train", rich_help_panel=TRAINING)(train.train)
@@ -119,10 +112,7 @@ app.command("compare", rich_help_panel=TRAINING)(compare.compare)
 app.command("stats", rich_help_panel=TRAINING)(stats.stats)
 app.command("report", rich_help_panel=TRAINING)(report.report)
 app.command("reproduce", rich_help_panel=TRAINING)(reproduce.reproduce)
-app.add_typer(units.group, name="units", rich_help_panel=REFERENCE)
-app.command("models", rich_help_panel=REFERENCE)(models.models)
-app.command("recipes", rich_help_panel=REFERENCE)(recipes.recipes)
-app.command("data", rich_help_panel=REFERENCE)(data.data)
+app.add_typer(listing.group, name="list", rich_help_panel=REFERENCE)
 app.command("bench", rich_help_panel=REFERENCE)(bench.bench)
 app.command("explore", rich_help_panel=REFERENCE)(explore.explore)
 app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)

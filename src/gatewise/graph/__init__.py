@@ -79,6 +79,7 @@ from gatewise.graph.trace import check_readable as check_readable
 from gatewise.graph.trace import check_runs as check_runs
 from gatewise.graph.trace import does_not_fit as does_not_fit
 from gatewise.graph.trace import example_tensors as example_tensors
+from gatewise.graph.trace import one_at_a_time as one_at_a_time
 from gatewise.graph.trace import read_by_export as read_by_export
 from gatewise.graph.trace import read_by_tracing as read_by_tracing
 from gatewise.graph.trace import split_example as split_example

@@ -22,6 +22,7 @@ from gatewise.graph.trace import (
     Scope,
     check_readable,
     check_runs,
+    one_at_a_time,
     read_by_export,
     read_by_tracing,
     split_example,
@@ -77,6 +78,7 @@ class SiteGraph:
         return "\n".join([*lines, *self.notes])
 
 
+@one_at_a_time
 def find_sites(
     model: nn.Module,
     example: Example,

@@ -21,6 +21,7 @@ from gatewise.report.charts import Table as Table
 from gatewise.report.charts import picture_file as picture_file
 from gatewise.report.charts import size_colours as size_colours
 from gatewise.report.comparison import comparison_page as comparison_page
+from gatewise.report.comparison import comparison_picture as comparison_picture
 from gatewise.report.comparison import write_comparison as write_comparison
 from gatewise.report.diagnosis import PAGE as PAGE
 from gatewise.report.diagnosis import RECORD as RECORD

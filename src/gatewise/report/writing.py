@@ -39,8 +39,8 @@ def write_page(result: Result | Mapping[str, Any], path: str | Path) -> Path:
         page = diagnosis_page(record)
     elif is_sparsity(record):
         page = sparsity_page(record)
-    elif isinstance(record, Mapping) and {"cells", "records"} <= record.keys():
-        page = comparison_page(record, folder=None)
+    elif isinstance(record, Mapping) and {"header", "records"} <= record.keys():
+        page = comparison_page(record)
     else:
         raise ArgumentError(
             "write_page: this result has no page",

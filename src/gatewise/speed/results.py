@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def machine_facts(device: str = "cpu") -> dict[str, str]:
     """
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return {
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
         "cores": str(os.cpu_count()),
         "load": load,

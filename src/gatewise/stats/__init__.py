@@ -20,6 +20,14 @@ from gatewise.stats.comparison import Comparison as Comparison
 from gatewise.stats.comparison import Difference as Difference
 from gatewise.stats.comparison import compare_runs as compare_runs
 from gatewise.stats.corrections import holm as holm
+from gatewise.stats.factorial import FactorialRuns as FactorialRuns
+from gatewise.stats.factorial import FactorialVerdicts as FactorialVerdicts
+from gatewise.stats.factorial import Progress as Progress
+from gatewise.stats.factorial import factorial_progress as factorial_progress
+from gatewise.stats.factorial import grid_steps as grid_steps
+from gatewise.stats.factorial import judge_factorial as judge_factorial
+from gatewise.stats.factorial import judge_single_rates as judge_single_rates
+from gatewise.stats.factorial import planned_steps as planned_steps
 from gatewise.stats.new_examples import NewExamples as NewExamples
 from gatewise.stats.paired import PairedDifference as PairedDifference
 from gatewise.stats.paired import paired_difference as paired_difference

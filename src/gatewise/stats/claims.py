@@ -10,7 +10,7 @@ deviations; ten seeds settle most effects above one.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -33,7 +33,7 @@ from gatewise.stats.summary import mean
 LEVEL = 0.05
 
 
-class Judgement(str, Enum):
+class Judgement(StrEnum):
     """What the runs say about a claim. The values are the words that are shown."""
 
     SUPPORTED = "supported"
@@ -120,22 +120,25 @@ def judge_comparable(
     theirs: Any,
     *,
     margin: float,
+    among: int = 1,
     resolution: float = 0.0,
     level: float = LEVEL,
 ) -> ClaimResult:
     """Judge the claim that two methods do not differ by more than ``margin``.
 
     Supported if the interval at twice the level lies inside the margin (two one-sided tests),
-    contradicted if the interval at the level lies outside of it.
+    contradicted if the interval at the level divided by ``among`` lies outside of it.
 
     Args:
         ours: Value by seed.
         theirs: Value by seed.
         margin: The largest difference that counts as comparable, > 0.
+        among: Of how many comparisons this is one. A contradiction needs the level divided by it.
         resolution: The smallest step of the metric.
         level: The accepted chance of a wrong judgement, below 0.5.
     """
     check_number(margin, "judge_comparable: margin", above=0)
+    check_whole(among, "judge_comparable: among", least=1)
     rules = _rules(level, True, resolution)
     gap = _gap("ours - theirs", ours, theirs, rules, "judge_comparable")
     if isinstance(gap, str):
@@ -143,7 +146,7 @@ def judge_comparable(
     judgement = Judgement.UNDECIDED
     if -margin < gap.low(2 * level) and gap.high(2 * level) < margin:
         judgement = Judgement.SUPPORTED
-    elif gap.low(level) > margin or gap.high(level) < -margin:
+    elif gap.low(level / among) > margin or gap.high(level / among) < -margin:
         judgement = Judgement.CONTRADICTED
     return _result(judgement, [gap], 2 * level)
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, copied, parameter_count, split_example
+from gatewise.graph import Example, copied, one_at_a_time, parameter_count, split_example
 from gatewise.layers import (
     PSConv1d,
     PSConv2d,
@@ -23,10 +24,12 @@ from gatewise.surgery.planning import (
     Plan,
     Where,
     find_swap,
+    keep_dtype,
     make_plan,
     name_entry_points,
     read_examples,
     read_requests,
+    with_unit_dtype,
     without_examples,
 )
 from gatewise.surgery.proof import Receipt, check_proof, make_receipt, prove
@@ -67,19 +70,21 @@ STATIC: dict[type[nn.Module], Any] = {
 NO_MODULE = ("functional", "addition")  # kinds of sites without a module that is replaced
 
 
+@one_at_a_time
 def plan(
     model: nn.Module,
     unit: Any,
     example: Example | list[Example] | None = None,
     *,
     where: Where = None,
+    preserve: bool | None = None,
     width: str | None = None,
-    preserve: bool = False,
+    match: str | None = None,
     policy: str = "gates",
     gates: bool = False,
-    match: str | None = None,
     examples: Sequence[Example] | None = None,
     strict: bool = False,
+    unit_dtype: torch.dtype | None = None,
     **options: Any,
 ) -> Plan:
     """Find out what putting ``unit`` into ``model`` takes, site by site. Nothing is changed.
@@ -111,22 +116,28 @@ def plan(
         where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``,
             ``"depth:0-0.5"``, a compiled pattern, a class, a function of a site, or several of
             these.
-        width: for units with two outputs per channel, ``"half"`` (the layer in front is halved,
-            those behind stay) or ``"same"`` (those behind are widened). Default: ``"same"`` if
-            ``preserve``, else ``"half"``.
-        preserve: the changed model computes the same function as before, and sites at which it
-            cannot are refused. A unit of an activation's own name gets its numbers (``slope``,
-            ``alpha``, ``beta``).
-        policy: what may be widened besides the layers that read a widened tensor: ``"consumers"``
-            nothing, ``"gates"`` the factors it is multiplied with, ``"streams"`` also what it is
-            added to.
-        gates: include sigmoid gates.
+        preserve: ``True``: the changed model computes the same function as before, and sites at
+            which it cannot are refused. ``None``: the function stays where the unit can keep it,
+            and the other sites change. ``False``: new weights are drawn, and a unit's numbers are
+            its own defaults. If the function stays, a unit of an activation's own name gets its
+            numbers (``slope``, ``alpha``, ``beta``).
+        width: for units with two outputs per channel, ``"same"`` (the layers behind are widened)
+            or ``"half"`` (the layer in front is halved, those behind stay). Default: ``"half"``
+            with ``preserve=False`` or ``match``, else ``"same"``.
         match: ``"parameters"`` or ``"flops"``: scale widths so that the swapped model costs as much
             as ``model`` does, within 1 %. Layers lose their last filters; where they grow, new
             filters are copies and the weights that read them are drawn anew. A network with a width
             option is better built anew: :func:`match` finds it.
+        policy: what may be widened besides the layers that read a widened tensor: ``"consumers"``
+            nothing, ``"gates"`` the factors it is multiplied with, ``"streams"`` also what it is
+            added to.
+        gates: include sigmoid gates.
         examples: several examples; the same as a list for ``example``.
         strict: refuse a model with modules or branches of code that no example reaches.
+        unit_dtype: the dtype of the units' parameters, such as ``torch.float32`` in a model of
+            16-bit numbers. The units then compute in that type and return the type of their input,
+            and ``model.to(torch.bfloat16)`` leaves their parameters as they are. By default they
+            have the model's type.
         **options: the unit's own.
 
     Returns:
@@ -136,6 +147,8 @@ def plan(
         ArgumentError: nothing would change, an argument is not allowed, or with ``strict``, no
             example reaches a part of the model.
     """
+    if match is not None and preserve is None:
+        preserve = False  # with other widths the function is another one
     several = read_examples(example, examples)
     requests = read_requests(
         unit,
@@ -161,18 +174,29 @@ def plan(
         made = match_plan(
             lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
         )
+    made = with_unit_dtype(made, model, unit_dtype)
     has_entry_points = any(hasattr(model, name) for name in ENTRY_POINTS)
     return name_entry_points(made, model) if has_entry_points else made
 
 
+@one_at_a_time
 def swap(
     model: nn.Module,
     unit: Any,
     example: Example | list[Example] | None = None,
     *,
+    where: Where = None,
+    preserve: bool | None = None,
+    width: str | None = None,
+    match: str | None = None,
+    policy: str = "gates",
+    gates: bool = False,
+    examples: Sequence[Example] | None = None,
+    strict: bool = False,
+    unit_dtype: torch.dtype | None = None,
     inplace: bool = False,
     optimizer: Any = None,
-    **choices: Any,
+    **options: Any,
 ) -> nn.Module:
     """Plan a swap and apply it; :func:`receipt` tells what was done.
 
@@ -182,10 +206,20 @@ def swap(
         model: the model.
         unit: what to put in, and where; see :func:`plan`.
         example: what to run the model on; see :func:`plan`.
+        where: which sites; see :func:`plan`.
+        preserve: whether the function stays the same; by default it stays where the unit can keep
+            it. See :func:`plan`.
+        width: ``"same"`` or ``"half"`` for units with two outputs per channel; see :func:`plan`.
+        match: ``"parameters"`` or ``"flops"``; see :func:`plan`.
+        policy: what may be widened; see :func:`plan`.
+        gates: include sigmoid gates.
+        examples: several examples.
+        strict: refuse a model with parts that no example reaches.
+        unit_dtype: the dtype of the units' parameters; see :func:`plan`.
         inplace: change ``model`` itself, not a copy.
         optimizer: an optimizer of the model, whose groups and state follow the change. It needs
-            ``inplace``.
-        **choices: those of :func:`plan`.
+            ``inplace``. New numbers of units get a group without weight decay.
+        **options: the unit's own.
 
     Returns:
         The changed model.
@@ -195,9 +229,25 @@ def swap(
     """
     if optimizer is not None:
         check_optimizer(optimizer, model, inplace)
-    return plan(model, unit, example, **choices).apply(model, inplace=inplace, optimizer=optimizer)
+    made = plan(
+        model,
+        unit,
+        example,
+        where=where,
+        preserve=preserve,
+        width=width,
+        match=match,
+        policy=policy,
+        gates=gates,
+        examples=examples,
+        strict=strict,
+        unit_dtype=unit_dtype,
+        **options,
+    )
+    return made.apply(model, inplace=inplace, optimizer=optimizer)
 
 
+@one_at_a_time
 def apply_plan(
     plan: Plan,
     model: nn.Module,
@@ -227,7 +277,8 @@ def apply_plan(
         receipt = make_receipt(plan, parameter_count(changed), proof, work.level)
         _keep_record(plan, work, receipt, calls, shapes, held)
         if optimizer is not None:
-            carry_over(optimizer, before, changed, by_name(plan.edits))
+            units = list(work.units.values())
+            carry_over(optimizer, before, changed, by_name(plan.edits), units)
     except BaseException:
         work.roll_back()
         raise
@@ -252,6 +303,9 @@ def execute_plan(plan: Plan, work: Transaction) -> None:
     _install_units(plan, work, like)
     for (swap, entries), needed in zip(groups, prepared, strict=True):
         swap.install(work, entries, like, needed)
+    if plan.unit_dtype:
+        for unit in work.units.values():
+            keep_dtype(unit, plan.unit_dtype)
 
 
 def _phase_selective(layer: nn.Module, slopes: tuple[float, ...]) -> nn.Module:

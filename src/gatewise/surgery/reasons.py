@@ -1,9 +1,9 @@
 """Why a site is left as it is: a closed list of reasons, with the words that plans show."""
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Every reason a plan can give for refusing a site."""
 
     NO_CHANNELS = "no layer tells which dimension holds its channels"

@@ -1,14 +1,13 @@
 """Take swaps back: what comes back, and what of trained weights can be kept."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError, LostTrainingWarning
-from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, LINEAR, Node
+from gatewise.errors import ArgumentError, LostTrainingWarning, warn_caller
+from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, LINEAR, Node, one_at_a_time
 from gatewise.surgery.planning import Plan, find_swap
 from gatewise.surgery.rewrite import (
     DEPLOYED,
@@ -29,6 +28,7 @@ from gatewise.words import joined
 WEIGHTS = ("trained", "original")
 
 
+@one_at_a_time
 def undo(model: nn.Module, *, weights: str | None = None, optimizer: Any = None) -> nn.Module:
     """Take back the last swap of ``model``, in place.
 
@@ -72,10 +72,9 @@ def undo(model: nn.Module, *, weights: str | None = None, optimizer: Any = None)
     if optimizer is not None:
         give_back(optimizer)
     if left_out:
-        warnings.warn(
+        warn_caller(
             f"undo: the model no longer computes the same function. Left out: {joined(left_out)}.",
             LostTrainingWarning,
-            stacklevel=2,
         )
     return model
 

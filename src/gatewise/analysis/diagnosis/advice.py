@@ -478,7 +478,7 @@ def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         evidence=f"{seconds:.3g} s of {facts['seconds']:.3g} s for "
         f"{plural(facts['inputs'], 'input')}, on this computer",
         strength=FAIR,
-        command=f"gatewise plan {case.reference} --unit relu {shlex.join(where)}",
+        command=f"gatewise swap {case.reference} --dry-run --unit relu {shlex.join(where)}",
         question="cost",
         layers=tuple(names),
         kind=SAVING,

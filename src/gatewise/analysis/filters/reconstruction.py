@@ -39,7 +39,9 @@ class Reconstruction(AnalysisResult):
             a border or leave gaps.
         eigenvalues: (n, 2), of theorem 2.2: the smallest of the shifts in the input, and the
             largest of the shifts that pooling keeps.
-        bound: (n,), the theorem's bound on the ratio; NaN where a needed sign is not active.
+        bound: (n,), the theorem's bound on the ratio; NaN where a shift that it needs is outside of
+            all pooling regions, or is hidden by a bias.
+        tighter_bound: (n,), the bound that the proof gives, sqrt(1 - smallest / largest).
         tolerance: at which conjugate gradients stopped; 0 for the closed form.
     """
 
@@ -53,6 +55,7 @@ class Reconstruction(AnalysisResult):
     read: Tensor
     eigenvalues: Tensor | None = None
     bound: Tensor | None = None
+    tighter_bound: Tensor | None = None
     tolerance: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,6 +69,7 @@ class Reconstruction(AnalysisResult):
             "iterations": self.iterations,
             "eigenvalues": _to_lists(self.eigenvalues),
             "bound": _to_lists(self.bound),
+            "tighter_bound": _to_lists(self.tighter_bound),
         }
 
     def plot(self, axes: Any = None, *, most: int = 8) -> Any:
@@ -130,8 +134,8 @@ def reconstruct(
         coefficients: for inputs that are sums of shifted filters, with at most one shift of a
             filter in a pooling region, the factors (n, K, *responses). Then the result has the
             bound of theorem 2.2,
-            :math:`\sqrt{(\tilde\lambda_{\max} - \lambda_{\min}) / \lambda_{\min}}`, and its
-            eigenvalues.
+            :math:`\sqrt{(\tilde\lambda_{\max} - \lambda_{\min}) / \lambda_{\min}}`, the tighter
+            :math:`\sqrt{1 - \lambda_{\min} / \tilde\lambda_{\max}}`, and its eigenvalues.
 
     Conjugate gradients start from zero and are not preconditioned. So they converge to the
     solution of the pseudo-inverse. With a preconditioner they would not, if there are fewer
@@ -140,14 +144,14 @@ def reconstruct(
 
     Shang et al., 2016, arXiv:1603.05201, sections 2.2 and 4.3. Corrections: the titles of the two
     algorithms mean without and with max-pooling, and :math:`x - x'` is in the kernel of
-    :math:`W^T`. A step in the proof of theorem 2.2 is not always true (a response may have another
-    sign than its coefficient), though no case is known that violates the bound.
+    :math:`W^T`. The printed proof of theorem 2.2 takes a response to have the sign of its
+    coefficient. That is not always true, but the bound holds without it.
     """
     conv, x, features = _check(conv, x, unit, method)
     x = x.detach().double()
-    eigenvalues = bound = None
+    eigenvalues = bound = tighter = None
     if coefficients is not None:
-        eigenvalues, bound = pooling_bound(conv, x, pool, coefficients)
+        eigenvalues, bound, tighter = pooling_bound(conv, x, pool, coefficients)
     keep = known_mask(conv, x, pool, features)
     has_closed_form = keep is None and solves_by_fft(conv, x)
     if method == "fft" and not has_closed_form:
@@ -181,6 +185,7 @@ def reconstruct(
         read=read,
         eigenvalues=eigenvalues,
         bound=bound,
+        tighter_bound=tighter,
     )
 
 

@@ -1,4 +1,4 @@
-"""``gatewise compare``: train networks with different units, and compare the results."""
+"""``gatewise compare``: train a network with different units at the same rates, and compare."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +16,9 @@ from gatewise.cli.options import (
     On,
     RecipeChanges,
     Shard,
-    Workers,
     check_least,
+    comparison_data,
+    model_factory,
     recipe_lines,
     toml_table,
 )
@@ -25,55 +26,60 @@ from gatewise.cli.output import print_error, print_json, print_note
 from gatewise.errors import ArgumentError, FileError, HeldError, LostProcessError
 
 if TYPE_CHECKING:
-    from gatewise.studies import RunOptions, Study, StudyResult
+    from gatewise.studies import ComparisonResult, ComparisonStudy, Running
 
 REPORT = "report.html"
-BACKBONES = ["small_cnn", "mlp"]
+RECORDS = "study.jsonl"
 
-StudyName = Annotated[
+Subject = Annotated[
     str | None,
     typer.Argument(
-        metavar="STUDY", help="A study: FILE.toml, or the name of one that is included: demo."
+        metavar="MODEL|STUDY",
+        help="A network: file.py:FUNCTION, package.module:FUNCTION, timm:NAME, torchvision:NAME, "
+        "hf:CONFIG.json, or a name of `gatewise list models`. Or a study: FILE.toml, or one that "
+        "is included: demo, units_cifar10, gates_text.",
     ),
 ]
 Units = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME,NAME,...",
-        help="The units, for example `relu,crelu,beta_vq:pieces=abs`. The first is the baseline.",
+        metavar="NAME,NAME,...", help="The units, for example `silu,crelu,beta_vq:pieces=abs`."
     ),
 ]
 Baseline = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="The unit that the others are compared with. Default: the first."
+        metavar="NAME",
+        help="The unit that the others are compared with. Default: the unchanged network.",
     ),
-]
-Backbones = Annotated[
-    str | None,
-    typer.Option(metavar="NAME,NAME,...", help="The networks, by name. Default: small_cnn,mlp."),
 ]
 Data = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="The data set, one of `gatewise data`. Default: digits."),
+    typer.Option(
+        metavar="NAME|FILE|FOLDER",
+        help="The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and "
+        "--test), a folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which returns "
+        "(train, test).",
+    ),
 ]
-Seeds = Annotated[
-    int | None,
-    typer.Option(help="Number of seeds of the final runs. Default: 10. Few seeds show little."),
+Test = Annotated[
+    Path | None, typer.Option(metavar="FILE.npz", help="The test set, if --data is a file.")
 ]
+Rates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|R,R,R,R",
+        help="How many learning rates, half a decade apart around the recipe's (default 5; 4 or "
+        "more, or 1), or four or more rates at equal ratios.",
+    ),
+]
+Seeds = Annotated[int | None, typer.Option(help="Seeds of every unit and rate. Default: 8.")]
 RecipeName = Annotated[
     str | None,
     typer.Option("--recipe", metavar="NAME|FILE.toml", help="The training recipe. Default: adam."),
 ]
-TuneMode = Annotated[
-    str | None,
-    typer.Option(
-        "--tune",
-        metavar="MODE",
-        help="How the learning rate of each unit is chosen: `quick` (the default, 15 runs for each "
-        "unit and network), `full` (22 runs, and more to confirm differences) or `none` (the "
-        "recipe's rate for all units; the order can differ at other rates).",
-    ),
+Metric = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The judged metric. Default: that of the task.")
 ]
 Margin = Annotated[
     float | None,
@@ -87,30 +93,19 @@ StudyDryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Only check the configuration, count the runs and estimate their time from three "
-        "training steps of each unit. Nothing is trained or written.",
-    ),
-]
-Match = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COST",
-        help="`parameters`, `flops` or `none`. Scale the width of every network so that it has as "
-        "many parameters or FLOPs as the baseline.",
+        help="Only put the units in, count the runs and estimate their time from a few training "
+        "steps of each unit. Nothing is written.",
     ),
 ]
 Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="The folder of this study. One for each study.")
 ]
-GpusPerCell = Annotated[
-    float,
-    typer.Option(
-        "--gpus-per-cell",
-        help="GPUs for each run; 0.5 if two runs share one.",
-    ),
-]
+WorkerCount = Annotated[int, typer.Option("--workers", help="Runs at the same time.")]
 Threads = Annotated[int, typer.Option(help="Threads of each run. 0: an equal share of the cores.")]
-Tries = Annotated[int, typer.Option(help="How often to try a run whose worker crashed.")]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="A run that takes longer has failed."),
+]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Repeat the runs that failed.")]
 ShowStatus = Annotated[
     bool, typer.Option("--status", help="Only print how far the study in --out is.")
@@ -119,129 +114,122 @@ ShowStatus = Annotated[
 
 def compare(
     out: Out,
-    study: StudyName = None,
+    subject: Subject = None,
     units: Units = None,
-    baseline: Baseline = None,
-    backbones: Backbones = None,
     data: Data = None,
+    test: Test = None,
     data_options: DataOptions = None,
+    baseline: Baseline = None,
+    rates: Rates = None,
     seeds: Seeds = None,
     recipe: RecipeName = None,
     epochs: Epochs = None,
     changes: RecipeChanges = None,
-    match: Match = None,
-    tune: TuneMode = None,
+    metric: Metric = None,
     margin: Margin = None,
     on: On = "local",
-    workers: Workers = 0,
+    workers: WorkerCount = 1,
     threads: Threads = 0,
     device: Device = "cpu",
-    gpus_per_cell: GpusPerCell = 0.0,
     shard: Shard = None,
-    tries: Tries = 3,
+    time_limit: TimeLimit = None,
     retry_failed: RetryFailed = False,
     data_folder: DataFolder = None,
     dry_run: StudyDryRun = False,
     show_status: ShowStatus = False,
     json: Json = False,
 ) -> None:
-    """Train networks with different activation functions, and test which ones differ.
+    """Train a network with different activation functions, and test which ones differ.
 
-    All units get the same batches, augmentation and initial weights, for each of several seeds. The
-    learning rate of each unit is chosen on held-out training data, from the same rates for all. The
-    result is a table of the differences from the baseline, with confidence intervals and cost, and
-    a page `report.html`.
+    Every unit is trained at the same learning rates with the same seeds, on the same batches. A
+    unit is better if it is better both at the fitted peak of its rate curve and at the best rate
+    that was tried. The result is a line for each unit, the page `report.html` and the records
+    `study.jsonl`.
 
-    Before training, the number of runs is printed, and after the first runs the time left.
+    Before training, the number of runs and their time are printed. If interrupted, rerun the same
+    command to resume. The exit code is 1 if runs failed or the disk failed.
 
-    The study is a TOML file or is given by options. If interrupted, rerun the same command to
-    resume. After a change of the study, only new runs are computed. The exit code is 1 if runs
-    failed or the disk failed.
-
-    Example: `gatewise compare --units relu,crelu --data digits --seeds 6 --epochs 5 --out first`
+    Example: `gatewise compare net.py:make --data digits --units silu,crelu --out first`
     """
     if show_status:
         return _show_status(out, json)
-    flags: dict[str, Any] = {
-        "units": _units(units),
-        "baseline": baseline,
-        "backbones": backbones.split(",") if backbones else None,
-        "seeds": seeds,
-        "match": match,
-        "tune": tune,
-        "margin": margin,
-    }
-    table = {key: value for key, value in flags.items() if value is not None}
-    if data or data_options:
-        data_table = toml_table("--data-option", data_options)
-        table["data"] = {"name": data or "digits", "options": data_table}
-    check_least("--seeds", seeds)
-    check_least("--workers", workers, 0)
+    check_least("--workers", workers)
     check_least("--threads", threads, 0)
-    check_least("--gpus-per-cell", gpus_per_cell, 0)
-    check_least("--tries", tries)
-    if margin is not None and not margin > 0:
-        raise ArgumentError("--margin is not allowed", got=margin, allowed="a number above 0")
-    chosen = _study(study, table, recipe, recipe_lines(changes, epochs))
-    from gatewise.studies import RunOptions
+    from gatewise.studies import Running
 
-    options = RunOptions(
-        on=on,
+    study = _study(
+        subject,
+        {
+            "units": _units(units),
+            "baseline": baseline,
+            "rates": _rates(rates),
+            "seeds": seeds,
+            "metric": metric,
+            "margin": margin,
+        },
+        data=(data, test, toml_table("--data-option", data_options), data_folder),
+        recipe=_recipe(recipe, recipe_lines(changes, epochs)),
+        device=device,
+    )
+    running = Running(
         workers=workers,
         threads=threads,
-        device=device,
-        gpus_per_cell=gpus_per_cell,
+        on=on,
         shard=shard,
-        tries=tries,
+        time_limit=time_limit,
         retry_failed=retry_failed,
-        data_folder=data_folder,
     )
-    if dry_run:
-        _check(chosen, out, options, json)
-    else:
-        _run(chosen, out, options, json)
+    _run(study, out, running, dry_run=dry_run, json=json)
 
 
 def _study(
-    name: str | None,
+    subject: str | None,
     table: dict[str, Any],
-    recipe: str | None,
-    changes: list[str],
-) -> "Study":
-    """Return the study of a file, with options replacing its keys, or the study of the options.
+    *,
+    data: tuple[str | None, Path | None, dict[str, Any], str | None],
+    recipe: Any,
+    device: str,
+) -> "ComparisonStudy":
+    """Return the plan of a study with options in place of its keys, or that of the options.
 
     Args:
-        name: The study, if one is named.
-        table: The options, as the file would write them.
-        recipe: The recipe.
-        changes: Lines of TOML that change the recipe.
+        subject: A network or a study.
+        table: The options, None for those that are not given.
+        data: Its name, test set, options and folder.
+        recipe: What it is trained by; None for the study's or the default.
+        device: Where it is trained.
     """
-    from gatewise.studies import Study
-    from gatewise.train import find_recipe
+    from gatewise.studies import Choices, plan_comparison, presets, read_comparison
 
-    if name is None and "units" not in table:
+    given = {key: value for key, value in table.items() if value is not None}
+    name, test, options, folder = data
+    if subject is None:
         raise ArgumentError(
-            "compare: name a study or units",
-            fix="gatewise compare demo --out DIR, or --units relu,crelu",
+            "compare: name a network or a study",
+            fix="gatewise compare net.py:make --data digits --units silu,crelu --out first, or "
+            "gatewise compare demo --out demo",
         )
-    if name is None and len(table["units"]) < 2:
+    if subject in presets() or subject.endswith(".toml"):
+        if name is not None:
+            given["data"] = {"name": name, "options": options}
+        if recipe is not None:
+            given["recipe"] = recipe
+        return read_comparison(subject, given, data_folder=folder, device=device)
+    if "units" not in given or name is None:
         raise ArgumentError(
-            "--units: there is nothing to compare",
-            got="one unit",
-            allowed="two units or more",
-            fix="--units relu,crelu",
+            "compare: a network needs --units and --data",
+            fix=f"gatewise compare {subject} --data digits --units silu,crelu --out first",
         )
-    if recipe or (changes and name is None):
-        values = find_recipe(recipe or "adam", changes=changes).model_dump(exclude_unset=True)
-        table["recipe"] = {"name": recipe or "adam", **values}
-    elif changes:
-        raise ArgumentError(
-            "compare: --set and --epochs need the name of the recipe they change",
-            fix="add --recipe NAME",
-        )
-    if name is not None:
-        return Study.load(name, table)
-    return Study.of({"backbones": BACKBONES, **table}, where="compare", name="compare")
+    choices = Choices(metric=given.pop("metric", None))
+    return plan_comparison(
+        {subject.rpartition(":")[2]: model_factory(subject)},
+        given.pop("units"),
+        comparison_data(name, test, options, folder),
+        choices=choices,
+        recipe=recipe,
+        device=device,
+        **given,
+    )
 
 
 def _units(text: str | None) -> list[Any] | None:
@@ -255,34 +243,48 @@ def _units(text: str | None) -> list[Any] | None:
     return units
 
 
-def _check(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
-    """Check a study, and print how many runs it has and how long they take."""
-    from gatewise.cli.output import estimate_line, left_out_line
-    from gatewise.studies import StudyFolder, rehearse
+def _rates(text: str | None) -> int | list[float] | None:
+    """Return a number of rates, or the rates."""
+    if text is None or text.isdigit():
+        return None if text is None else int(text)
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError(
+            "--rates: needs a number of rates, or rates with commas between them",
+            got=text,
+            fix="--rates 5, or --rates 0.001,0.003,0.01,0.03",
+        ) from None
 
-    StudyFolder(out).check(study.table.name)
-    rehearsal = rehearse(study, options)
-    if json:
-        return print_json(rehearsal.to_dict())
-    print(f"Configuration OK: {rehearsal.planned.words}.")
-    for left in rehearsal.left_out:
-        print(left_out_line(left.to_dict()))
-    print(estimate_line(rehearsal.estimate, "needed"))
+
+def _recipe(name: str | None, changes: list[str]) -> Any:
+    """Return the recipe with its changes; None if neither is given."""
+    from gatewise.studies import make_recipe
+
+    if name is None and not changes:
+        return None
+    return make_recipe(name, changes=changes)
 
 
-def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
-    """Run a study and print its result."""
-    from gatewise.cli.output import watched
-    from gatewise.studies import StudyFolder, run_study
+def _run(
+    study: "ComparisonStudy", out: Path, running: "Running", *, dry_run: bool, json: bool
+) -> None:
+    """Print the cost, run the study and print its result."""
+    from gatewise.studies import describe, estimate_cost, run_comparison
     from gatewise.train import StopSignal
 
-    StudyFolder(out).check(study.table.name)  # here, because a wrong folder is invalid input
+    estimate = estimate_cost(study, running.workers)
+    if dry_run and json:
+        return print_json(estimate.to_dict())
+    for line in describe(study, estimate):
+        print_note(line)
+    if dry_run:
+        return None
     stop = StopSignal(
         tell=lambda: print_note("\nstopping and saving; press Ctrl-C again to stop at once")
     )
     try:
-        with watched(json=json) as watch:
-            result = run_study(study, out, options, watch=watch, stop=stop)
+        result = run_comparison(study, out, running, say=print_note, stop=stop)
     except HeldError:
         raise  # another process uses the folder: invalid input, exit code 2
     except (FileError, LostProcessError) as problem:  # the disk or a cluster: not invalid input
@@ -291,44 +293,47 @@ def _run(study: "Study", out: Path, options: "RunOptions", json: bool) -> None:
     if result is None:
         print_note(stopped_message())
         raise typer.Exit(INTERRUPTED)
+    if running.shard is not None:
+        return _report_shard(study, out, running.shard)
     _report(result, out, json)
     if any(record["status"] == "failed" for record in result.records):
         raise typer.Exit(CHECK_FAILED)
 
 
-def _report(result: "StudyResult", out: Path, json: bool) -> None:
-    """Write the page, and print the result as text or JSON."""
-    from gatewise.cli.output import left_out_line, print_study
-
-    page = _page(result, out)
-    if json:
-        return print_json(result.to_dict())
-    print_study(result)
-    for left in result.content.get("left_out", []):
-        print(left_out_line(left))
-    print(f"records  {out / 'cells'}")
-    print(f"report   {page}")
-
-
-def _page(result: "StudyResult", out: Path) -> Path:
-    """Write the report next to the records, unless it is up to date."""
+def _report(result: "ComparisonResult", out: Path, json: bool) -> None:
+    """Write page and records, and print the result as text or JSON."""
     from gatewise.files import write_text
     from gatewise.report import comparison_page
 
-    path = out / REPORT
-    text = comparison_page(result)
-    if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        write_text(path, text)
-    return path
+    result.save(out / RECORDS)
+    write_text(out / REPORT, comparison_page(result))
+    if json:
+        return print_json(result.to_dict())
+    print(result)
+    print(f"records  {out / RECORDS}")
+    print(f"report   {out / REPORT}")
+
+
+def _report_shard(study: "ComparisonStudy", out: Path, shard: str) -> None:
+    """Print what is left when the shards that are there are joined."""
+    from gatewise.studies import read_records
+
+    _, records = read_records(out)
+    left = len(study.missing(records))
+    print(f"shard {shard} is done; of all shards joined, the study asks for {left} more runs")
+    print("run the same command without --shard in this folder to join them and go on")
 
 
 def _show_status(out: Path, json: bool) -> None:
     """Print how far a study is."""
-    from gatewise.cli.output import print_status
-    from gatewise.studies import status
+    from gatewise.studies import StudyFile
 
-    study_status = status(out)
+    status = StudyFile(out).status()
     if json:
-        print_json(study_status.to_dict())
-    else:
-        print_status(study_status)
+        return print_json(status.to_dict())
+    ended = status.done + status.failed
+    print(f"{ended} of {status.cells} runs that are asked for so far have ended")
+    print(f"{status.failed} failed, {status.diverged} diverged")
+    print(f"driver   {status.driver or 'none: rerun the command to go on'}")
+    for record in status.failures:
+        print(f"failed   {record.get('unit')}, seed {record.get('seed')}: {record.get('error')}")

@@ -1,4 +1,4 @@
-"""``gatewise data``: list the data sets, and whether their files are present."""
+"""``gatewise list data``: list the data sets, and whether their files are present."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,7 @@ def data(folder: Folder = None, json: Json = False) -> None:
     All files are read in full and compared with the published SHA-256. gatewise downloads nothing:
     for a data set that is missing, the line below the table says how to get it.
 
-    Example: `gatewise data --folder ~/datasets`
+    Example: `gatewise list data --folder ~/datasets`
     """
     from gatewise.data import datasets, state
 

@@ -56,8 +56,9 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="NAME|FOLDER|FILE",
-        help="The inputs: a data set of `gatewise data`, any folder of images, a Hugging Face data "
-        "set, arrays (.npy, .npz; repeatable), or text (.txt). Default: random numbers.",
+        help="The inputs: a data set of `gatewise list data`, any folder of images, "
+        "a Hugging Face data set, arrays (.npy, .npz; repeatable), or text (.txt). "
+        "Default: random numbers.",
     ),
 ]
 Size = Annotated[

@@ -3,8 +3,9 @@
 import os
 import platform
 import re
+import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,18 @@ from gatewise.errors import install_extra
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 NOT_EXTRAS = ("all",)  # a collection of the others
+# Imports each module that is named, and prints its name with the error, if any.
+_IMPORT_EACH = """
+import contextlib, importlib, io, sys
+for name in sys.argv[1:]:
+    error = ""
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            importlib.import_module(name)
+        except BaseException as raised:
+            error = f"{type(raised).__name__}: {raised}".replace("\\n", " ").replace("\\t", " ")
+    print(f"{name}\\t{error}", flush=True)
+"""
 # The C sources, and the library that is used if they cannot be compiled.
 FALLBACKS = {
     "split": "numpy",
@@ -31,16 +44,18 @@ FALLBACKS = {
 
 @dataclass(frozen=True)
 class Package:
-    """A required or optional package: the installed version and the wanted one."""
+    """A required or optional package: the installed version, the wanted one, and if it imports."""
 
     name: str
     wanted: str
     found: str | None
+    import_error: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether the package is installed and not too old."""
-        return self.found is not None and _is_new_enough(self.found, self.wanted)
+        """Whether the package is installed, not too old, and can be imported."""
+        is_new = self.found is not None and _is_new_enough(self.found, self.wanted)
+        return is_new and self.import_error is None
 
 
 @dataclass(frozen=True)
@@ -91,9 +106,9 @@ def examine() -> Findings:
     core, extras = _packages()
     data = _data_folder()
     problems = [_missing(package) for package in core if not package.ok]
-    if sys.version_info < (3, 10):  # noqa: UP036 (a source tree can be run by any Python)
+    if sys.version_info < (3, 11):  # noqa: UP036 (a source tree can be run by any Python)
         problems.append(
-            f"Python is too old; got: {platform.python_version()}; allowed: 3.10 or newer"
+            f"Python is too old; got: {platform.python_version()}; allowed: 3.11 or newer"
         )
     if data["set"] and not data["is_folder"]:
         problems.append(
@@ -173,7 +188,41 @@ def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
             core.append(package)
         elif extra not in NOT_EXTRAS and package.name != "gatewise":
             extras.setdefault(extra, []).append(package)
-    return core, extras
+    every = [*core, *(package for packages in extras.values() for package in packages)]
+    checked = {package.name: package for package in _with_import_errors(every)}
+    core = [checked[package.name] for package in core]
+    return core, {name: [checked[p.name] for p in packages] for name, packages in extras.items()}
+
+
+def _with_import_errors(packages: list[Package]) -> list[Package]:
+    """Return the packages with the error of importing each one that is installed.
+
+    A child process imports them, so that a package that ends the process is named, too.
+    """
+    from importlib import metadata
+
+    modules = {}
+    for module, distributions in metadata.packages_distributions().items():
+        for name in distributions:
+            is_closer = module.replace("_", "-") == name or name not in modules
+            if is_closer and not module.startswith("_"):
+                modules[name] = module
+    wanted = {p.name: modules[p.name] for p in packages if p.found and p.name in modules}
+    errors: dict[str, str | None] = {}
+    command = [sys.executable, "-W", "ignore", "-c", _IMPORT_EACH, *wanted.values()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    found = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    for name, module in wanted.items():
+        error = found.get(module, "importing it ended the process")
+        errors[name] = _explained(error) if error else None
+    return [replace(package, import_error=errors.get(package.name)) for package in packages]
+
+
+def _explained(error: str) -> str:
+    """Return the error of an import, with the cause where it is known."""
+    if "torchvision" in error:
+        return f"{error}; the installed torchvision does not match torch"
+    return error
 
 
 def _requirements() -> list[str]:
@@ -229,6 +278,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _missing(package: Package) -> str:
     """Return the message for a package that is missing or too old."""
+    if package.import_error:
+        return f"{package.name} cannot be imported: {package.import_error}"
     state = f"too old: {package.found}" if package.found else "not installed"
     wanted = package.wanted or "any version"
     fix = f"pip install '{package.name}{package.wanted}'"
@@ -282,7 +333,11 @@ def _extras_table(extras: dict[str, list[Package]]) -> Any:
     rows = table("extra", "state", "install with", whole=["extra", "install with"])
     for name, packages in extras.items():
         missing = ", ".join(package.name for package in packages if not package.ok)
-        if missing:
+        broken = [package for package in packages if package.import_error]
+        if broken:
+            errors = "; ".join(f"{p.name} cannot be imported: {p.import_error}" for p in broken)
+            rows.add_row(name, errors, "")
+        elif missing:
             rows.add_row(name, f"missing {missing}", install_extra(name))
         else:
             rows.add_row(name, "installed", "")

@@ -1,4 +1,4 @@
-"""``gatewise models``: list the networks of the catalogue."""
+"""``gatewise list models``: list the networks of the catalogue."""
 
 from gatewise.cli.options import Json
 from gatewise.cli.output import print_json, print_rich, table
@@ -9,7 +9,7 @@ def models(json: Json = False) -> None:
 
     The column `input` is the shape of one example.
 
-    Example: `gatewise models --json`
+    Example: `gatewise list models --json`
     """
     from gatewise.models import get_model, list_models
 

@@ -1,13 +1,11 @@
-"""``gatewise plan``: preview a swap. Nothing is changed."""
+"""The options of a swap, and its preview as a table."""
 
-import json as json_text
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewise.cli.options import Input, Json, Model, ModelOptions, key_values, model_and_example
-from gatewise.cli.output import print_json, print_rich, table
+from gatewise.cli.output import table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from gatewise.surgery import Entry, Plan
 
 UNIT_HELP = (
-    "The activation function to put in: a unit of `gatewise units`, or one of the swaps "
+    "The activation function to put in: a unit of `gatewise list units`, or one of the swaps "
     "concat_act, psc, static_psc, iieu_dc, beta and galu."
 )
 Unit = Annotated[str, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
@@ -24,7 +22,7 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="PATTERN",
-        help="Change only these activations, by their names in `gatewise sites`: a glob such as "
+        help="Change only these activations, by their names in `gatewise inspect`: a glob such as "
         "`layer1.*`, or `re:REGEX`, `class:NAME`, `role:ROLE` or `depth:0-0.5`. Repeatable. "
         "Default: all.",
     ),
@@ -34,14 +32,16 @@ Width = Annotated[
     typer.Option(
         metavar="half|same",
         help="For units with two outputs per channel, such as crelu. `half` halves the layer "
-        "before, `same` widens the layers after. Default: `same` with --preserve, else `half`.",
+        "before, `same` widens the layers after. Default: `half` "
+        "with --no-preserve or --match, else `same`.",
     ),
 ]
 Preserve = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--preserve",
-        help="Keep the outputs of the model. Activations where that is impossible are not changed.",
+        "--preserve/--no-preserve",
+        help="Keep the outputs of the model. Activations where that is impossible are not changed. "
+        "Default: keep them where the unit can, and change the others.",
     ),
 ]
 Policy = Annotated[
@@ -71,47 +71,6 @@ Option = Annotated[
         help="An option of the unit, for example `--option slope=0.1`. Repeatable.",
     ),
 ]
-
-
-def plan(
-    model: Model,
-    unit: Unit,
-    where: Where = None,
-    width: Width = None,
-    preserve: Preserve = False,
-    policy: Policy = "gates",
-    gates: Gates = False,
-    match: Match = None,
-    option: Option = None,
-    input: Input = None,
-    set: ModelOptions = None,
-    json: Json = False,
-) -> None:
-    """Preview a swap: which activations would change, and the cost before and after.
-
-    Activations that cannot be changed are listed with the reason. `--json` prints the full plan,
-    which `gatewise swap --plan FILE` executes.
-
-    Example: `gatewise plan torchvision:resnet18 --unit crelu --preserve --input 2x3x64x64`
-    """
-    from gatewise.surgery import plan as make_plan
-
-    network, example = model_and_example(model, input, set)
-    swap_plan = make_plan(
-        network,
-        unit,
-        example,
-        where=where or None,
-        width=width,
-        preserve=preserve,
-        policy=policy,
-        gates=gates,
-        match=match,
-        **key_values("--option", option),
-    )
-    if json:
-        return print_json(json_text.loads(swap_plan.to_json()))
-    print_rich(*page(swap_plan))
 
 
 def page(plan: "Plan") -> "list[RenderableType]":

@@ -1,4 +1,4 @@
-"""``gatewise recipes``: list the training recipes."""
+"""``gatewise list recipes``: list the training recipes."""
 
 from gatewise.cli.options import Json
 from gatewise.cli.output import print_json, print_rich, table
@@ -7,7 +7,7 @@ from gatewise.cli.output import print_json, print_rich, table
 def recipes(json: Json = False) -> None:
     """List the training recipes that `--recipe` accepts.
 
-    Example: `gatewise recipes --json`
+    Example: `gatewise list recipes --json`
     """
     from gatewise.train import find_recipe
     from gatewise.train import recipes as names

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
-from gatewise.cli.options import Device, Json, On, Shard, Workers, check_least
+from gatewise.cli.options import Device, Json, On, Workers, check_least
 from gatewise.cli.output import print_error, print_json, print_note, print_rich, table
 from gatewise.errors import ArgumentError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gatewise.papers import Experiment, Result, Row
-    from gatewise.studies import RunOptions
+    from gatewise.studies import Running
 
 Name = Annotated[
     str | None,
@@ -66,7 +66,6 @@ def reproduce(
     pages: Pages = False,
     on: On = "local",
     workers: Workers = 1,
-    shard: Shard = None,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
@@ -97,7 +96,7 @@ def reproduce(
         os.environ[DEVICE_VARIABLE] = str(find_device(device))
     if cost:
         return _print_cost(experiment, scale, seeds, out, json)
-    options = _options(experiment, on, workers, shard)
+    options = _options(experiment, on, workers)
     if scale != "tiny":
         _print_cost_at_start(experiment, scale, seeds, out)
     result = experiment.run(
@@ -121,28 +120,20 @@ def reproduce(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _options(
-    experiment: "Experiment", on: str, workers: int, shard: str | None
-) -> "RunOptions | None":
+def _options(experiment: "Experiment", on: str, workers: int) -> "Running | None":
     """Return where the parts of an experiment run; None for this process."""
-    check_least("--workers", workers, 0)
-    if on == "here" and workers > 1:
-        raise ArgumentError(
-            "reproduce: one process runs one part at a time",
-            got=f"--on here --workers {workers}",
-            fix="--on local",
-        )
-    if on in ("local", "here") and workers == 1 and shard is None:
+    check_least("--workers", workers)
+    if on == "local" and workers == 1:
         return None
     if experiment.cells is None:
         raise ArgumentError(
             f"reproduce: {experiment.name} runs in one process",
-            got=f"--on {on} --workers {workers}" + (f" --shard {shard}" if shard else ""),
+            got=f"--on {on} --workers {workers}",
             fix="leave these options out",
         )
-    from gatewise.studies import RunOptions
+    from gatewise.studies import Running
 
-    return RunOptions(on=on, workers=workers, shard=shard)
+    return Running(on=on, workers=workers)
 
 
 def _print_cost_at_start(
@@ -244,8 +235,9 @@ def _page(result: "Result") -> list["RenderableType"]:
         claims = table("claim of the paper", "verdict", "evidence")
         for claim in result.findings.claims:
             evidence = "; ".join(text for text in (claim.reason, claim.evidence) if text)
-            claims.add_row(claim.published, result.verdict_of(claim), evidence)
+            claims.add_row(claim.published, claim.verdict.value, evidence)
         parts.append(claims)
+    parts += [Text(f"level: {level.words}") for level in result.findings.levels]
     return [*parts, *(Text(f"note: {note}") for note in result.findings.notes)]
 
 

@@ -29,8 +29,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="NAME|FOLDER|FILE",
-        help="The inputs: a data set of `gatewise data`, a folder of images, arrays (.npy, .npz; "
-        "repeatable), or text (.txt). Default: random numbers.",
+        help="The inputs: a data set of `gatewise list data`, a folder of images, arrays "
+        "(.npy, .npz; repeatable), or text (.txt). Default: random numbers.",
     ),
 ]
 Target = Annotated[

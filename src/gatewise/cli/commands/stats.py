@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewise.cli.options import Json
-from gatewise.cli.output import check_target, print_json, print_note, print_study
+from gatewise.cli.output import check_target, print_json, print_note
 
 if TYPE_CHECKING:
-    from gatewise.studies import StudyResult
+    from gatewise.studies import ComparisonResult
 
 PAGES = (".html", ".htm")
 
@@ -22,18 +22,27 @@ Tables = Annotated[
     ),
 ]
 Method = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of the method. Default: guessed.")
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column of the method. Default: by its name."),
 ]
 Task = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
         help="The column of the task or data set; methods are compared within a task. Can be "
-        "repeated. Default: guessed.",
+        "repeated. Default: by its name.",
     ),
 ]
 Seed = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of the seed. Default: guessed.")
+    str | None, typer.Option(metavar="COLUMN", help="The column of the seed. Default: by its name.")
+]
+Rate = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column of the learning rate. Default: by its name."),
+]
+Average = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column whose rows are averaged for each seed."),
 ]
 Value = Annotated[
     list[str] | None,
@@ -90,8 +99,10 @@ def stats(
     tables: Tables,
     method: Method = None,
     task: Task = None,
+    rate: Rate = None,
     seed: Seed = None,
     value: Value = None,
+    average: Average = None,
     metric: Metric = None,
     mode: Mode = None,
     baseline: Baseline = None,
@@ -105,12 +116,13 @@ def stats(
 ) -> None:
     """Compare methods by runs that were made elsewhere. No model is needed.
 
-    Reads a table with one row per run (method, seed, result), or a wide one, and exports of W&B,
-    TensorBoard and MLflow. Prints which methods differ from the baseline, with confidence intervals
-    corrected for the number of methods.
+    Reads a table with one row per run (method, seed, result; also learning rate and task), and
+    exports of W&B, TensorBoard and MLflow. Prints which methods differ from the baseline, with
+    confidence intervals corrected for the number of comparisons.
 
-    Runs are paired by seed where seeds overlap; otherwise they are tested as separate groups. A
-    result of `nan` or `inf` is a run that diverged. An empty cell is a missing run.
+    With at least four learning rates at equal ratios, the rule is that of `gatewise compare`. Rows
+    of one method and seed are averaged. A result of `nan` or `inf` is a run that diverged. An empty
+    cell is a missing run.
 
     Example: `gatewise stats results.csv --baseline relu --out page.html`
     """
@@ -124,8 +136,10 @@ def stats(
         tables if len(tables) > 1 else tables[0],
         method=method,
         task=task,
+        rate=rate,
         seed=seed,
         value=value,
+        average=average,
         metric=metric,
         mode=mode,
         baseline=baseline,
@@ -138,25 +152,24 @@ def stats(
         print_json(result.to_dict())
     else:
         _print_reading(result)
-        print_study(result)
+        print(result)
     _write(result, out, csv)
 
 
-def _print_reading(result: "StudyResult") -> None:
+def _print_reading(result: "ComparisonResult") -> None:
     """Print how the table was read."""
-    study = result.content["study"]
-    methods = len(result.units)
-    print(f"{study['source']}: {len(result.records)} runs of {methods} methods")
-    columns = ", ".join(f"{role} = {column}" for role, column in study["columns"].items())
-    direction = "higher" if result.higher_is_better else "lower"
+    settings = result.header.settings
+    print(f"{settings['source']}: {len(result.records)} runs of {len(result.units)} methods")
+    columns = ", ".join(f"{role} = {column}" for role, column in settings["columns"].items())
+    direction = "higher" if result.display.higher_is_better else "lower"
     print(f"columns  {columns}")
     print(f"baseline {result.baseline}; {direction} {result.display.name} is better")
-    for note in study["notes"]:
+    for note in result.header.notes:
         print(f"note     {note}")
     print()
 
 
-def _write(result: "StudyResult", out: Path | None, csv: Path | None) -> None:
+def _write(result: "ComparisonResult", out: Path | None, csv: Path | None) -> None:
     """Write the page and the CSV file, if they were asked for."""
     from gatewise.files import write_text
 

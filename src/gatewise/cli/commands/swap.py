@@ -1,5 +1,6 @@
 """``gatewise swap``: put a unit into a model, check it, and write the weights and the plan."""
 
+import json as json_text
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from gatewise.cli.commands.plan import (
     Preserve,
     Where,
     Width,
+    page,
 )
 from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import (
@@ -38,29 +40,36 @@ if TYPE_CHECKING:
 ENDING = ".safetensors"
 Unit = Annotated[str | None, typer.Option("--unit", metavar="NAME", help=UNIT_HELP)]
 Out = Annotated[
-    Path,
+    Path | None,
     typer.Option("--out", metavar="FILE", help="The file to write the weights to (.safetensors)."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Print what would change, and the cost before and after. Write nothing."
+    ),
 ]
 PlanFile = Annotated[
     Path | None,
     typer.Option(
         "--plan",
         metavar="FILE",
-        help="Execute this plan, from `gatewise plan --json`, instead of making one from --unit.",
+        help="Execute this plan, from `gatewise swap --dry-run --json`. Replaces --unit.",
     ),
 ]
 
 
 def swap(
     model: Model,
-    out: Out,
+    out: Out = None,
+    dry_run: DryRun = False,
     unit: Unit = None,
     plan: PlanFile = None,
     weights: Weights = None,
     trust: Trust = False,
     where: Where = None,
     width: Width = None,
-    preserve: Preserve = False,
+    preserve: Preserve = None,
     policy: Policy = "gates",
     gates: Gates = False,
     match: Match = None,
@@ -71,13 +80,21 @@ def swap(
 ) -> None:
     """Replace the activations of a model, check the result, and write its weights.
 
+    `--dry-run` previews it: activations that cannot be changed are listed with the reason. With
+    `--json` it prints the full plan, which `--plan FILE` executes.
+
     The plan is written next to the weights, as NAME.plan.json. To load the changed model in
     Python, build the original, apply the plan with `Plan.from_json(text).apply(model)`, and load
     the weights. If the changed model fails its checks, nothing is written and the exit code is 1.
 
     Example: `gatewise swap torchvision:resnet18 --unit crelu --preserve --out crelu.safetensors`
     """
-    target = check_target(out, (ENDING,))
+    if (out is None) != dry_run:
+        raise ArgumentError(
+            "swap: needs either --out or --dry-run",
+            got=f"--out {out}, --dry-run {dry_run}",
+            allowed="one of them",
+        )
     if (unit is None) == (plan is None):
         raise ArgumentError(
             "swap: needs either a unit or a plan",
@@ -104,6 +121,13 @@ def swap(
             match=match,
             **key_values("--option", option),
         )
+    if out is None:
+        return (
+            print_json(json_text.loads(swap_plan.to_json()))
+            if json
+            else print_rich(*page(swap_plan))
+        )
+    target = check_target(out, (ENDING,))
     receipt = _apply(swap_plan, network, example)
     _write(target, network, swap_plan)
     if json:
@@ -144,5 +168,5 @@ def _read(path: Path) -> "Plan":
         raise FileError(
             "--plan: the file cannot be read",
             got=str(path),
-            fix="name a file that `gatewise plan --json` or `gatewise swap` wrote",
+            fix="name a file that `gatewise swap --dry-run --json` or `gatewise swap` wrote",
         ) from problem

@@ -32,17 +32,19 @@ INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 Model = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="The network, for example small_cnn. `gatewise models` lists all."
+        metavar="NAME", help="The network, for example small_cnn. `gatewise list models` lists all."
     ),
 ]
 Unit = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The activation function, a unit of `gatewise units`. Default: the network's.",
+        help="The activation function, a unit of `gatewise list units`. Default: the network's.",
     ),
 ]
-Data = Annotated[str, typer.Option(metavar="NAME", help="The data set, one of `gatewise data`.")]
+Data = Annotated[
+    str, typer.Option(metavar="NAME", help="The data set, one of `gatewise list data`.")
+]
 RecipeName = Annotated[
     str,
     typer.Option("--recipe", metavar="NAME|FILE.toml", help="The training recipe."),

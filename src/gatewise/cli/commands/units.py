@@ -1,19 +1,17 @@
-"""``gatewise units``: list the units."""
+"""``gatewise list units``: list the units, or describe one."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewise.cli.commands import units_errors, units_gallery, units_show, units_vectors
-from gatewise.cli.error_group import Group
+from gatewise.cli.commands import units_gallery, units_show
 from gatewise.cli.options import Json
 from gatewise.cli.output import console, print_json, print_rich, table
 from gatewise.errors import ArgumentError, unknown_name
 
 if TYPE_CHECKING:
     from gatewise.units import Unit
-
-group = typer.Typer(cls=Group, invoke_without_command=True, rich_markup_mode=None)
 
 WIDTH_WITH_TITLES = 110  # columns of a terminal that shows the titles
 
@@ -31,45 +29,54 @@ Paper = Annotated[
 ]
 
 
-@group.callback()
+Name = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="Describe this unit instead of listing all.")
+]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="With NAME: plot the function and its derivative to a .png, .svg or .pdf file.",
+    ),
+]
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--page",
+        metavar="FILE",
+        help="Write an HTML page with formula, curve, properties and measured error of every unit.",
+    ),
+]
+
+
 def units(
-    ctx: typer.Context,
+    name: Name = None,
     family: Family = None,
     paper: Paper = None,
+    plot: PlotFile = None,
+    page: Page = None,
     json: Json = False,
 ) -> None:
-    """List the units (activation functions and gates), or describe one with `show`.
+    """List the units (activation functions and gates), or describe one.
 
     The column `channels` is the number of output channels per input channel. `needs` is what a unit
     must know besides its input.
 
-    Example: `gatewise units --family soft --paper maso`
+    Example: `gatewise list units --family soft --paper maso`
     """
-    if ctx.invoked_subcommand:
-        return _refuse_options(ctx.invoked_subcommand, family, paper, json)
+    if name is None and plot is not None:
+        raise ArgumentError("--plot needs the name of a unit", got=str(plot), fix="name a unit")
+    if name is not None:
+        return units_show.show(name, plot, json)
+    if page is not None:
+        return units_gallery.gallery(page)
     chosen = _choose(family, paper)
     if json:
         from gatewise.cli.output import record
 
         return print_json([record(unit) for unit in chosen])
     _print_table(chosen)
-
-
-def _refuse_options(
-    command: str,
-    family: str | None,
-    paper: str | None,
-    json: bool,
-) -> None:
-    """Raise an error for options that were written before a subcommand."""
-    options = {"--family": family, "--paper": paper, "--json": json}
-    misplaced = [name for name, value in options.items() if value]
-    if misplaced:
-        raise ArgumentError(
-            f"{misplaced[0]} before {command!r} is an option of the list of units",
-            got=" ".join(misplaced),
-            fix=f"write options after the command: gatewise units {command} ...",
-        )
 
 
 def _choose(family: str | None, paper: str | None) -> list["Unit"]:
@@ -100,7 +107,7 @@ def _print_table(units: list["Unit"]) -> None:
         rows.add_row(*(cells[name] for name in columns))
     hint = "Try without --family or --paper."
     if units:
-        hint = f"For details of one: gatewise units show {units[0].name}"
+        hint = f"For details of one: gatewise list units {units[0].name}"
     print_rich(rows, f"{len(units)} unit{'' if len(units) == 1 else 's'}. {hint}")
 
 
@@ -118,9 +125,3 @@ def _cells(unit: "Unit") -> dict[str, str]:
         "needs": join(unit.needs, "-"),
         "papers": join(unit.studied_in, "-"),
     }
-
-
-group.command("show")(units_show.show)
-group.command("gallery")(units_gallery.gallery)
-group.command("errors")(units_errors.errors)
-group.command("vectors")(units_vectors.vectors)

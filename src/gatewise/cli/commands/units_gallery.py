@@ -1,36 +1,25 @@
-"""``gatewise units gallery``: write a page with all units."""
+"""``gatewise list units --page``: write a page with all units."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gatewise.cli.output import check_target, print_note, progress
 
 if TYPE_CHECKING:
     from gatewise.report import Card, Gallery
 
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write.")]
-Errors = Annotated[
-    bool,
-    typer.Option(
-        "--errors/--no-errors", help="Measure the rounding errors. Without, it takes seconds."
-    ),
-]
 
-
-def gallery(out: Out = Path("units.html"), errors: Errors = True) -> None:
+def gallery(out: Path) -> None:
     """Write an HTML page with formula, curve, properties and measured error of every unit.
 
-    The page is one file and needs no network.
-
-    Example: `gatewise units gallery --out units.html`
+    Args:
+        out: The page to write. It is one file and needs no network.
     """
     from gatewise.files import write_text
     from gatewise.report import gallery_page
 
     target = check_target(out)
-    content = build(errors)
+    content = build()
     page = gallery_page(content)
     write_text(target, page)
     print_note(f"wrote {target}: {len(content.cards)} units, {len(page.encode()) / 1e6:.1f} MB")

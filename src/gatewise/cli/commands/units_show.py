@@ -1,12 +1,9 @@
-"""``gatewise units show``: describe one unit."""
+"""``gatewise list units NAME``: describe one unit."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from gatewise.cli.options import Json
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
 
 if TYPE_CHECKING:
@@ -22,23 +19,14 @@ HOW_TO_READ = (
     "exceed the ulp, their largest absolute error is shown."
 )
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The unit, as `gatewise units` names it.")
-]
-PlotFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="Also plot the function and its derivative to this .png, .svg or .pdf file.",
-    ),
-]
 
-
-def show(name: Name, plot: PlotFile = None, json: Json = False) -> None:
+def show(name: str, plot: Path | None, json: bool) -> None:
     """Describe one unit: formula, properties, options, and its rounding error measured now.
 
-    Example: `gatewise units show crelu --plot crelu.svg`
+    Args:
+        name: The unit.
+        plot: A picture file for the function and its derivative.
+        json: Print JSON.
     """
     from gatewise.cli.output import measured_errors, unit_facts
     from gatewise.testing import measure

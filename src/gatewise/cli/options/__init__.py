@@ -1,6 +1,8 @@
 """Command line options, and what they name: models, weights, data and checkpoints."""
 
 from gatewise.cli.options.checkpoints import find_checkpoints as find_checkpoints
+from gatewise.cli.options.comparison_inputs import comparison_data as comparison_data
+from gatewise.cli.options.comparison_inputs import model_factory as model_factory
 from gatewise.cli.options.diagnosis_data import OTHER_DATA as OTHER_DATA
 from gatewise.cli.options.diagnosis_data import DataRequest as DataRequest
 from gatewise.cli.options.diagnosis_data import DiagnosisData as DiagnosisData

@@ -56,7 +56,7 @@ On = Annotated[
     str,
     typer.Option(
         metavar="PLACE",
-        help="Where to run: `local` (processes of this computer), `here` (this process), `ray` "
+        help="Where to run: `local` (processes of this computer), `ray` "
         "(a Ray cluster of this computer, or the one in RAY_ADDRESS), `ray:HOST:PORT` (a cluster "
         "that this computer is part of) or `ray://HOST:PORT` (Ray's client protocol).",
     ),
@@ -65,8 +65,8 @@ Shard = Annotated[
     str | None,
     typer.Option(
         metavar="I/N",
-        help="This is one of N commands that run the same study in the same folder, on one "
-        "computer or many, for example of a Slurm array. Each runs what no other has claimed.",
+        help="Run the I-th of N parts of the plain grid into a file of its own, for example in a "
+        "Slurm array. The same command without --shard joins the files and goes on.",
     ),
 ]
 Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]

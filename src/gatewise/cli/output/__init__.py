@@ -4,11 +4,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 from gatewise.cli.output.diagnosis_progress import Watch as Watch
-from gatewise.cli.output.study_progress import estimate_line as estimate_line
-from gatewise.cli.output.study_progress import left_out_line as left_out_line
-from gatewise.cli.output.study_progress import watched as watched
-from gatewise.cli.output.study_table import print_status as print_status
-from gatewise.cli.output.study_table import print_study as print_study
 from gatewise.cli.output.terminal import check_target as check_target
 from gatewise.cli.output.terminal import console as console
 from gatewise.cli.output.terminal import print_error as print_error

@@ -1,6 +1,5 @@
-"""The default set: 1,797 handwritten digits of 8 by 8 pixels, which come with scikit-learn."""
+"""The default set: 1,797 handwritten digits of 8 by 8 pixels, which gatewise ships."""
 
-import importlib.util
 from pathlib import Path
 
 import torch
@@ -10,11 +9,10 @@ from gatewise.data.choice import check_count, shifted
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.published import Form, Published, read_published
 from gatewise.data.seeds import shuffled
-from gatewise.errors import MissingExtraError
 
+HERE = Path(__file__).parent
 FILE = Published(
-    "datasets/data/digits.csv",
-    plain=Form("6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8", 264_712),
+    "digits.csv",
     packed=Form("09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22", 57_523),
 )
 COUNT = 1_797
@@ -25,9 +23,9 @@ TRAIN = 1_437  # four fifths
 
 @data_set(
     "digits",
-    title="Handwritten digits, 8 by 8, inside scikit-learn",
+    title="Handwritten digits, 8 by 8",
     home="https://archive.ics.uci.edu/dataset/80",
-    fetch="nothing to fetch: it comes with scikit-learn",
+    fetch="nothing to fetch: gatewise ships it",
     licence="CC BY 4.0 (Alpaydin and Kaynak, 1998)",
     sizes=(TRAIN, COUNT - TRAIN),
     classes=10,
@@ -39,7 +37,7 @@ def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: 
     Images are float32 from 0 to 1 in sixteenths.
 
     Args:
-        folder: not used: the file comes with scikit-learn.
+        folder: not used: gatewise ships the file.
         train: number of training examples.
         shift_test: moves each test image by up to so many pixels in each direction, always in the
             same way.
@@ -56,15 +54,5 @@ def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: 
 
 def _table() -> list[list[int]]:
     """Return 64 grey values and the class of each digit."""
-    # Only the folder is needed; to import the package would take a second.
-    package = importlib.util.find_spec("sklearn")
-    if package is None or not package.submodule_search_locations:
-        raise MissingExtraError(
-            "the digits come with scikit-learn, which is not installed", fix="install scikit-learn"
-        )
-    home = Path(package.submodule_search_locations[0])
-    text = read_published(home, FILE, fetch="install scikit-learn again").decode()
-    rows = []
-    for line in text.splitlines():
-        rows.append([int(float(value)) for value in line.split(",")])
-    return rows
+    text = read_published(HERE, FILE, fetch="install gatewise again").decode()
+    return [[int(float(value)) for value in line.split(",")] for line in text.splitlines()]

@@ -9,6 +9,7 @@ from gatewise.graph.trace.example import check_runs as check_runs
 from gatewise.graph.trace.example import does_not_fit as does_not_fit
 from gatewise.graph.trace.example import example_tensors as example_tensors
 from gatewise.graph.trace.example import split_example as split_example
+from gatewise.graph.trace.locking import one_at_a_time as one_at_a_time
 from gatewise.graph.trace.nodes import Graph as Graph
 from gatewise.graph.trace.nodes import Node as Node
 from gatewise.graph.trace.nodes import Scope as Scope

@@ -14,11 +14,13 @@ from torch import fx, nn
 
 from gatewise.graph.trace.caching import READINGS, read_once
 from gatewise.graph.trace.conversion import Leaf, convert
+from gatewise.graph.trace.locking import one_at_a_time
 from gatewise.graph.trace.nodes import Graph, Scope
 from gatewise.graph.trace.whole_slices import WholeSlices
 from gatewise.graph.unchanged import untouched
 
 
+@one_at_a_time
 def read_by_tracing(
     model: nn.Module,
     args: tuple[Any, ...],

@@ -11,6 +11,7 @@ from gatewise.models.networks import mobilenet_v2 as mobilenet_v2
 from gatewise.models.networks import resnet as resnet
 from gatewise.models.networks import resnet_cifar as resnet_cifar
 from gatewise.models.networks import shufflenet_v2 as shufflenet_v2
+from gatewise.models.networks import signal_cnn as signal_cnn
 from gatewise.models.networks import small as small
 from gatewise.models.networks import vgg_cifar as vgg_cifar
 from gatewise.models.networks import wide_resnet as wide_resnet

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from gatewise.errors import ArgumentError
 from gatewise.layers import PSConv2d, StaticPSConv2d
 from gatewise.models.blocks import Chain, Slot, UnitChoice, check_sizes, check_widths, slots
 from gatewise.models.catalogue import network
+from gatewise.units import check_choice
 
 PATCH = 2  # pixels along each side of a whitened patch
 LEAST_VARIANCE = 5e-4  # added to the variance of a direction before its root is divided by
 LOGITS = 1 / 9  # factor on the outputs
+POOLS = ("before", "behind")
+WHITENINGS = ("both", "once")
 
 
 class UnscaledNorm(nn.BatchNorm2d):
@@ -93,14 +97,17 @@ def fast_cifar(
     widths: Sequence[int] = (32, 128, 128),
     classes: int = 10,
     channels: int = 3,
+    pool: str | None = None,
+    whitening: str | None = None,
 ) -> FastCifar:
     """Three blocks of two 3x3 convolutions behind a fixed layer that whitens patches of 2x2 pixels.
 
     A block is a convolution, a max-pool, norm and unit, and then a convolution, norm and unit. A
-    max-pool and a linear layer follow. For a unit that reads the layer before it, the pool stands
-    behind the unit. The fixed layer has each direction with both signs. Where the unit keeps both
-    signs of its inputs (CReLU, phase selection), it has each direction once, so that the
-    information is the same. No unit that halves the channels follows it.
+    max-pool and a linear layer follow. A unit that reads the layer before it needs the pool behind
+    it. The fixed layer has each direction with both signs. A unit that keeps both signs of its
+    inputs (CReLU, phase selection) needs each direction once, so that the information is the same.
+    No unit that halves the channels follows it. Both options can be set for a network whose units
+    are put in later by :func:`gatewise.swap`.
 
     Trained by the recipe ``fast_cifar``.
 
@@ -110,14 +117,28 @@ def fast_cifar(
         widths: filters of the two convolutions of each block.
         classes: outputs.
         channels: input channels.
+        pool: whether the first max-pool of a block stands ``"before"`` norm and unit or
+            ``"behind"`` them. By default as the unit needs it.
+        whitening: whether the fixed layer has each direction with ``"both"`` signs or ``"once"``.
+            By default as the unit needs it.
     """
     check_sizes("fast_cifar", classes=classes, channels=channels)
     widths = check_widths("fast_cifar", widths)
     slot, *_ = slots(1, unit, filters=filters)
+    pool = check_choice("fast_cifar", "pool", pool or POOLS[slot.binds], POOLS)
+    keeps_signs = slot.defers or slot.ratio > 1
+    whitening = whitening or WHITENINGS[keeps_signs]
+    whitening = check_choice("fast_cifar", "whitening", whitening, WHITENINGS)
+    if pool == "before" and slot.binds:
+        raise ArgumentError(
+            f"fast_cifar: {unit} reads the layer before it, so no pool can stand between",
+            got="pool='before'",
+            fix="pool='behind'",
+        )
     chain = Chain(channels)
-    _add_whitening(chain, slot)
+    _add_whitening(chain, slot, whitening)
     for place, width in enumerate(widths, 1):
-        _add_block(chain, f"conv{place}", width, slot)
+        _add_block(chain, f"conv{place}", width, slot, pool)
     chain.add("pool", nn.AdaptiveMaxPool2d(1))
     chain.flatten("flat", 1)
     chain.linear("head", classes, None, bias=False)
@@ -127,23 +148,22 @@ def fast_cifar(
     return built
 
 
-def _add_whitening(chain: Chain, slot: Slot) -> None:
+def _add_whitening(chain: Chain, slot: Slot, whitening: str) -> None:
     """Add the layer that whitens patches, and its unit."""
     directions = chain.channels * PATCH**2
-    keeps_signs = slot.defers or slot.ratio > 1
     first = None if slot.ratio < 1 else Slot(slot.unit, slot.options)
-    count = directions if keeps_signs else 2 * directions
+    count = directions if whitening == "once" else 2 * directions
     chain.conv("whiten", count, PATCH, first, norm=False, bias=True)
 
 
-def _add_block(chain: Chain, name: str, width: int, slot: Slot) -> None:
+def _add_block(chain: Chain, name: str, width: int, slot: Slot, pool: str) -> None:
     """Add two convolutions with norm and unit, and a max-pool to half the size."""
     channels = slot.count_filters(width)
     pooled: nn.Module = UnscaledNorm(channels)
-    if not slot.binds:
+    if pool == "before":
         pooled = nn.Sequential(nn.MaxPool2d(2), pooled)
     chain.conv(f"{name}a", width, 3, slot, padding=1, norm=pooled)
-    if slot.binds:
+    if pool == "behind":
         chain.add(f"{name}_pool", nn.MaxPool2d(2))
     chain.conv(f"{name}b", width, 3, slot, padding=1, norm=UnscaledNorm(channels))
 

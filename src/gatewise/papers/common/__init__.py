@@ -23,11 +23,13 @@ from gatewise.papers.common.drawing import png as png
 from gatewise.papers.common.experiment import CellValues as CellValues
 from gatewise.papers.common.experiment import Experiment as Experiment
 from gatewise.papers.common.experiment import experiments_in as experiments_in
-from gatewise.papers.common.pages import SHORT as SHORT
+from gatewise.papers.common.levels import Level as Level
+from gatewise.papers.common.levels import held_to_levels as held_to_levels
 from gatewise.papers.common.pages import generated_part as generated_part
 from gatewise.papers.common.pages import with_generated_part as with_generated_part
 from gatewise.papers.common.records import Claim as Claim
 from gatewise.papers.common.records import Findings as Findings
+from gatewise.papers.common.records import LevelReached as LevelReached
 from gatewise.papers.common.records import Line as Line
 from gatewise.papers.common.records import Numbers as Numbers
 from gatewise.papers.common.records import Panel as Panel

@@ -51,16 +51,17 @@ def with_spread(values: Numbers, show: Show = percent) -> str:
     return f"{show(finite_mean(values))} ± {show(standard_deviation(finite(values)))}"
 
 
-def counted(published: str, holds: bool, evidence: str) -> Claim:
+def counted(published: str, holds: bool, evidence: str, *, exact: bool = True) -> Claim:
     """Return a claim about counts or closed forms, which needs no statistics.
 
     Args:
         published: what the paper says.
         holds: whether it is so.
         evidence: the numbers.
+        exact: False if the numbers are measured.
     """
     verdict = Judgement.SUPPORTED if holds else Judgement.CONTRADICTED
-    return Claim(published, verdict, evidence)
+    return Claim(published, verdict, evidence, exact=exact)
 
 
 def judged_by_p(published: str, is_as_claimed: bool, p: float, sure: float, evidence: str) -> Claim:
@@ -75,12 +76,19 @@ def judged_by_p(published: str, is_as_claimed: bool, p: float, sure: float, evid
     """
     if p >= sure:
         return Claim(published, Judgement.UNDECIDED, evidence)
-    return counted(published, is_as_claimed, evidence)
+    return counted(published, is_as_claimed, evidence, exact=False)
 
 
-def not_tested(published: str, reason: str, evidence: str = "") -> Claim:
-    """Return a claim that could not be tested, with the reason."""
-    return Claim(published, Judgement.NOT_TESTED, evidence, reason=reason)
+def not_tested(published: str, reason: str, evidence: str = "", *, exact: bool = False) -> Claim:
+    """Return a claim that could not be tested.
+
+    Args:
+        published: what the paper says.
+        reason: why it could not be tested.
+        evidence: the numbers that there are.
+        exact: whether it is about counts or closed forms.
+    """
+    return Claim(published, Judgement.NOT_TESTED, evidence, reason=reason, exact=exact)
 
 
 def judged(published: str, result: ClaimResult, *, before: str = "", show: Show = number) -> Claim:
@@ -156,7 +164,7 @@ def all_lower(published: str, pairs: Pairs) -> Claim:
 
 
 def all_comparable(pairs: Pairs, margin: float) -> ClaimResult:
-    """Judge that no pair differs by more than ``margin``.
+    """Judge that no pair differs by more than ``margin``, all of them together.
 
     Args:
         pairs: values by seed of both sides, by name.
@@ -164,7 +172,7 @@ def all_comparable(pairs: Pairs, margin: float) -> ClaimResult:
     """
     results = []
     for name, (ours, theirs) in pairs.items():
-        result = judge_comparable(by_seed(ours), by_seed(theirs), margin=margin)
+        result = judge_comparable(by_seed(ours), by_seed(theirs), margin=margin, among=len(pairs))
         results.append(_named(name, result))
     return judge_everywhere(results)
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
+from gatewise.data import datasets
 from gatewise.files import make_folder, read_json, write_json
+from gatewise.papers.common.data_notes import data_of
 from gatewise.papers.common.experiment import COST, Experiment, Trainings
 from gatewise.papers.common.machines import machine
 from gatewise.papers.common.writing import RESULT
-from gatewise.studies import examples_of, facts_of, plain
-from gatewise.train import RunConfig, seconds_per_run
+from gatewise.studies import plain
+from gatewise.train import RunConfig, data_facts, seconds_per_run
 
 HOUR = 3600
 NO_TRAINING = "it trains no networks"
@@ -163,12 +165,28 @@ def _arms(table: Trainings, tuning: float, threads: int) -> Iterator[ArmCost]:
 
 def _seconds(config: RunConfig, threads: int) -> float:
     """Return the time of the training steps of one run."""
-    facts = facts_of(config, None)
+    known = data_facts(config)
+    if known is None:
+        data = data_of(config)
+        known = data.classes, data.shape
+    classes, shape = known
     return seconds_per_run(
         config,
-        classes=facts.classes,
-        shape=facts.shape,
-        examples=examples_of(config, None),
+        classes=classes,
+        shape=shape,
+        examples=_examples(config),
         threads=threads,
         timer=time.process_time,
     )
+
+
+def _examples(config: RunConfig) -> int:
+    """Return the size of the training set; the data are read only if nothing else says it."""
+    count = config.data_options.get("train")
+    if isinstance(count, int):
+        return max(1, count)
+    source = datasets()[config.data]
+    sizes = source.sizes or source.published_sizes
+    if sizes is not None and data_facts(config) is not None:
+        return sizes[0]
+    return len(data_of(config).train)

@@ -9,16 +9,12 @@ for example runs at the learning rates that were chosen), and turns all values i
 (``findings``). Declared cells run in several processes. The older form is one function,
 ``measure``, that asks for one cell after another. Such an experiment can also read what the record
 of another experiment keeps of its trained networks, in place of training them again.
-
-Note [Short training]. What holds after few epochs may not hold after many. So a verdict on networks
-that were trained for fewer epochs than at the scale ``full`` says so. An experiment that is not in
-a paper has no scale ``full``, and its training counts as short.
 """
 
 import importlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -31,11 +27,12 @@ from gatewise.papers.common.data_notes import (
     data_of,
     noting_data,
 )
+from gatewise.papers.common.levels import Level, held_to_levels
 from gatewise.papers.common.machines import machine, versions
 from gatewise.papers.common.records import Findings, Result
 from gatewise.papers.common.sequential_run import Run, Tell
 from gatewise.papers.common.writing import RESULT, write_result
-from gatewise.studies import Event, FunctionCell, FunctionStudy, RunOptions, StudyProgress, plain
+from gatewise.studies import FunctionCell, FunctionStudy, Progress, Running, plain
 from gatewise.train import RunConfig
 
 COST = "cost.json"  # what the training costs, as timed before it started
@@ -80,6 +77,7 @@ class Experiment:
             there is no run to time.
         measures_time: whether its numbers are times, so that cells of another machine, or of
             another number of threads, do not count.
+        levels: how well networks must be trained before claims about them are judged.
     """
 
     name: str
@@ -95,6 +93,7 @@ class Experiment:
     read_data: Callable[[], Sequence[str]] | None = None
     own_loop: bool = False
     measures_time: bool = False
+    levels: tuple[Level, ...] = ()
 
     def settings_of(self, scale: str) -> Any:
         """Return the settings of a scale.
@@ -139,7 +138,7 @@ class Experiment:
         out: str | Path = "reproduced",
         *,
         tell: Tell = lambda _: None,
-        options: RunOptions | None = None,
+        options: Running | None = None,
     ) -> Result:
         """Run the experiment and write its files to the folder ``out``/``name``.
 
@@ -181,54 +180,26 @@ class Experiment:
             reduced=settings.reduced,
             seeds=numbers,
             settings=plain(asdict(settings)),
-            findings=findings,
+            findings=held_to_levels(self.levels, findings),
             versions=versions(),
             seconds=seconds,
             date=date.today().isoformat(),
             data_sha256=dict(sorted(read.items())),
             machine=machine(),
-            short_training=self.is_short(scale, out),
         )
         written = write_result(result, folder)
-        if options is None or options.shard is None:  # other shards may still read the cells
-            shutil.rmtree(study.path, ignore_errors=True)
-            for name in (UNFINISHED_DATA, COST):
-                (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(study.path, ignore_errors=True)
+        for name in (UNFINISHED_DATA, COST):
+            (folder / name).unlink(missing_ok=True)
         return written
-
-    def is_short(self, scale: str, out: str | Path) -> bool:
-        """Return whether networks are trained for fewer epochs than at the scale full.
-
-        See Note [Short training].
-
-        Args:
-            scale: one of ``scales``.
-            out: the folder of all experiments, for an experiment that reads networks of another.
-        """
-        networks_of = getattr(self.settings_of(scale), "networks_of", "")
-        if networks_of:
-            return bool(read_json(Path(out, networks_of, RESULT)).get("short_training"))
-        epochs = self._epochs(scale)
-        return epochs < self._epochs("full") if "full" in self.scales else epochs > 0
-
-    def _epochs(self, scale: str) -> int:
-        """Return the smallest number of epochs of a network; 0 if none is trained."""
-        settings = self.settings_of(scale)
-        if self.trainings is None:
-            return getattr(settings, "epochs", 0)
-        table = self.trainings(settings, (0,))
-        epochs = [config.recipe.total_epochs for configs in table.values() for config in configs]
-        return min(epochs, default=0)
 
     def _identity(self) -> dict[str, str]:
         """Return what a finished cell depends on besides its settings.
 
-        A study goes on from its finished cells on any machine: the instructions of a processor, its
-        threads and the versions of other packages change the last bits of a number.
+        A study goes on from its finished cells on any machine and with any versions, but times are
+        those of one machine and number of threads.
         """
-        known = versions()
-        parts = list(known) if self.measures_time else ["gatewise", "torch"]
-        return {"experiment": self.name} | {part: known[part] for part in parts}
+        return versions() if self.measures_time else {}
 
     def _data_identity(self, settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
         """Read the data of declared cells, and return its digests.
@@ -251,20 +222,20 @@ class Experiment:
         settings: Any,
         seeds: tuple[int, ...],
         tell: Tell,
-        options: RunOptions | None,
+        options: Running | None,
     ) -> tuple[Findings, float]:
         """Run the declared cells; return the findings and the seconds of processor time."""
         assert self.cells is not None and self.findings is not None  # noqa: S101  run() checked
         # Workers get the threads of this process, which the results name. Failed cells are run
         # again, because an experiment without them has no findings.
-        changes = {"threads": int(versions()["threads"]), "retry_failed": True}
-        options = (options or RunOptions(on="here")).model_copy(update=changes)
+        changes: dict[str, Any] = {"threads": int(versions()["threads"]), "retry_failed": True}
+        options = replace(options or Running(), **changes)
         cells = list(self.cells(settings, seeds))
         records = self._records(study, cells, tell, options)
         if self.then is not None:
             cells += self.then(CellValues(settings, seeds, _values(records)))
             records = self._records(study, cells, tell, options)
-        seconds = sum(record["process_seconds"] for record in records.values())
+        seconds = sum(record["processor_seconds"] or 0.0 for record in records.values())
         return self.findings(CellValues(settings, seeds, _values(records))), seconds
 
     def _records(
@@ -272,21 +243,20 @@ class Experiment:
         study: FunctionStudy,
         cells: Sequence[FunctionCell],
         tell: Tell,
-        options: RunOptions,
+        options: Running,
     ) -> dict[str, dict[str, Any]]:
         """Run the cells that have no record; return the records by name."""
-        names = {study.key(cell.name, cell.reference, cell.settings): cell.name for cell in cells}
 
-        def watch(_: StudyProgress, event: Event | None) -> None:
-            if event is not None and event.kind == "started":
-                tell(names[event.key])
+        def watch(progress: Progress) -> None:
+            if progress.event == "started":
+                tell(progress.cell.labels["name"])
 
         records = study.run(cells, options, watch=watch)
         if records is None:
             raise KeyboardInterrupt
         failed = [name for name, record in records.items() if record["status"] == "failed"]
         if failed:
-            reasons = [f"{name}: {records[name]['reason']}" for name in failed[:SHOWN]]
+            reasons = [f"{name}: {records[name]['error']}" for name in failed[:SHOWN]]
             raise ArgumentError(
                 f"{self.name}: {len(failed)} of {len(records)} parts failed",
                 got=" | ".join(reasons),

@@ -1,8 +1,7 @@
 """The page of all records, generated: one row a claim, with the verdict and what decided it.
 
-Note [What counts]. Records of the scales ``desk`` and ``full`` count. Records of short training
-were made before the values of every seed were kept. They stand in a table of their own and count
-nowhere. Records of the scale ``tiny`` are never kept.
+Note [What counts]. Records of the scales ``desk`` and ``full`` count. Records of the scale ``tiny``
+are never kept.
 """
 
 from collections import Counter
@@ -11,44 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import read_json
-from gatewise.papers.common.data_notes import UNFINISHED
-from gatewise.papers.common.experiment import COST
-from gatewise.papers.common.records import verdict_words
 from gatewise.papers.common.writing import RESULT
 from gatewise.stats import Judgement
-from gatewise.studies import StudyFolder
 from gatewise.words import plural
 
-HOUR = 3600
-SHORT = "short_training"  # the folder of records of short training
 BEGIN = "<!-- generated from results/ by `gatewise reproduce --pages`: do not edit -->"
 END = "<!-- end of the generated part -->"
 COUNTED = ("desk", "full")
-COLUMNS = ("what", "claim of the paper", "verdict", "n", "what decided it", "scale")
-BEGUN_COLUMNS = ("what", "cost, timed before it started", "finished", "to resume it")
-BEGUN = (
-    "These experiments have begun and have no verdicts yet. Their finished parts are kept in "
-    "`results/`, and the command goes on from them on any machine."
+COLUMNS = (
+    "what",
+    "claim of the paper",
+    "verdict",
+    "level: ours (the paper's)",
+    "n",
+    "what decided it",
+    "scale",
 )
 
 Record = Mapping[str, Any]
 
 
-def read_records(folder: Path) -> tuple[list[Record], list[Record]]:
-    """Return the records that count, and those of short training, by name.
+def read_records(folder: Path) -> list[Record]:
+    """Return the records that count, by name.
 
     Args:
         folder: of all results.
     """
-    counted: list[Record] = []
-    short: list[Record] = []
-    for path in sorted(folder.rglob(RESULT)):
-        record = read_json(path)
-        if SHORT in path.relative_to(folder).parts:
-            short.append(record)
-        elif record["scale"] in COUNTED:
-            counted.append(record)
-    return counted, short
+    records = [read_json(path) for path in sorted(folder.rglob(RESULT))]
+    return [record for record in records if record["scale"] in COUNTED]
 
 
 def generated_part(folder: Path, paper: str | None = None) -> str:
@@ -58,16 +47,10 @@ def generated_part(folder: Path, paper: str | None = None) -> str:
         folder: of all results.
         paper: only its records; all papers if None.
     """
-    counted, short = read_records(folder)
+    records = read_records(folder)
     if paper is not None:
-        counted = [one for one in counted if one["experiment"].startswith(f"{paper}/")]
-        short = [one for one in short if one["experiment"].startswith(f"{paper}/")]
-    parts = [BEGIN, "", _summary(counted), "", *_table(counted)]
-    begun = _begun(folder, paper)
-    if begun:
-        parts += ["", BEGUN, "", *begun]
-    if short:
-        parts += ["", _short_summary(short), "", *_table(short)]
+        records = [one for one in records if one["experiment"].startswith(f"{paper}/")]
+    parts = [BEGIN, "", *_summary(records), "", *_table(records)]
     return "\n".join([*parts, "", END])
 
 
@@ -85,52 +68,25 @@ def with_generated_part(text: str, part: str) -> str:
     return before + part + after
 
 
-def _begun(folder: Path, paper: str | None) -> list[str]:
-    """Return one row for each experiment that has finished cells and no record."""
-    rows = []
-    for path in sorted(folder.rglob(COST)):
-        cost = read_json(path)
-        name, scale = cost["experiment"], cost["scale"]
-        is_finished = (path.parent / RESULT).exists()
-        if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
-            continue
-        keys = [one.parent.name for one in path.parent.glob(f"{UNFINISHED}/cells/*/cell.json")]
-        kept = StudyFolder(path.parent / UNFINISHED).records(keys)
-        seconds = [
-            cell["process_seconds"]
-            for cell in kept.readable.values()
-            if cell["status"] == "finished"
-        ]
-        finished = f"{plural(len(seconds), 'part')} in {sum(seconds) / HOUR:.2g} core-hours"
-        where = f"{cost['machine']['processor']}, scale {scale}"
-        command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
-        rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
-    if not rows:
-        return []
-    return [f"| {' | '.join(BEGUN_COLUMNS)} |", "|---" * len(BEGUN_COLUMNS) + "|", *rows]
-
-
-def _summary(records: Sequence[Record]) -> str:
-    """Say how many claims have which verdict."""
+def _summary(records: Sequence[Record]) -> list[str]:
+    """Say how many claims have which verdict: those that are exact, and those that are measured."""
     if not records:
-        return "No record of the scales desk or full is kept yet."
-    return f"{_counts(records)}, in {len(records)} records of the scales desk and full."
-
-
-def _short_summary(records: Sequence[Record]) -> str:
-    """Say what the records of short training are, and how many claims have which verdict."""
-    return (
-        f"In short training, which settles nothing about the papers: {_counts(records)}, in "
-        f"{len(records)} records. They were made before the values of "
-        "every seed were kept, and are judged by the printed differences."
-    )
-
-
-def _counts(records: Sequence[Record]) -> str:
-    """Return the number of claims with each verdict."""
-    found = Counter(claim["verdict"] for one in records for claim in one["findings"]["claims"])
-    counts = [f"{found[verdict.value]} {verdict.value}" for verdict in Judgement]
-    return f"{found.total()} claims: {', '.join(counts)}"
+        return ["No record of the scales desk or full is kept yet."]
+    exact: Counter[str] = Counter()
+    measured: Counter[str] = Counter()
+    for record in records:
+        for claim in record["findings"]["claims"]:
+            (exact if claim["exact"] else measured)[claim["verdict"]] += 1
+    supported, contradicted, _, not_tested = (exact[verdict.value] for verdict in Judgement)
+    counts = [f"{measured[verdict.value]} {verdict.value}" for verdict in Judgement]
+    return [
+        f"{plural(len(records), 'record')} of the scales desk and full:",
+        "",
+        f"- Exact results (counts, closed forms, theorems): {exact.total()}. {supported} hold as "
+        f"printed, {contradicted} are misprints or errors of the paper, {not_tested} not tested.",
+        f"- Measured claims (trained networks, random starts, times): {measured.total()}. "
+        f"{', '.join(counts)}.",
+    ]
 
 
 def _table(records: Iterable[Record]) -> list[str]:
@@ -142,7 +98,8 @@ def _table(records: Iterable[Record]) -> list[str]:
             cells = (
                 record["experiment"],
                 claim["published"],
-                _verdict(claim, record),
+                claim["verdict"],
+                _level(claim, record),
                 _pairs(claim),
                 _decided(claim),
                 scale,
@@ -151,10 +108,14 @@ def _table(records: Iterable[Record]) -> list[str]:
     return lines
 
 
-def _verdict(claim: Mapping[str, Any], record: Record) -> str:
-    """Return the verdict, and whether it was decided in short training."""
-    is_short = record.get("short_training", False)
-    return verdict_words(Judgement(claim["verdict"]), bool(claim["compared"]), is_short)
+def _level(claim: Mapping[str, Any], record: Record) -> str:
+    """Return how well the networks behind a claim are trained, beside the paper's."""
+    words = []
+    for level in record["findings"]["levels"]:
+        decides = claim["published"].startswith(tuple(level["claims"]) or "")
+        if not claim["exact"] and decides:
+            words.append(level["words"])
+    return "; ".join(words) or "-"
 
 
 def _pairs(claim: Mapping[str, Any]) -> str:

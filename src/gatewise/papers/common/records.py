@@ -83,6 +83,7 @@ class Claim:
         compared: the differences that decided, positive as claimed, with their intervals.
         detectable: the smallest difference that this run could have shown with a chance of 80 %.
         reason: why the claim was not tested.
+        exact: whether it is about counts, closed forms or a theorem, which need no statistics.
     """
 
     published: str
@@ -91,6 +92,30 @@ class Claim:
     compared: Sequence[ClaimEvidence] = ()
     detectable: float | None = None
     reason: str = ""
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class LevelReached:
+    """How well networks are trained; see Note [Levels] of :mod:`gatewise.papers.common.levels`.
+
+    Attributes:
+        what: the name of the row.
+        ours: the mean over seeds; None if every seed diverged.
+        published: the paper's number.
+        limit: from where on claims are judged, in words; empty if there is no limit.
+        is_reached: whether ours is within the limit.
+        words: ours and the paper's number.
+        claims: beginnings of the claims that depend on it; none: all that are not exact.
+    """
+
+    what: str
+    ours: float | None
+    published: float | None
+    limit: str
+    is_reached: bool
+    words: str
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +128,7 @@ class Findings:
     notes: Sequence[str] = ()  # choices the paper leaves open, and corrections
     # By the name of a cell: what other experiments read of its trained network.
     networks: Mapping[str, Any] = field(default_factory=dict)
+    levels: Sequence[LevelReached] = ()  # how well the networks are trained
 
 
 @dataclass(frozen=True)
@@ -122,16 +148,11 @@ class Result:
     files: Sequence[str] = field(default=())
     data_sha256: dict[str, str] = field(default_factory=dict)  # by name and options
     machine: dict[str, str] = field(default_factory=dict)
-    short_training: bool = False  # fewer epochs than at the scale full; Note [Short training]
 
     @property
     def scale_in_words(self) -> str:
         """The scale as it stands in the row of a table."""
         return f"{self.scale}: {self.reduced}" if self.reduced else f"{self.scale}: as in the paper"
-
-    def verdict_of(self, claim: Claim) -> str:
-        """Return the verdict on a claim, which says if it was decided in short training."""
-        return verdict_words(claim.verdict, bool(claim.compared), self.short_training)
 
     @property
     def failed(self) -> list[Row]:
@@ -150,19 +171,6 @@ class Result:
         for row, record in zip(self.findings.rows, content["findings"]["rows"], strict=True):
             record |= {"agrees": row.agrees, "scale": self.scale_in_words}
         return content
-
-
-def verdict_words(verdict: Judgement, is_trained: bool, is_short: bool) -> str:
-    """Return a verdict, which says if it was decided in short training.
-
-    Args:
-        verdict: on a claim.
-        is_trained: whether it compares networks seed by seed; counts and closed forms do not.
-        is_short: whether their training was short.
-    """
-    decided = verdict in (Judgement.SUPPORTED, Judgement.CONTRADICTED)
-    short = ", in short training" if decided and is_trained and is_short else ""
-    return f"{verdict.value}{short}"
 
 
 def column(rows: Iterable[Any], key: Any) -> list[Any]:

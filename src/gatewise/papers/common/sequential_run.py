@@ -42,6 +42,14 @@ class TrainedNetworks:
             )
         return kept[what]
 
+    def errors(self, cell: str) -> dict[str, Any]:
+        """Return the errors of one network on training and test images.
+
+        Args:
+            cell: its name.
+        """
+        return {part: self.measured(cell, part) for part in ("train", "test")}
+
 
 class Run:
     """One run of an experiment that asks for its cells one after another.
@@ -75,8 +83,8 @@ class Run:
 
     def training(self, cell: str) -> Path:
         """Return a folder for the training of one cell, so that the training resumes too."""
-        key = self._study.key(cell, TRAINING, self._depends_on)
-        return self._study.folder.path / TRAINING / key
+        key = self._study.cell(f"{TRAINING} {cell}", self._depends_on).key
+        return self._study.file.work / key
 
     def cell(self, name: str, work: Callable[[], Any]) -> Any:
         """Return what ``work`` returns, in plain values; from the record if there is one.
@@ -91,7 +99,7 @@ class Run:
             return work()
 
         record = self._study.run_one(name, self._depends_on, tell_and_work)
-        self.seconds += record["process_seconds"]
+        self.seconds += record["processor_seconds"] or 0.0
         return record["value"]
 
     def networks_of(

@@ -32,6 +32,7 @@ from gatewise.papers.crelu.shared import (
     CifarSettings,
     cell_name,
     configuration,
+    levels_of,
     network_inputs,
     published,
     trained,
@@ -91,7 +92,7 @@ def _read_scores(
             for seed in seeds:
                 name = cell_name(data, form, seed)
                 scores = networks.measured(name, INVARIANCE)
-                errors = {"test": networks.measured(name, "test")}
+                errors = networks.errors(name)
                 cells[data, form].append({**scores, "errors": errors})
     return cells
 
@@ -168,7 +169,9 @@ def _rows(cells: Cells) -> list[Row]:
         for layer in LAYERS:
             values = _values(cells, data, form, layer)
             rows.append(row(f"{name}, conv{layer}: invariance score", values))
-        rows.append(row(f"{name}: test error, %", [seed["errors"]["test"] for seed in seeds]))
+        for part in ("train", "test"):
+            values = [seed["errors"][part] for seed in seeds]
+            rows.append(row(f"{name}: {part} error, %", values))
     return rows
 
 
@@ -254,4 +257,5 @@ EXPERIMENT = Experiment(
     trainings=_trainings,
     seeds=8,
     needs=NEEDS,
+    levels=tuple(level for data in CIFAR for level in levels_of("ReLU", data, published.TABLE1)),
 )

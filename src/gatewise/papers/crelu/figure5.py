@@ -33,6 +33,7 @@ from gatewise.papers.crelu.shared import (
     cell_name,
     configuration,
     histogram,
+    levels_of,
     paired_layers,
     published,
     trained,
@@ -84,7 +85,7 @@ def _read_pairs(seeds: tuple[int, ...], networks: TrainedNetworks) -> Cells:
         cells[form] = []
         for seed in seeds:
             name = cell_name(FOUR_LAYER_DATA, form, seed)
-            errors = {"test": networks.measured(name, "test")}
+            errors = networks.errors(name)
             cells[form].append({"errors": errors, "layers": networks.measured(name, PAIRS)})
     return cells
 
@@ -157,7 +158,9 @@ def _rows(cells: Cells) -> list[Row]:
             random = [mean(measured["random"]) for measured in layers]
             rows.append(row(f"{form}, {layer}: mean correlation", means))
             rows.append(row(f"{form}, {layer}: mean correlation of random filters", random))
-        rows.append(row(f"{form}: test error, %", [seed["errors"]["test"] for seed in seeds]))
+        for part in ("train", "test"):
+            values = [seed["errors"][part] for seed in seeds]
+            rows.append(row(f"{CIFAR[FOUR_LAYER_DATA]}, {form}: {part} error, %", values))
     return rows
 
 
@@ -236,4 +239,5 @@ EXPERIMENT = Experiment(
     trainings=_trainings,
     seeds=8,
     needs=(CIFAR[FOUR_LAYER_DATA],),
+    levels=levels_of("ReLU", FOUR_LAYER_DATA, published.TABLE1),
 )

@@ -33,6 +33,7 @@ from gatewise.papers.crelu.shared import (
     folded,
     initial_network,
     inverted,
+    levels_of,
     mosaic,
     network_inputs,
     published,
@@ -155,7 +156,9 @@ def _rows(cells: Cells) -> list[Row]:
             for kind in KINDS:
                 values = _values(cells, kind, layer, measure)
                 rows.append(row(f"{layer}, {kind}: {measure}", values))
-    rows.append(row("test error, %", [cell["errors"]["test"] for cell in cells.values()]))
+    for part in ("train", "test"):
+        values = [cell["errors"][part] for cell in cells.values()]
+        rows.append(row(f"{CIFAR[FOUR_LAYER_DATA]}, CReLU: {part} error, %", values))
     return rows
 
 
@@ -207,4 +210,5 @@ EXPERIMENT = Experiment(
     ),
     seeds=8,
     needs=(CIFAR[FOUR_LAYER_DATA],),
+    levels=levels_of("CReLU", FOUR_LAYER_DATA, published.TABLE1),
 )

@@ -29,6 +29,7 @@ from gatewise.papers.crelu.shared import (
     error_panel,
     error_rows,
     errors_of,
+    levels_of,
     network_inputs,
     published,
     trained_network,
@@ -210,4 +211,5 @@ EXPERIMENT = Experiment(
     trainings=TABLE.trainings,
     seeds=8,
     needs=NEEDS,
+    levels=tuple(level for data in CIFAR for level in levels_of("ReLU", data, published.TABLE1)),
 )

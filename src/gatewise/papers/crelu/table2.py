@@ -24,6 +24,7 @@ from gatewise.papers.crelu.shared import (
     error_panel,
     error_rows,
     errors_of,
+    levels_of,
     published,
 )
 
@@ -125,4 +126,5 @@ EXPERIMENT = Experiment(
     trainings=TABLE.trainings,
     seeds=8,
     needs=NEEDS,
+    levels=tuple(level for data in CIFAR for level in levels_of("VGG", data, published.TABLE2)),
 )

@@ -14,6 +14,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Numbers,
     Panel,
     Row,
@@ -32,6 +33,7 @@ from gatewise.train import WEIGHTS, run_config
 BASELINE = "baseline"
 BEST = "CReLU (conv1-4)"
 TOPS = (1, 5)
+MOST_TOP_1 = 60.0  # per cent, of the baseline; largeCNN has 56.4 on CIFAR-100 in its own paper
 BATCH = 250  # test images at a time
 SGD = TableTraining(
     "image_folder",
@@ -192,7 +194,7 @@ def _rows(settings: CReLUTable4Settings, errors: dict[str, dict[str, Numbers]]) 
     for name, tops in errors.items():
         for (top, values), printed in zip(tops.items(), published.TABLE4[name], strict=True):
             theirs = None if settings.reduced else printed
-            rows.append(row(f"{top} error in per cent, {name}", values, published=theirs))
+            rows.append(row(f"{name}: {top} error, %", values, published=theirs))
     return rows
 
 
@@ -248,5 +250,6 @@ EXPERIMENT = Experiment(
     findings=findings,
     trainings=networks,
     seeds=8,
+    levels=(Level(f"{BASELINE}: top-1 error, %", published.TABLE4[BASELINE][0], MOST_TOP_1),),
     needs=("CIFAR-100 (scale full: ImageNet)",),
 )

@@ -36,6 +36,7 @@ from gatewise.papers.crelu.shared import (
     CifarSettings,
     cell_name,
     configuration,
+    levels_of,
     network_inputs,
     published,
     trained,
@@ -97,7 +98,7 @@ def _read_ratios(
         cells[data] = []
         for seed in seeds:
             name = cell_name(data, FORM, seed)
-            errors = {"test": networks.measured(name, "test")}
+            errors = networks.errors(name)
             cells[data].append({"errors": errors, **networks.measured(name, RATIOS)})
     return cells
 
@@ -248,8 +249,9 @@ def _rows(cells: Cells) -> list[Row]:
             for part in PARTS:
                 for kind in KINDS:
                     rows.append(_ratio_row(cells, data, layer, part, kind))
-        test = [seed["errors"]["test"] for seed in seeds]
-        rows.append(row(f"{CIFAR[data]}: test error, %", test))
+        for part in ("train", "test"):
+            values = [seed["errors"][part] for seed in seeds]
+            rows.append(row(f"{CIFAR[data]}, {FORM}: {part} error, %", values))
     return rows
 
 
@@ -312,4 +314,5 @@ EXPERIMENT = Experiment(
     trainings=_trainings,
     seeds=8,
     needs=NEEDS,
+    levels=tuple(level for data in CIFAR for level in levels_of(FORM, data, published.TABLE1)),
 )

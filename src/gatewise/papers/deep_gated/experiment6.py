@@ -7,6 +7,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Numbers,
     Panel,
     Table,
@@ -122,6 +123,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     findings=findings,
     trainings=networks,
+    levels=(Level(f"test accuracy, {ONLY_GATES}", published.ONLY_GATES_TEST),),
     seeds=8,  # the paper does not say how many
     needs=("CIFAR-10",),
 )

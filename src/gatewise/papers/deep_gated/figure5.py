@@ -14,6 +14,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Line,
     Numbers,
     Panel,
@@ -34,11 +35,18 @@ PUBLISHED = "labels as published"
 KINDS = (PUBLISHED, "random labels", "random pixels")
 CLASSES = 10
 PIXELS = 784
+FITTED = 0.95  # the training accuracy from which claims are judged; the paper's networks fit all
 PARTS = ("train", "test", "loss")
 EVALUATED = 5000  # training images on which the training accuracy is measured
 NOTE = (
     "Adam with step size 3e-4 as for the paper's Table 4, cross-entropy; "
     "training accuracy is that on the first 5,000 images trained on"
+)
+NOT_CENTRED = (
+    "pixels are from 0 to 1 and are not centred: three quarters of the squared length of a random "
+    "image are then the mean that all of them share, and the networks have no biases. With 1/2 "
+    "subtracted, the same ReLU network (seed 0) fits 82 % of the random pixels after six epochs; "
+    "the paper does not say how it reads them"
 )
 
 Curves = dict[str, Any]  # "train", "test" and "loss", by seed
@@ -77,7 +85,7 @@ def findings(values: CellValues) -> Findings:
             curves[kind, name] = {part: column(by_seed, part) for part in PARTS}
     panels = [_panel(f"training, {kind}", kind, "train", curves) for kind in KINDS]
     panels.append(_panel(f"test, {PUBLISHED}", PUBLISHED, "test", curves))
-    return Findings(panels, _rows(curves), _claims(curves), [NOTE])
+    return Findings(panels, _rows(curves), _claims(curves), [NOTE, NOT_CENTRED])
 
 
 def _cell_name(kind: str, name: str, seed: int) -> str:
@@ -219,5 +227,18 @@ EXPERIMENT = Experiment(
     read_data=read_mnist,
     seeds=8,  # the paper does not say how many
     own_loop=True,
+    levels=(
+        Level(f"training accuracy, {PUBLISHED}, ReLU", 1.0, at_least=FITTED),
+        Level("test accuracy, ReLU", published.MNIST_TEST_RELU),
+        *(
+            Level(
+                f"training accuracy, {kind}, ReLU",
+                1.0,
+                at_least=FITTED,
+                claims=(published.GALU_TRAINS_FASTER,),
+            )
+            for kind in KINDS[1:]
+        ),
+    ),
     needs=("MNIST",),
 )

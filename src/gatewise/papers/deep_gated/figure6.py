@@ -6,6 +6,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Numbers,
     Panel,
     Run,
@@ -14,6 +15,7 @@ from gatewise.papers.common import (
     row,
 )
 from gatewise.papers.deep_gated.shared import (
+    LEAST_TEST,
     BinaryMnistSettings,
     fit_and_track,
     network,
@@ -70,5 +72,6 @@ EXPERIMENT = Experiment(
     measure=measure,
     seeds=8,  # the paper does not say how many
     own_loop=True,
+    levels=(Level("test accuracy at the end", at_least=LEAST_TEST),),
     needs=("MNIST",),
 )

@@ -8,6 +8,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Line,
     Numbers,
     Panel,
@@ -20,6 +21,7 @@ from gatewise.papers.common import (
     row,
 )
 from gatewise.papers.deep_gated.shared import (
+    LEAST_TEST,
     TRAINING_CURVES,
     BinaryMnistSettings,
     fit,
@@ -174,5 +176,6 @@ EXPERIMENT = Experiment(
     measure=measure,
     seeds=8,  # the paper has 5
     own_loop=True,
+    levels=(Level("test accuracy at the end, ReLU", at_least=LEAST_TEST),),
     needs=("MNIST",),
 )

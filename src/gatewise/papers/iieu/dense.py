@@ -13,6 +13,7 @@ from gatewise.papers.common import (
     Claim,
     Curves,
     Findings,
+    Level,
     Panel,
     Row,
     Table,
@@ -71,6 +72,12 @@ class DensePrediction:
     def names(self) -> tuple[str, ...]:
         """The networks of the paper."""
         return tuple(self.parameters)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The baseline's metric beside the paper's."""
+        printed = self.published["ReLU"][self.metric] / 100
+        return (Level(f"{self.metrics[self.metric]}, ReLU", printed),)
 
 
 @dataclass(frozen=True)
@@ -191,7 +198,7 @@ def _as_printed(table: DensePrediction, counts: Mapping[str, float]) -> Claim:
     wanted = [name for name in table.parameters if name != ELSEWHERE]
     missing = [name for name in wanted if name not in counts]
     if missing:
-        return not_tested(table.as_printed, f"without {', '.join(missing)}")
+        return not_tested(table.as_printed, f"without {', '.join(missing)}", exact=True)
     right = [name for name in wanted if agrees_as_printed(counts[name], table.parameters[name])]
     texts = [f"{name} {counts[name]:.2f} ({table.parameters[name]})" for name in wanted]
     return counted(table.as_printed, right == wanted, ", ".join(texts))

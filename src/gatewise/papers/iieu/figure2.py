@@ -10,6 +10,7 @@ from gatewise.papers.common import (
     Curves,
     Experiment,
     Findings,
+    Level,
     Numbers,
     Panel,
     Row,
@@ -164,6 +165,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     findings=findings,
     trainings=configurations,
+    levels=(Level(f"test accuracy at the end, {name_of(MOBILE, 'ReLU')}", at_least=0.4),),
     seeds=8,
     needs=("CIFAR-100 (scale full: ImageNet)",),
 )

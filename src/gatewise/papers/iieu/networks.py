@@ -16,7 +16,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "ACON-C": {"unit": "acon_c"},
     "Meta-ACON": {"unit": "meta_acon"},
     "SMU-1": {"unit": "smu1"},
-    "SMU": {"unit": "smu"},
+    # At the published starts SMU and SMU-1 are one and the same leaky ReLU, and stay it.
+    "SMU": {"unit": {"name": "smu", "mu": 2.5}},
     "IIEU-B": {"unit": "iieu_b"},
     "IIEU-DC": {"unit": "iieu_b", "coupler": True},
 }

@@ -46,6 +46,7 @@ CONVERGENCE: dict[int, dict[str, tuple[float | None, ...]]] = {
         "IIEU-DC": (1.80, 126, 20, 71, 104, 78.7),
     },
 }
+RELU_TOP_1 = {14: 0.687, 26: 0.749}
 LOWEST_LOSS = "IIEU-B and IIEU-DC reach clearly lower training losses than all others (section E.1)"
 FASTEST = (
     "IIEU-B and IIEU-DC reach each loss threshold in fewer epochs than all others (section E.1)"

@@ -10,6 +10,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Numbers,
     Panel,
     Run,
@@ -26,6 +27,7 @@ from gatewise.papers.iieu.networks import MOVED
 from gatewise.train import RunConfig
 from gatewise.units import IIEUB, TermB
 
+FITTED = 0.6  # the test accuracy of ReLU from which claims are judged
 LAYER, ALONE, FOUR, TWO, BATCH, BLANK, RELU = published.TERM_B
 IIEU: dict[str, dict[str, Any]] = {
     LAYER: {"term_b": "layer"},
@@ -152,6 +154,7 @@ EXPERIMENT = Experiment(
     },
     measure=measure,
     trainings=networks,
+    levels=(Level(f"test accuracy, {RELU}", published.TERM_B[RELU][0] / 100, at_least=FITTED),),
     seeds=8,  # the paper does not say how many
     needs=("CIFAR-100",),
 )

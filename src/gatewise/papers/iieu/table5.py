@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,20 +23,31 @@ from gatewise.papers.common import (
     all_comparable,
     column,
     judged,
+    not_tested,
     row,
 )
 from gatewise.papers.iieu import published
 from gatewise.papers.iieu.counting import GIGA, MILLION, count
 from gatewise.stats import mean, standard_deviation
+from gatewise.units import BOUND_FORMS, FORMS, HALVES_FORMS
 
 UNITS = tuple(published.THROUGHPUT)
 CLOSE = 0.1  # the paper calls 5 and 6 % close
 Counts = Mapping[str, Mapping[str, int]]  # by unit
 Speeds = Mapping[str, list[float]]  # throughput over ReLU's by unit, one per seed
+PLAIN = "plain PyTorch"  # every operator by itself, as in the authors' code
+OWN = "gatewise's kernels"
+KERNELS = (PLAIN, OWN)
+NOT_TIMED = (
+    "the authors' code runs every operator of PyTorch by itself; only gatewise's own kernels have "
+    "been timed"
+)
 NOTES = (
     "throughput: forward in eval mode on one thread of a CPU, by processor time; in every turn "
     "each network is run once, the median of the turns' ratios to ReLU is taken, and the mean of "
     "those over seeds; the paper has an A100",
+    "each activation is timed in plain PyTorch and with gatewise's kernels, both over ReLU's time; "
+    "claims are judged in plain PyTorch",
     "FLOPs: products of convolutions and linear layers, as in Table 3; "
     "operations count every operator's elements, as ratios to ReLU's",
     "Meta-ACON stands in place of every ReLU; after the 3x3 convolutions alone, where its authors "
@@ -55,6 +67,7 @@ class IieuTable5Settings:
     turns: int = 9  # of all networks, one after another
     scale: float = 1.0
     units: tuple[str, ...] = UNITS
+    kernels: tuple[str, ...] = KERNELS
 
 
 def measure(run: Run) -> Findings:
@@ -70,9 +83,13 @@ def measure(run: Run) -> Findings:
         ratios.append(
             run.cell(f"throughput, seed {seed}", lambda seed=seed: _ratios(settings, seed))
         )
-    speed = {unit: column(ratios, unit) for unit in settings.units}
-    rows = _rows(settings, counts, speed)
-    return Findings([_panel(speed)], rows, _claims(counts, speed), NOTES)
+    speeds: dict[str, Speeds] = {}
+    for kernels in settings.kernels:
+        by_seed = column(ratios, kernels)
+        speeds[kernels] = {unit: column(by_seed, unit) for unit in settings.units}
+    rows = _rows(settings, counts, speeds)
+    panels = [_panel(kernels, speed) for kernels, speed in speeds.items()]
+    return Findings(panels, rows, claims(counts, speeds), NOTES)
 
 
 def _network(settings: IieuTable5Settings, unit: str) -> nn.Module:
@@ -80,17 +97,41 @@ def _network(settings: IieuTable5Settings, unit: str) -> nn.Module:
     return create_model("resnet", depth=settings.depth, unit=unit, scale=settings.scale).eval()
 
 
-def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, float]:
-    """Return throughput over ReLU's by unit: the median over turns."""
+def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, dict[str, float]]:
+    """Return throughput over ReLU's by kernels and unit: the median over turns."""
     with torch.random.fork_rng(devices=[]), _one_thread(), torch.no_grad():
         torch.manual_seed(seed)
         networks = {unit: _network(settings, unit) for unit in settings.units}
         x = torch.randn(settings.batch, 3, settings.size, settings.size)
         turns = []
         for _ in range(settings.turns + 1):
-            turns.append({unit: _seconds(network, x) for unit, network in networks.items()})
+            turn = {}
+            for kernels in settings.kernels:
+                with plain_forms() if kernels == PLAIN else nullcontext():
+                    turn[kernels] = {unit: _seconds(net, x) for unit, net in networks.items()}
+            turns.append(turn)
     # The first turn warms up: buffers are allocated, and some units are compiled.
-    return {unit: median(turn["relu"] / turn[unit] for turn in turns[1:]) for unit in networks}
+    ratios: dict[str, dict[str, float]] = {}
+    for kernels in settings.kernels:
+        times = [turn[kernels] for turn in turns[1:]]
+        ratios[kernels] = {
+            unit: median(one["relu"] / one[unit] for one in times) for unit in networks
+        }
+    return ratios
+
+
+@contextmanager
+def plain_forms() -> Iterator[None]:
+    """Compute every unit operator by operator in PyTorch, without gatewise's kernels."""
+    forms: tuple[list[Any], ...] = (FORMS, BOUND_FORMS, HALVES_FORMS)
+    kept: list[list[Any]] = [list(chosen) for chosen in forms]
+    for chosen in forms:
+        chosen.clear()
+    try:
+        yield
+    finally:
+        for chosen, before in zip(forms, kept, strict=True):
+            chosen[:] = before
 
 
 def _seconds(network: nn.Module, x: Tensor) -> float:
@@ -111,7 +152,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _rows(settings: IieuTable5Settings, counts: Counts, speed: Speeds) -> list[Row]:
+def _rows(settings: IieuTable5Settings, counts: Counts, speeds: Mapping[str, Speeds]) -> list[Row]:
     """Return rows of throughput, parameters, products and operations."""
     base = counts["relu"]["operations"]
     rows = []
@@ -129,7 +170,10 @@ def _rows(settings: IieuTable5Settings, counts: Counts, speed: Speeds) -> list[R
         products = counts[unit]["products"] / GIGA
         operations = counts[unit]["operations"] / base
         rows += [
-            row(f"throughput over ReLU's, {unit}", speed[unit], published=printed["ratio"]),
+            *(
+                row(throughput_of(unit, kernels), speed[unit], published=printed["ratio"])
+                for kernels, speed in speeds.items()
+            ),
             row(f"parameters, millions, {unit}", [parameters], published=printed["parameters"]),
             row(f"FLOPs as products, G, {unit}", [products], published=printed["flops"]),
             row(f"operations over ReLU's, {unit}", [operations]),
@@ -137,17 +181,31 @@ def _rows(settings: IieuTable5Settings, counts: Counts, speed: Speeds) -> list[R
     return rows
 
 
-def _panel(speed: Speeds) -> Panel:
+def throughput_of(unit: str, kernels: str) -> str:
+    """Return the name of a throughput in the results."""
+    return f"throughput over ReLU's, {unit}, {kernels}"
+
+
+def _panel(kernels: str, speed: Speeds) -> Panel:
     """Return the plot of our throughputs and the paper's."""
     places = list(range(1, len(speed) + 1))
     ours = [mean(values) for values in speed.values()]
     theirs = [published.THROUGHPUT[unit] / published.THROUGHPUT["relu"] for unit in speed]
     lines = [Line("ours", places, ours), Line("paper, A100", places, theirs)]
-    return Panel(", ".join(speed), "activation", "throughput over ReLU's", lines)
+    return Panel(f"{kernels}: {', '.join(speed)}", "activation", "throughput over ReLU's", lines)
 
 
-def _claims(counts: Counts, speed: Speeds) -> list[Claim]:
-    """Judge both claims about throughput."""
+def claims(counts: Counts, speeds: Mapping[str, Speeds]) -> list[Claim]:
+    """Judge both claims about throughput, in plain PyTorch.
+
+    Args:
+        counts: by unit.
+        speeds: by kernels.
+    """
+    if PLAIN not in speeds:
+        both = (published.SLOWER_THAN_COUNTED, published.CLOSE_TO_OTHERS)
+        return [not_tested(claim, NOT_TIMED) for claim in both]
+    speed = speeds[PLAIN]
     return [_slower(counts, speed), _close(speed)]
 
 

@@ -87,5 +87,6 @@ EXPERIMENT = Experiment(
     cells=partial(dense_cells, TABLE),
     findings=partial(dense_findings, TABLE),
     trainings=partial(dense_configurations, TABLE),
+    levels=TABLE.levels,
     seeds=8,  # the paper does not say how many
 )

@@ -8,6 +8,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Numbers,
     UnitTableSettings,
     judge,
@@ -31,7 +32,7 @@ ARMS = {
     "abs": {"unit": "abs"},
 }
 NOTES = (
-    "every beta starts at 1/2 and is trained, one for each site; swish trains its own number",
+    "every beta starts at 1/2 and is trained, one for each channel; swish trains its own number",
     "ReLU, leaky ReLU and abs are the limits beta = 1. The beta form of ReLU is swish in another "
     "parametrisation",
 )
@@ -63,5 +64,6 @@ EXPERIMENT = Experiment(
     findings=findings,
     trainings=unit_runs,
     seeds=8,
+    levels=(Level("test accuracy, ReLU"),),
     needs=("CIFAR-10",),
 )

@@ -9,6 +9,7 @@ from gatewise.papers.common import (
     Curves,
     Experiment,
     Findings,
+    Level,
     Numbers,
     Panel,
     Row,
@@ -33,6 +34,7 @@ ORTHO = "ortho"
 EXACT = "Gram-Schmidt and swish"
 SWISH = "swish"  # the control of EXACT, which the paper does not have
 PENALTY = "orthogonality.weight = 1.0"
+FITTED = 0.99  # the training accuracy of the baseline from which claims are judged
 LARGEST = "CIFAR-100"  # the data set on which the paper made filters exactly orthogonal
 NOTES = (
     "SVHN is trained at scale full alone",
@@ -101,6 +103,8 @@ def findings(values: CellValues) -> Findings:
     curves = table_curves(networks(settings, values.seeds), values)
     test = at_end(curves, "test")
     rows = [_row(settings, name, accuracies) for name, accuracies in test.items()]
+    for name, accuracies in at_end(curves, "train").items():
+        rows.append(row(f"training accuracy, {name}", accuracies))
     for name, losses in at_end(curves, "loss").items():
         rows.append(row(f"training loss of the last epoch, {name}", losses))
     return Findings(_panels(settings, curves), rows, claims(settings, test), NOTES)
@@ -170,6 +174,19 @@ def _penalty_helps(settings: MasoTable2Settings, data: str, test: dict[str, Numb
     return judged(published.PENALTY_HELPS.format(data), helps, show=percent)
 
 
+def _levels(data: str) -> tuple[Level, ...]:
+    """Return how well the baseline must be trained on a data set."""
+    name = name_of(data, BASELINE, published.RATES[0])
+    claims = [published.PENALTY_HELPS.format(data)]
+    if data == LARGEST:
+        claims += [published.EXACT_IS_BEST, published.EXACT_BEATS_SWISH]
+    printed = published.ACCURACY[data][BASELINE][0][0] / 100
+    return (
+        Level(f"training accuracy, {name}", at_least=FITTED, claims=tuple(claims)),
+        Level(f"test accuracy, {name}", printed, claims=tuple(claims)),
+    )
+
+
 FULL = MasoTable2Settings()
 SHORTER = ("epochs = 8", "batch = 128", "channels_last = true")
 NARROW = {"scale": 0.08}
@@ -208,5 +225,6 @@ EXPERIMENT = Experiment(
     findings=findings,
     trainings=networks,
     seeds=8,  # the paper has 5
+    levels=tuple(level for data in published.ACCURACY for level in _levels(data)),
     needs=("CIFAR-10", "CIFAR-100", "SVHN at scale full"),
 )

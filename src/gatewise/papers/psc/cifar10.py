@@ -8,6 +8,7 @@ from gatewise.papers.common import (
     Claim,
     Experiment,
     Findings,
+    Level,
     Numbers,
     UnitTableSettings,
     judge,
@@ -76,5 +77,6 @@ EXPERIMENT = Experiment(
     findings=findings,
     trainings=unit_runs,
     seeds=8,
+    levels=(Level(f"test accuracy, {RELU}"),),
     needs=("CIFAR-10",),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from gatewise.graph import parameter_count
@@ -67,7 +68,7 @@ def cells(settings: PscLowerBoundSettings, seeds: tuple[int, ...]) -> list[Funct
     return declared
 
 
-def count_ranks(cell: CellCall) -> list[dict[str, float | str]]:
+def count_ranks(cell: CellCall) -> list[dict[str, Any]]:
     """Count parameters of each layer in the cell's settings at the rule's rank and at the next."""
     return [_rank(*layer) for layer in cell.settings["layers"]]
 
@@ -117,7 +118,7 @@ def _fit_rows(name: str, fits: Sequence[Fit], bound: float) -> list[Row]:
     return [_exact_row(f"error by least squares, {name}", solved, bound), trained]
 
 
-def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str]:
+def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, Any]:
     """Return parameters at the rule's rank and at the next, over those of a plain layer.
 
     They are counted on layers.
@@ -125,6 +126,7 @@ def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str]:
     area = inputs * kernel**2
     plain = area * outputs
     rank = equal_parameter_rank(area, outputs)
+    exact = Fraction(area * outputs, 2 * (area + outputs))
 
     def share(rank: int) -> float:
         """Return the parameters at a rank over those of a plain layer."""
@@ -137,7 +139,8 @@ def _rank(inputs: int, outputs: int, kernel: int) -> dict[str, float | str]:
         "ours": share(rank),
         "above": share(rank + 1),
         "rule": 2 * rank * (area + outputs) / plain,
-        "exact_rank": area * outputs / (2 * (area + outputs)),
+        "exact_rank": float(exact),
+        "is_identity": 2 * exact * (area + outputs) == area * outputs,
         "full_rank": min(area, outputs),
     }
 
@@ -176,8 +179,10 @@ def _rank_claims(ranks: list[dict[str, Any]]) -> list[Claim]:
     return [
         counted(
             published.EQUAL_PARAMETERS,
-            all(layer["ours"] == 1 for layer in ranks),
-            f"never more, and less where the rank is not whole: {', '.join(shares)}",
+            all(layer["is_identity"] and layer["ours"] <= 1 < layer["above"] for layer in ranks),
+            "2 r (N + M) = NM is an identity at the rank as printed; at the rank rounded down, of "
+            f"the parameters of a plain one: {', '.join(shares)}; at the next whole rank always "
+            "more",
         ),
         counted(
             published.LESS_FREEDOM,

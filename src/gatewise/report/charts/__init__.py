@@ -16,6 +16,7 @@ from gatewise.report.charts.palette import SOLID as SOLID
 from gatewise.report.charts.palette import category_style as category_style
 from gatewise.report.charts.palette import first_dash as first_dash
 from gatewise.report.charts.palette import size_colours as size_colours
+from gatewise.report.charts.rate_rows_picture import rate_rows_picture as rate_rows_picture
 from gatewise.report.charts.records import DASHES as DASHES
 from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK
 from gatewise.report.charts.records import Cell as Cell
@@ -28,6 +29,8 @@ from gatewise.report.charts.records import Mark as Mark
 from gatewise.report.charts.records import Panels as Panels
 from gatewise.report.charts.records import Picture as Picture
 from gatewise.report.charts.records import Point as Point
+from gatewise.report.charts.records import RateRow as RateRow
+from gatewise.report.charts.records import RateRows as RateRows
 from gatewise.report.charts.records import Regions as Regions
 from gatewise.report.charts.records import Series as Series
 from gatewise.report.charts.records import Table as Table

@@ -5,6 +5,7 @@ template ``charts.html`` draws records into a page, and `picture_file` draws the
 Every string in a record is text, never markup.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -173,6 +174,60 @@ class Forest:
     range: tuple[float, float] | None = None
     level: str = "95 %"
     higher_is_better: bool = True
+
+
+@dataclass(frozen=True)
+class RateRow:
+    """One unit of a comparison: its curve over the learning rate, and its difference.
+
+    Args:
+        name: Of the unit.
+        verdict: In words, below the name.
+        colour: ``up`` for better, ``down`` for worse, else ``flat``.
+        curve: Learning rate and mean.
+        band: Low and high at each point.
+        notes: The tooltip of each point.
+        best: The best rate tried and the mean there, or nothing.
+        value: The difference; NaN if there is none.
+        low: Lower end of its interval; NaN if there is none.
+        high: Upper end of its interval; NaN if there is none.
+        figures: Difference and interval in text.
+    """
+
+    name: str
+    verdict: str
+    colour: str
+    curve: Sequence[Point] = ()
+    band: Sequence[tuple[float, float]] = ()
+    notes: Sequence[str] = ()
+    best: Point | None = None
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    figures: str = ""
+
+
+@dataclass(frozen=True)
+class RateRows:
+    """Units below each other: at the left the curve over the rate, at the right the difference.
+
+    Args:
+        title: The heading.
+        about: A sentence on how to read it.
+        rows: One per unit, the best first.
+        baseline: The row whose curve stands behind all others.
+        curve_label: What the curves show; empty for rows without curves.
+        difference_label: What the differences are; empty for rows without differences.
+        y_range: Ends of the vertical axis of all curves.
+    """
+
+    title: str
+    about: str
+    rows: Sequence[RateRow]
+    baseline: RateRow
+    curve_label: str
+    difference_label: str
+    y_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)

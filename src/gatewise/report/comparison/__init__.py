@@ -1,5 +1,6 @@
-"""The page of a comparison: units against a baseline over seeds."""
+"""The page of a comparison: one row a unit, and everything else below "Details"."""
 
 from gatewise.report.comparison.page import comparison_page as comparison_page
 from gatewise.report.comparison.page import write_comparison as write_comparison
-from gatewise.report.comparison.toml_format import toml_text as toml_text
+from gatewise.report.comparison.rows_chart import comparison_picture as comparison_picture
+from gatewise.report.comparison.rows_chart import rate_rows as rate_rows

@@ -1,295 +1,242 @@
-"""The tables of a comparison: paired differences, costs, ranks and seeds needed."""
+"""The tables of a comparison: differences, curves, verdicts at equal rates, costs and runs."""
 
 import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
 
-from gatewise.report.charts import Cell, Table
-from gatewise.report.comparison.answer import look_of
-from gatewise.report.comparison.findings import COSTS, Block, Findings
-from gatewise.report.comparison.limits import MOST_ROWS, both_ends, shown_words
-from gatewise.stats import Difference
-from gatewise.studies import (
-    COST_WORDS,
-    best_first,
-    level_words,
-    new_examples_state,
-    seeds_words,
-    undecided_by_noise,
-    verdict_words,
-)
+from gatewise.report.charts import Cell, Look, Table
+from gatewise.studies import ComparisonResult, ModelAnswer, RunRecord, UnitRow, verdict_line
 from gatewise.words import MINUS, number, p_value, rate
 
 Cells = list[str | Cell]
-# The columns after the verdict are only in a copy as CSV.
-SHOWN = (
-    "unit",
-    "rate",
-    "n",
-    "diverged",
-    "mean",
-    "spread",
-    "difference",
-    "interval",
-    "p (corrected)",
-    "verdict",
-    "on new examples",
-)
-# Whether a verdict also holds on new examples, in a word.
-NEW_EXAMPLES = {"": "", "also": "the same", "undecided": "undecided", "not known": "not known"}
-CSV_ONLY = (
-    "interval low",
-    "interval high",
-    "level of the interval",
-    "low end at 95 % alone (not corrected)",
-    "high end at 95 % alone (not corrected)",
-    "p (not corrected)",
-    "p by sign flips",
-    "method",
-)
-ALIGN = "lrrrrrrrrll" + "rrrrrrrl"
+MOST_ROWS = 200
+NO_BREAK = "\N{NO-BREAK SPACE}"
+LOOKS: dict[str, Look] = {"better": "up", "worse": "down", "baseline": "mute"}
 
 
-def paired_table(findings: Findings, block: Block) -> Table | None:
-    """Return mean, spread and n of every unit, and its difference from the baseline.
-
-    None if nothing was compared.
+def differences_table(result: ComparisonResult, answer: ModelAnswer) -> Table:
+    """Return every unit with its best rate, its difference and its verdict.
 
     Args:
-        findings: The comparison.
-        block: One of its blocks.
+        result: The comparison.
+        answer: Of one model.
     """
-    comparison = block.comparison
-    if comparison is None:
+    display = result.display
+    has_rates = any(row.best_rate is not None for row in answer.rows)
+    columns = ["unit", "mean", "sd"]
+    columns += ["best rate", "peak", "plateau"] if has_rates else ["n"]
+    columns += ["difference", "interval", "p", "verdict"]
+    rows: list[Cells] = []
+    for row in answer.rows[:MOST_ROWS]:
+        cells: Cells = [row.unit, _value(result, row.best), _value(result, row.spread)]
+        if has_rates:
+            cells += [_rate(row.best_rate), _rate(row.peak_rate), _plateau(row)]
+        else:
+            cells.append(Cell(str(row.runs), row.runs))
+        cells += [
+            Cell(display.difference(row.difference), _full(display.factor * row.difference)),
+            display.interval(row.low, row.high).replace(" ", NO_BREAK),
+            Cell(p_value(row.p), _full(row.p)),
+            Cell(verdict_line(result, row), look=LOOKS.get(row.verdict, "")),
+        ]
+        rows.append(cells)
+    caption = f"{answer.model}: {display.label}, at the best rate tried"
+    if not has_rates:
+        caption = f"{answer.model}: {display.label}"
+    if math.isfinite(answer.confidence):
+        caption += f"; intervals at {100 * answer.confidence:.3g} %, p corrected"
+    align = "lrr" + ("rrr" if has_rates else "r") + "rlrl"
+    return Table(columns, rows, caption, align)
+
+
+def curves_table(result: ComparisonResult, answer: ModelAnswer) -> Table | None:
+    """Return the mean of every unit at every rate; None without rates.
+
+    Args:
+        result: The comparison.
+        answer: Of one model.
+    """
+    rates = sorted({p.rate for row in answer.rows for p in row.curve if p.rate is not None})
+    if len(rates) < 2:
         return None
-    base: Cells = [
-        comparison.baseline,
-        _rate_cell(findings, block, comparison.baseline),
-        count_cell(comparison.n),
-        count_cell(comparison.baseline_diverged),
-        _value_cell(findings, comparison.baseline_mean),
-        _value_cell(findings, comparison.baseline_spread),
-        *[""] * 3,
-        Cell("the baseline", look="mute"),
-        *[""] * (1 + len(CSV_ONLY)),
-    ]
-    ordered = best_first(comparison)
-    shown = both_ends(ordered, MOST_ROWS)
-    rows = [base, *(_paired_row(findings, block, difference) for difference in shown)]
-    left_out = shown_words(len(shown), len(ordered), "units")
-    about = f"{findings.display.label}; intervals {level_words(comparison)}{left_out}"
-    columns = [*SHOWN, *CSV_ONLY]
-    return Table(columns, rows, f"{block.name}: {about}", ALIGN, csv_only=len(CSV_ONLY))
+    rows: list[Cells] = []
+    for row in answer.rows[:MOST_ROWS]:
+        points = {point.rate: point for point in row.curve}
+        cells: Cells = [row.unit]
+        for each in rates:
+            point = points.get(each)
+            if point is None:
+                cells.append("")
+                continue
+            mark = "" if point.judged else "*"
+            mark += f" ({point.diverged} div.)" if point.diverged else ""
+            shown = f"{result.display.value(point.mean)}{mark}"
+            cells.append(Cell(shown, _full(result.display.factor * point.mean)))
+        rows.append(cells)
+    caption = (
+        f"{answer.model}: mean {result.display.label} at each learning rate "
+        "(* dropped after the first seeds)"
+    )
+    return Table(["unit", *map(_rate_words, rates)], rows, caption, "l" + "r" * len(rates))
 
 
-def _paired_row(findings: Findings, block: Block, difference: Difference) -> Cells:
-    """One unit: its mean and spread, its difference, the interval, p and the verdict."""
-    display = findings.display
-    look = look_of(difference.interval, findings)
-    ends = display.interval(difference.interval)
-    size = display.difference(difference.difference)
-    low, high = difference.interval
-    alone_low, alone_high = difference.interval_alone
-    return [
-        difference.name,
-        _rate_cell(findings, block, difference.name),
-        count_cell(difference.n),
-        count_cell(difference.diverged),
-        _value_cell(findings, difference.mean),
-        _value_cell(findings, difference.spread),
-        Cell(size, _full(display.factor * difference.difference), look=look),
-        ends or Cell("none", look="mute"),
-        Cell(p_value(difference.p_corrected), _full(difference.p_corrected)) if ends else "",
-        Cell(verdict_words(findings.result, difference), look=look),
-        NEW_EXAMPLES[new_examples_state(difference)],
-        _number(display.factor * low),
-        _number(display.factor * high),
-        _number(difference.confidence),
-        _number(display.factor * alone_low),
-        _number(display.factor * alone_high),
-        _number(difference.p),
-        _number(difference.p_exact),
-        difference.method,
-    ]
-
-
-def _rate_cell(findings: Findings, block: Block, unit: str) -> str | Cell:
-    """The learning rate of a unit's final runs; empty if it is not known."""
-    chosen = findings.result.chosen_rates(block.place).get(unit)
-    return rate_cell(chosen)
-
-
-def rate_cell(value: float | None) -> str | Cell:
-    """Return a learning rate; empty if it is not known.
+def equal_rates_table(result: ComparisonResult, answer: ModelAnswer) -> Table | None:
+    """Return the differences at equal learning rates; None if no rate has every run.
 
     Args:
-        value: The rate.
+        result: The comparison.
+        answer: Of one model.
     """
-    # A line can break at a hyphen, and not at a minus sign.
-    if value is None:
+    rates = [each.rate for each in answer.units[0].equal_rates] if answer.units else []
+    if len(rates) < 2:
+        return None
+    rows: list[Cells] = []
+    for row in answer.units[:MOST_ROWS]:
+        cells: Cells = [row.unit]
+        for each in row.equal_rates:
+            low, high = each.low, each.high
+            is_good = (low > 0) if result.display.higher_is_better else (high < 0)
+            decided = low > 0 or high < 0
+            look: Look = "" if not decided else "up" if is_good else "down"
+            size = result.display.difference(each.difference)
+            cells.append(Cell(size, _full(result.display.factor * each.difference), look=look))
+        rows.append(cells)
+    caption = (
+        f"{answer.model}: difference from {result.baseline} at equal learning rates. Coloured: "
+        f"zero is outside the interval, at 5 % for all {len(rates) * len(answer.units)} together"
+    )
+    names = [_rate_words(each) for each in rates if each is not None]
+    return Table(["unit", *names], rows, caption, "l" + "r" * len(rates))
+
+
+def costs_table(result: ComparisonResult, model: str) -> Table | None:
+    """Return parameters, operations and time of every unit; None if nothing is known.
+
+    Args:
+        result: The comparison.
+        model: Of the study.
+    """
+    records = result.study.of_model(model)
+    runs = {label: [one for one in records if one.unit == label] for label in result.units}
+    columns = ["unit", "parameters", "FLOPs of one example", "seconds of a run (median)"]
+    rows: list[Cells] = []
+    known = False
+    for label, found in runs.items():
+        parameters = [one.parameters for one in found if one.parameters is not None]
+        flops = [one.flops for one in found if one.flops is not None]
+        seconds = [one.seconds for one in found if one.seconds is not None]
+        known = known or bool(parameters or seconds)
+        row: Cells = [label]
+        row += [_middle(parameters, whole=True), _middle(flops, whole=True), _middle(seconds)]
+        rows.append(row)
+    if not known:
+        return None
+    return Table(columns, rows[:MOST_ROWS], f"{model}: costs", "lrrr")
+
+
+def metrics_table(result: ComparisonResult, answer: ModelAnswer) -> Table | None:
+    """Return the other recorded metrics at each unit's best rate; they are not judged.
+
+    Args:
+        result: The comparison.
+        answer: Of one model.
+    """
+    records = result.study.of_model(answer.model)
+    names = sorted({name for one in records for name in one.metrics})[:8]
+    names = [name for name in names if name != result.header.metric.name]
+    if not names:
+        return None
+    best = {row.unit: row.best_rate for row in answer.rows}
+    rows: list[Cells] = []
+    for label in (row.unit for row in answer.rows[:MOST_ROWS]):
+        at_best = [one for one in records if one.unit == label and _is_at(one, best[label])]
+        cells: Cells = [label]
+        for name in names:
+            values = [value for one in at_best if (value := one.metrics.get(name)) is not None]
+            mean = sum(values) / len(values) if values else math.nan
+            cells.append(Cell(number(mean) if values else "", _full(mean)))
+        rows.append(cells)
+    about = f"{answer.model}: other metrics at the best rate, not judged"
+    return Table(["unit", *names], rows, about, "l" + "r" * len(names))
+
+
+def failed_table(result: ComparisonResult) -> Table | None:
+    """Return the runs that failed or diverged, with the reason; None if there are none.
+
+    Args:
+        result: The comparison.
+    """
+    rows: list[Cells] = []
+    for one in result.study.records:
+        collapsed = result.study.has_collapsed(one)
+        if one.status == "done" and not collapsed:
+            continue
+        status = "collapsed" if collapsed else one.status
+        shown = _rate_words(one.rate) if one.rate is not None else ""
+        rows.append([one.unit, one.model, shown, str(one.seed), status, one.error or ""])
+    if not rows:
+        return None
+    caption = "Runs that failed, diverged or collapsed"
+    if len(rows) > MOST_ROWS:
+        caption += f": {MOST_ROWS} of {len(rows):,}"
+    columns = ["unit", "model", "rate", "seed", "status", "reason"]
+    return Table(columns, rows[:MOST_ROWS], caption, "llrrll")
+
+
+def machines_table(result: ComparisonResult) -> Table | None:
+    """Return what the runs were made on, with the number of runs; None if not recorded."""
+    counts: dict[str, Counter[str]] = {}
+    for one in result.study.records:
+        for name, value in one.machine.items():
+            counts.setdefault(str(name)[:60], Counter())[str(value)[:120]] += 1
+    rows: list[Cells] = []
+    for name, values in list(counts.items())[:40]:
+        many = len(values) > 1
+        for value, count in values.most_common(8):
+            rows.append([name, f"{value} ({count} runs)" if many else value])
+    return Table(["what", "value"], rows, "Environment", "ll") if rows else None
+
+
+def _is_at(record: RunRecord, best: float | None) -> bool:
+    """Return whether a run was made at a unit's best rate."""
+    if best is None or record.rate is None:
+        return True
+    return math.isclose(record.rate, best, rel_tol=1e-3)
+
+
+def _middle(values: Sequence[float], *, whole: bool = False) -> Cell:
+    """Return the median of values; empty if there are none."""
+    if not values:
+        return Cell("")
+    middle = float(median(values))
+    return Cell(f"{middle:,.0f}" if whole else number(middle), middle)
+
+
+def _value(result: ComparisonResult, value: float) -> Cell:
+    """Return a recorded value."""
+    if not math.isfinite(value):
+        return Cell("")
+    return Cell(result.display.value(value), result.display.factor * value)
+
+
+def _rate(value: float | None) -> str | Cell:
+    """Return a learning rate; empty if it is not known."""
+    return "" if value is None else Cell(_rate_words(value), value)
+
+
+def _rate_words(value: float) -> str:
+    """Return a learning rate. A line can break at a hyphen, and not at a minus sign."""
+    return rate(value).replace("-", MINUS)
+
+
+def _plateau(row: UnitRow) -> str:
+    """Return how wide the top of the curve is, as a factor of the rate."""
+    if row.plateau is None or not row.plateau[0]:
         return ""
-    return Cell(rate(value).replace("-", MINUS), value)
-
-
-def _value_cell(findings: Findings, value: float) -> Cell:
-    """A recorded value in the unit of display; empty if it is not finite."""
-    return number_cell(findings.display.factor * value, findings.display.digits)
+    return f"×{row.plateau[1] / row.plateau[0]:.2g}"
 
 
 def _full(value: float) -> float | None:
-    """A number for a copy as CSV; None if it is not finite."""
+    """Return a number for a copy as CSV; None if it is not finite."""
     return value if math.isfinite(value) else None
-
-
-def _number(value: float) -> Cell:
-    """A number in a column that only CSV has; empty if it is not finite."""
-    if math.isfinite(value):
-        return Cell(repr(value), value)
-    return Cell("")
-
-
-def cost_table(block: Block) -> Table:
-    """Return what the network of each unit costs, in total and relative to the baseline.
-
-    Args:
-        block: The runs.
-    """
-    columns = ["unit"]
-    for cost in COSTS:
-        columns += ["seconds" if cost == "seconds" else COST_WORDS[cost], "×"]
-    columns.append("form")
-    rows = []
-    units = both_ends(list(block.runs), MOST_ROWS)
-    for unit in units:
-        row: Cells = [unit]
-        for cost in COSTS:
-            row += [
-                cost_cell(block.cost(unit, cost), cost),
-                number_cell(block.ratio(unit, cost), 2),
-            ]
-        rows.append([*row, block.form(unit)])
-    about = (
-        "parameters; FLOPs and saved bytes per example; seconds of the fastest training run, and "
-        "the form of the unit that took them: native (torch's own functions), fused (compiled) or "
-        "plain"
-    )
-    about += shown_words(len(units), len(block.runs), "units")
-    return Table(columns, rows, f"{block.name}: {about}", "l" + "rr" * len(COSTS) + "l")
-
-
-def rank_table(findings: Findings) -> Table | None:
-    """Return the mean rank of each unit over data sets; None for fewer than ten data sets.
-
-    Args:
-        findings: The comparison.
-    """
-    ranking = findings.result.ranking()
-    if ranking is None:
-        return None
-    rows = []
-    for unit, mean in sorted(ranking.ranks.items(), key=lambda pair: pair[1]):
-        rows.append([unit, Cell(number(mean), mean)])
-    about = f"Mean rank over {ranking.blocks} data sets, 1 is best"
-    return Table(["unit", "mean rank"], rows, about, "lr")
-
-
-def rank_words(findings: Findings) -> str:
-    """Return what the ranks show, with the critical difference.
-
-    Args:
-        findings: The comparison.
-    """
-    ranking = findings.result.ranking()
-    if ranking is None:
-        return ""
-    critical = ranking.critical_difference
-    if not math.isfinite(critical):
-        return "There are too few units for a test of their ranks."
-    largest = max(ranking.ranks.values()) - min(ranking.ranks.values())
-    words = (
-        f"Over these {ranking.blocks} data sets two mean ranks must be {number(critical)} "
-        f"apart to differ (Nemenyi’s critical difference; "
-        f"Friedman’s p {p_value(ranking.p)}). "
-        f"The largest distance is {number(largest)}."
-    )
-    if critical > largest:
-        words += " The ranks alone show no two units to differ."
-    return words
-
-
-def undecided_table(findings: Findings, block: Block) -> Table | None:
-    """Return for each undecided unit what would have been found, and the seeds needed.
-
-    Args:
-        findings: The comparison.
-        block: One of its blocks.
-    """
-    display = findings.display
-    rows = []
-    for difference in block.compared:
-        if undecided_by_noise(difference) and difference.detectable is not None:
-            wanted = findings.result.margin
-            if wanted is None:
-                wanted = difference.detectable / 2
-            row: Cells = [
-                difference.name,
-                Cell(display.size(difference.detectable), display.factor * difference.detectable),
-                Cell(display.size(wanted), display.factor * wanted),
-                seeds_words(difference) or "not known",
-            ]
-            rows.append(row)
-    if not rows:
-        return None
-    asked = "half of that" if findings.result.margin is None else "the margin"
-    columns = ["unit", "found four times in five", asked, f"seeds to find {asked}"]
-    about = (
-        "undecided units. The first number of seeds is by the measured spread, which is itself "
-        "uncertain; the number to be safe is by its upper bound"
-    )
-    return Table(columns, rows[:MOST_ROWS], f"{block.name}: {about}", "lrrr")
-
-
-def left_out_table(findings: Findings) -> Table | None:
-    """Return the units that were not run, with the reason; None if there are none.
-
-    Args:
-        findings: The comparison.
-    """
-    rows = []
-    for entry in findings.result.content.get("left_out") or ():
-        where = " · ".join(str(entry[part]) for part in ("backbone", "data") if entry.get(part))
-        rows.append([str(entry.get("unit")), where, str(entry.get("reason"))])
-    if rows:
-        return Table(["unit", "where", "reason"], rows, "Units left out", "lll")
-    return None
-
-
-def number_cell(value: float, digits: int) -> Cell:
-    """Return a number with ``digits`` decimals; an empty cell if it is not finite.
-
-    Args:
-        value: The number.
-        digits: After the decimal point.
-    """
-    if not math.isfinite(value):
-        return Cell("")
-    return Cell(f"{value:.{digits}f}".replace("-", MINUS), value)
-
-
-def count_cell(value: int) -> Cell:
-    """Return a whole number.
-
-    Args:
-        value: The number.
-    """
-    return Cell(str(value), value)
-
-
-def cost_cell(value: float, what: str) -> Cell:
-    """Return a cost: seconds with three digits, anything else in full.
-
-    Args:
-        value: The cost.
-        what: Its name.
-    """
-    if not math.isfinite(value):
-        return Cell("not known", look="mute")
-    return Cell(number(value) if what == "seconds" else f"{value:,.0f}", value)

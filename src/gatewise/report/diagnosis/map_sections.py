@@ -40,7 +40,7 @@ BOUND = (
     "Here that is the shift with the largest response, so each row is about the part of the image "
     "that these shifts explain. The bound is √((largest − smallest) / smallest): the smallest "
     "eigenvalue of the shifts that are present, and the largest of those that won the pooling. "
-    "It is empty if a required sign is not active."
+    "It is empty if a bias hides a shift that it needs, or no region holds it."
 )
 TEMPLATES = (
     "Near an input, a ReLU network is linear: f(x) = A x + b. Each row of A is shown as a picture. "

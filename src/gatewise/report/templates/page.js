@@ -268,7 +268,7 @@
   }
 
   document.documentElement.classList.add("scripted");
-  document.querySelectorAll(".plot").forEach((plot) => { zoomable(plot); togglable(plot); });
+  document.querySelectorAll(".plot:not(.rate-rows)").forEach((plot) => { zoomable(plot); togglable(plot); });
   document.querySelectorAll(".film").forEach(playable);
   // ---- the page of a diagnosis: commands can be copied, and a layer shows its numbers
 

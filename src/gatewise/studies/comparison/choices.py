@@ -1,14 +1,13 @@
-"""What a user chooses for a comparison: task, loss, metrics, optimiser; checked and made one."""
+"""What a user chooses for a comparison: step, evaluation and metrics; checked and made one."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.errors import ArgumentError
 from gatewise.files import digest
 from gatewise.studies.comparison.batch_forms import function_fingerprint
 from gatewise.studies.comparison.model_calls import (
@@ -24,15 +23,13 @@ from gatewise.studies.comparison.task_metrics import DEFAULTS, TaskMetrics
 from gatewise.studies.comparison.tasks import (
     BINARY,
     CLASSES,
+    IGNORED,
     MODEL_LOSS,
     NEXT_TOKEN,
     PIXELS,
     TOKENS,
     Aligned,
     LearningTask,
-    check_loss,
-    check_task,
-    class_weights,
     model_loss_task,
     recognise,
 )
@@ -55,6 +52,9 @@ from gatewise.train import (
 
 LOOKED_AT = 64  # examples that a task is recognised from
 OWN = "own"
+DEFAULT = "adam"  # recipe
+# Around it, small networks that are trained for a few epochs have their best rate.
+DEFAULT_RATE = 3e-3
 BY_CLASS = (CLASSES, NEXT_TOKEN, TOKENS, PIXELS)
 
 
@@ -64,32 +64,21 @@ class Choices:
 
     step: Any = None
     evaluate: Any = None
-    task: str | None = None
-    loss: Any = None
-    weights: Any = None
-    ignored: int = -100
     metric: str | None = None
     metrics: Sequence[str] = ()
     mode: str | None = None
-    optimiser: Any = None
 
     def __post_init__(self) -> None:
         for name in ("step", "evaluate"):
             function = getattr(self, name)
             if function is not None and not callable(function):
                 raise ArgumentError(f"{name}: a function is needed", got=function)
-        check_task(self.task)
-        check_loss(self.loss)
-        if isinstance(self.ignored, bool) or not isinstance(self.ignored, int):
-            raise ArgumentError("ignore_index: a whole number is needed", got=self.ignored)
         names = [self.metric, *_name_list(self.metrics)]
         for name in names:
             if name is not None and (not isinstance(name, str) or not name):
                 raise ArgumentError("metric: a name is needed", got=name, allowed="such as 'f1'")
         if self.mode not in (None, "max", "min"):
             raise ArgumentError("mode: not a direction", got=self.mode, allowed="'max' or 'min'")
-        if self.step is not None and self.loss is not None:
-            raise ArgumentError("loss: step already says what the loss is", got=self.loss)
 
 
 def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Recipe) -> Training:
@@ -106,22 +95,21 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
     """
     batch = data.train.first(LOOKED_AT)
     reader = find_reader(model, batch)
-    if choices.step is not None and (choices.evaluate is not None or choices.task is None):
+    if choices.step is not None:
         return _own_training(choices)
     call = reader.read(batch, without_target=False)
     with evaluating(model):
         outputs = read_outputs(run_model(model, call))
-    name = choices.task or recognise(call, outputs, passed_target=reader.passes_target)
-    weights = class_weights(choices.weights)
-    task = LearningTask(name, choices.loss, weights, choices.ignored, recipe)
+    name = recognise(call, outputs, passed_target=reader.passes_target)
+    task = LearningTask(name, recipe)
     judged = _judged(task, call, outputs)
     aligned = None if judged.name == MODEL_LOSS else judged.align(call, outputs)
     count = _output_count(judged.name, aligned)
     _check_targets(judged, aligned, count, data, reader)
     metric, wanted = _wanted(choices, judged.name)
     if choices.evaluate is None:
-        TaskMetrics(judged.name, wanted, count, choices.ignored)  # refuses unknown metrics
-    step = choices.step or task_step(task, reader)
+        TaskMetrics(judged.name, wanted, count, IGNORED)  # refuses unknown metrics
+    step = task_step(task, reader)
     evaluate = choices.evaluate or task_evaluate(task, reader, judged, wanted, count)
     words = name if judged.name == name else f"{name}, judged as {judged.name}"
     return Training(
@@ -131,7 +119,7 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
         mode="" if choices.evaluate else metric_mode(metric, choices.mode),
         task=words,
         identity=_identity(choices, name, wanted),
-        counts=choices.step is None and name == CLASSES,
+        counts=name == CLASSES,
     )
 
 
@@ -153,93 +141,26 @@ def with_metric(training: Training, choices: Choices, returned: dict[str, float]
     return replace(training, metric=metric, mode=metric_mode(metric, choices.mode))
 
 
-def user_recipe(recipe: Any, epochs: int | None, changes: dict[str, Any]) -> Recipe:
-    """Return the recipe, or the recipe of that name, with changes.
+def make_recipe(recipe: Any, epochs: int | None = None, *, changes: Sequence[str] = ()) -> Recipe:
+    """Return a recipe from its name, a table that changes one, or itself.
 
     Args:
-        recipe: itself, or its name.
+        recipe: as :func:`gatewise.compare` takes it; None for the default.
         epochs: in place of the recipe's.
-        changes: further keys, such as ``accumulate``; None leaves a key alone.
+        changes: lines of TOML that change a recipe given by its name.
     """
+    values: dict[str, Any] = {}
+    if isinstance(recipe, Mapping):
+        values = dict(recipe)
+        recipe = values.pop("base", None)
+    if recipe is None:
+        changes = [f"optimiser.lr = {DEFAULT_RATE}", *changes]
     if not isinstance(recipe, Recipe):
-        recipe = find_recipe(recipe)
-    table = recipe.model_dump(exclude_unset=True)
-    changed = {key: value for key, value in changes.items() if value is not None}
+        recipe = find_recipe(recipe or DEFAULT, changes=changes)
     if epochs is not None:
-        changed["epochs"] = epochs
-    return check(Recipe, changed_table(table, changed), "recipe")
-
-
-def optimiser_changes(optimiser: Any, lr: float | None) -> dict[str, Any] | None:
-    """Return the recipe's table for an optimiser by name, and a learning rate.
-
-    Args:
-        optimiser: a name, a table of a recipe, or a function, which is no matter of the recipe.
-        lr: the learning rate.
-    """
-    table: dict[str, Any] = {}
-    if isinstance(optimiser, str):
-        table["name"] = optimiser.lower()
-    elif isinstance(optimiser, dict):
-        table |= optimiser
-    elif optimiser is not None and not callable(optimiser):
-        raise ArgumentError(
-            "optimiser: not understood",
-            got=optimiser,
-            allowed="a name, a table such as {'name': 'sgd', 'momentum': 0.9}, or a function",
-        )
-    if lr is not None:
-        table["lr"] = float(lr) if isinstance(lr, int) and not isinstance(lr, bool) else lr
-    return table or None
-
-
-def optimiser_factory(factory: Callable[..., Any]) -> Callable[..., torch.optim.Optimizer]:
-    """Return a function of model and recipe that makes the user's optimiser.
-
-    The factory is called as ``factory(parameters, lr)``, or ``factory(parameters)`` if it takes one
-    argument. The schedule of the recipe multiplies the rate of every group alike.
-    """
-
-    def make(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-        """Make the optimiser of one run."""
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        rate = recipe.optimiser.lr
-        try:
-            made = _call_factory(factory, parameters, rate)
-        except GatewiseError:
-            raise
-        except Exception as problem:
-            raise ArgumentError(
-                "optimiser: the function failed", got=f"{type(problem).__name__}: {problem}"
-            ) from problem
-        if not isinstance(made, torch.optim.Optimizer):
-            raise ArgumentError(
-                "optimiser: the function did not return an optimiser", got=type(made).__name__
-            )
-        first = float(made.param_groups[0]["lr"])
-        for group in made.param_groups:
-            group["lr_scale"] = float(group["lr"]) / first if first else 1.0
-        return made
-
-    return make
-
-
-def _call_factory(factory: Callable[..., Any], parameters: list[Any], rate: float) -> Any:
-    """Call the factory with the learning rate, if it takes one."""
-    import inspect
-
-    try:
-        taken = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return factory(parameters, lr=rate)
-    positional = [
-        p for p in taken.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    if "lr" in taken:
-        return factory(parameters, lr=rate)
-    if len(positional) > 1 and positional[1].default is inspect.Parameter.empty:
-        return factory(parameters, rate)
-    return factory(parameters)
+        values["epochs"] = epochs
+    table = changed_table(recipe.model_dump(exclude_unset=True), values)
+    return check(Recipe, table, "recipe")
 
 
 def _own_training(choices: Choices) -> Training:
@@ -258,12 +179,12 @@ def _own_training(choices: Choices) -> Training:
 
 def _judged(task: LearningTask, call: ModelCall, outputs: Outputs) -> LearningTask:
     """Return the task by which a model is judged."""
-    if task.name != MODEL_LOSS or task.loss is not None:
+    if task.name != MODEL_LOSS:
         return task
     name = model_loss_task(call, outputs)
     if name is None:
         return task
-    return LearningTask(name, None, None, task.ignored, task.recipe)
+    return LearningTask(name, task.recipe)
 
 
 def _output_count(task: str, aligned: Aligned | None) -> int:
@@ -281,7 +202,7 @@ def _check_targets(
     reader: BatchReader,
 ) -> None:
     """Raise an error for a class that the model has no output for."""
-    if aligned is None or task.name not in BY_CLASS or callable(task.loss):
+    if aligned is None or task.name not in BY_CLASS:
         return
     targets = [aligned.targets]
     for source in (data.train, data.test):
@@ -290,7 +211,7 @@ def _check_targets(
             if isinstance(target, Tensor) and not target.is_floating_point():
                 targets.append(target.flatten())
     for values in targets:
-        counted = values[values != task.ignored]
+        counted = values[values != IGNORED]
         if not counted.numel():
             continue
         if int(counted.max()) >= count or int(counted.min()) < 0:
@@ -299,14 +220,8 @@ def _check_targets(
                 "data: there are more classes than the model has outputs",
                 got=f"class {extreme}",
                 allowed=f"0 to {count - 1}",
-                fix="if that target does not count, say ignore_index=",
+                fix=f"a target that does not count is {IGNORED}",
             )
-    if task.weights is not None and len(task.weights) != count:
-        raise ArgumentError(
-            "class_weights: one number for each class is needed",
-            got=len(task.weights),
-            allowed=count,
-        )
 
 
 def _wanted(choices: Choices, task: str) -> tuple[str, tuple[str, ...]]:
@@ -331,14 +246,8 @@ def _name_list(metrics: Any) -> list[Any]:
 
 def _identity(choices: Choices, task: str, wanted: tuple[str, ...]) -> str:
     """Return a digest of everything that decides how a run is trained and judged."""
-    weights = class_weights(choices.weights)
-    words = {
-        "task": task,
-        "metrics": list(wanted),
-        "weights": None if weights is None else weights.tolist(),
-        "ignored": choices.ignored,
-    }
-    for name in ("step", "evaluate", "loss", "optimiser"):
+    words: dict[str, Any] = {"task": task, "metrics": list(wanted)}
+    for name in ("step", "evaluate"):
         value = getattr(choices, name)
         words[name] = function_fingerprint(value) if callable(value) else str(value)
     return digest(json.dumps(words, sort_keys=True).encode())

@@ -1,39 +1,54 @@
-"""Compare units in a model of the user: put in by surgery, trained alike, tested pair by pair."""
+"""Compare units in a model of the user: every unit at the same learning rates with the same seeds.
+
+Note [One path]. The command line, the presets and :func:`compare` do the same: units are put into
+a model by :func:`gatewise.plan`, and cells of unit x learning rate x seed run on the engine until
+the rule asks for no more.
+"""
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
-from gatewise.studies.comparison.choices import Choices, optimiser_changes, user_recipe
-from gatewise.studies.comparison.comparison_driver import ComparisonDriver, UserStudy
+from gatewise.errors import ArgumentError, unknown_name
+from gatewise.studies.answer import ComparisonResult
+from gatewise.studies.comparison.built_in import BuiltIn
+from gatewise.studies.comparison.choices import Choices, make_recipe
+from gatewise.studies.comparison.costs import CostEstimate, seconds_of
+from gatewise.studies.comparison.rate_grid import RATES, rate_grid
+from gatewise.studies.comparison.sources import ArraySource
+from gatewise.studies.comparison.study import ComparisonStudy, Subject, read_shard
 from gatewise.studies.comparison.user_data import UserData, read_data
 from gatewise.studies.comparison.user_models import (
     Factory,
     UnitRequest,
-    UserModel,
+    model_digest,
     read_units,
     user_model,
     variants,
 )
 from gatewise.studies.comparison.user_objective import EvaluateFunction, StepFunction
 from gatewise.studies.engine import (
-    MOST_SEEDS,
-    SEEDS,
-    RunOptions,
-    StudyFolder,
-    StudyResult,
-    Tune,
+    KEY,
+    Progress,
+    Record,
+    Running,
+    StudyFile,
+    read_records,
+    run,
+    sorted_records,
 )
-from gatewise.train import Pace, Patience, Recipe, check, device_of, find_device
+from gatewise.train import Recipe, clock, find_device
 
-MOST_LETTERS = 1000  # of a title or a name
+SEEDS = 8
+MOST_SEEDS = 1000
+FEWER = ((4, 8), (5, 5), (1, 8))  # rates and seeds of smaller plans whose cost is named
 
 
 def compare(
@@ -41,49 +56,31 @@ def compare(
     units: Sequence[UnitRequest],
     data: Any,
     *,
+    rates: int | Sequence[float] = RATES,
+    seeds: int = SEEDS,
     step: StepFunction | None = None,
     evaluate: EvaluateFunction | None = None,
-    task: str | None = None,
-    loss: Any = None,
-    class_weights: Any = None,
-    ignore_index: int = -100,
     metric: str | None = None,
     metrics: Sequence[str] = (),
     mode: str | None = None,
     validation: Any = None,
-    tune: Any = "quick",
-    margin: float | None = None,
-    seeds: int | Sequence[int] = SEEDS,
     baseline: Any = None,
-    recipe: str | Recipe = "adam",
+    recipe: str | Recipe | Mapping[str, Any] | None = None,
     epochs: int | None = None,
-    optimiser: Any = None,
-    lr: float | None = None,
-    accumulate: int | None = None,
-    clip: float | None = None,
-    precision: str | None = None,
-    channels_last: bool | None = None,
-    patience: int | None = None,
-    evaluate_every: int = 1,
-    device: str | None = None,
-    example: Any = None,
-    name: str | None = None,
-    title: str = "",
+    margin: float | None = None,
+    device: str | None = "auto",
+    workers: int = 1,
     out: str | Path | None = None,
-    on: str = "here",
-    workers: int = 0,
-    gpus_per_cell: float = 0.0,
-    shard: str | None = None,
-    pace: Pace | None = None,
-    retry_failed: bool = False,
+    dry_run: bool = False,
     progress: bool = True,
-    **surgery: Any,
-) -> StudyResult:
-    """Train ``model`` with each of the units, on the same batches and initial weights, and compare.
+    **unknown: Any,
+) -> ComparisonResult | CostEstimate:
+    """Train ``model`` with each unit at the same learning rates with the same seeds, and compare.
 
-    The task (classification, regression, a language model, ...) is recognised from the model's
-    outputs and the targets, or it is named, or ``step`` and ``evaluate`` say what to do. Ctrl-C
-    saves and stops. With ``out``, the same call resumes.
+    A unit is better if it is better both at the fitted peak of its rate curve and at the best rate
+    that was tried. Nothing is tuned. The task (classification, regression, a language model, ...)
+    is recognised from the model's outputs and the targets, or ``step`` and ``evaluate`` say what to
+    do. The cost is printed first. Ctrl-C saves and stops. With ``out``, the same call resumes.
 
     Args:
         model: a module, whose weights every run starts from; or a function that makes one, called
@@ -91,205 +88,326 @@ def compare(
         units: names, ``nn.Module`` classes or instances, functions that make one, functions of one
             tensor, or tables such as ``{"name": "crelu", "width": "half", "label": "half"}`` and
             ``{"unit": MyUnit, "label": "mine"}`` with options of the unit and of
-            :func:`gatewise.plan`. Nothing is trained if one of them cannot be put in.
+            :func:`gatewise.plan`. Widths are matched so that every unit has as many parameters as
+            the model, where that is possible; ``"match": "none"`` keeps them. A unit that is
+            refused at a site is left out, with the reason.
         data: ``(train, test)``, each a data loader, a torch data set, ``(inputs, targets)``, a
             mapping of tensors, or a list of batches; or a data set of gatewise or its name. A
             loader's random changes are drawn anew in every epoch, the same ones for every unit.
+        rates: how many learning rates, half a decade apart around the recipe's: 4 or more, or 1 for
+            a comparison at one rate; or at least 4 rates at equal ratios.
+        seeds: of every unit and rate, which all have the same ones.
         step: takes the model and a batch and returns the loss.
-        evaluate: takes the model and a loader and returns metrics by name. It may also return
-            ``"per_example"``: whether each example is right.
-        task: ``"classification"``, ``"binary"``, ``"multi-label"``, ``"regression"``,
-            ``"language-modelling"``, ``"token-classification"``, ``"segmentation"`` or
-            ``"model-loss"``, if it cannot be recognised.
-        loss: ``"cross_entropy"``, ``"bce"``, ``"mse"``, ``"l1"``, ``"smooth_l1"``, ``"huber"``, or
-            a function of outputs and targets.
-        class_weights: one number for each class, in the loss.
-        ignore_index: the target that does not count.
+        evaluate: takes the model and a loader and returns metrics by name.
         metric: the judged one; the first that is returned by default. Those that the task does not
             have are computed by torchmetrics, if it is installed.
-        metrics: others to record.
+        metrics: others to record. They are not judged.
         mode: ``"max"`` or ``"min"``, for a metric whose direction is not known.
-        validation: further examples, in any form of ``data``, to choose learning rates and to
-            stop early by. Without them, parts of the training set are held out in turn.
-        tune: ``"quick"`` or ``"full"`` to choose the learning rate of every unit before it is
-            compared, False for the recipe's rate, or a table such as ``{"lr": [0.01, 0.1]}``.
+        validation: further examples, in any form of ``data``, by which the best rate is placed. Its
+            value is then read from the test set.
+        baseline: the unit that all others are compared with; the unchanged model, which is called
+            ``original``, if not given.
+        recipe: its name, a table that changes one (``{"base": "adam", "batch": 32}``), or one read
+            by :func:`gatewise.train.read_recipe`.
+        epochs: in place of the recipe's.
         margin: the largest difference of the metric that does not matter to you. Units within it
             are called equivalent.
-        seeds: how many, or which.
-        baseline: the unit that all others are compared with; the unchanged model if not given.
-        recipe: its name, or one read by :func:`gatewise.train.read_recipe`.
-        epochs: in place of the recipe's.
-        optimiser: in place of the recipe's: a name of ``torch.optim``, a table such as
-            ``{"name": "sgd", "momentum": 0.9}``, or a function of parameters and learning rate.
-        lr: the learning rate, in place of the recipe's.
-        accumulate: batches whose gradients make one step.
-        clip: the largest norm of the gradient.
-        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        channels_last: whether images and convolutions have that layout.
-        patience: epochs without a better value on ``validation`` after which a run ends. The
-            weights of the best epoch are tested.
-        evaluate_every: epochs between two evaluations; the last epoch always has one.
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``; where the model is, by
-            default.
-        example: arguments of one call of the model, if ``step`` makes them from the batch: a
-            tensor, a tuple, or a mapping of keyword arguments.
-        name: of the model in tables; its class if not given.
-        title: of the page.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"`` or ``"auto"``.
+        workers: runs at once, in processes of this machine.
         out: a folder to keep, from which a later call with the same arguments resumes, and from
             which ``gatewise report`` makes a page. Without it only the result is returned.
-        on: ``"here"`` for this process; ``"ray"``, ``"ray:HOST:PORT"`` or ``"ray://HOST:PORT"`` for
-            a cluster, to which model, data and functions are sent. ``"local"`` is ``"here"``:
-            functions of the user cannot be sent to other processes without Ray.
-        workers: runs at once on a cluster; 0 for as many as it has room for.
-        gpus_per_cell: graphics processors for each run on a cluster.
-        shard: ``"i/n"`` if this is one of n calls in the same folder ``out``.
-        pace: how often checkpoints are written.
-        retry_failed: whether to run failed runs of the folder again.
-        progress: whether to print the recognised task, and a line for each run that has ended.
-        **surgery: options of :func:`gatewise.plan` for all units: ``where``, ``width``,
-            ``preserve``, ``match``.
+        dry_run: whether to return the cost, and train nothing.
+        progress: whether to print the cost, and a line for each run that has ended.
+        **unknown: refused.
+
+    Returns:
+        The result, or with ``dry_run`` its cost.
+
+    Raises:
+        ArgumentError: for an argument that is not allowed, or if nothing is left to compare.
+        KeyboardInterrupt: if stopped.
     """
-    if "optimizer" in surgery:
-        optimiser = surgery.pop("optimizer")
-    choices = Choices(
-        step=step,
-        evaluate=evaluate,
-        task=task,
-        loss=loss,
-        weights=class_weights,
-        ignored=ignore_index,
-        metric=metric,
-        metrics=metrics,
-        mode=mode,
-        optimiser=optimiser,
-    )
-    seed_list = _seed_list(seeds)
-    _check_text("title", title)
-    _check_text("name", name)
+    if unknown:
+        raise _unknown_argument(next(iter(unknown)))
+    choices = Choices(step=step, evaluate=evaluate, metric=metric, metrics=metrics, mode=mode)
     folder = _folder(out)
-    labelled, base = read_units(units, baseline)
-    changes = {
-        "optimiser": optimiser_changes(optimiser, lr),
-        "accumulate": accumulate,
-        "clip": clip,
-        "precision": precision,
-        "channels_last": channels_last,
-    }
-    chosen = user_recipe(recipe, epochs, changes)
-    examples = read_data(data, chosen, validation)
-    place = _place(device, model)
-    options = RunOptions(
-        on="here" if on == "local" else on,
-        workers=workers,
-        device=str(place),
-        gpus_per_cell=gpus_per_cell,
-        shard=shard,
-        retry_failed=retry_failed,
-        pace=_pace(pace),
+    study = plan_comparison(
+        {"": model},
+        units,
+        data,
+        choices=choices,
+        rates=rates,
+        seeds=seeds,
+        validation=validation,
+        baseline=baseline,
+        recipe=recipe,
+        epochs=epochs,
+        margin=margin,
+        device=device,
     )
-    chosen_tune, why = _tune(tune, examples)
-    subject = user_model(model, examples, chosen, choices, name=name, example=example)
-    study = UserStudy(
-        title=title or f"Units in {subject.name}",
-        seeds=tuple(seed_list),
-        baseline=base,
-        margin=_margin(margin),
-        match=str(surgery.get("match") or "none"),
-        tune=chosen_tune,
-        why_untuned=why,
-        patience=_patience(patience, subject),
-        evaluate_every=_positive("evaluate_every", evaluate_every),
-        device=place,
-    )
-    if progress:
-        _print_plan(subject, study)
-    built = variants(subject, labelled, surgery)
+    say = _say if progress else _say_nothing
+    if progress or dry_run:
+        estimate = estimate_cost(study, workers)
+        for line in describe(study, estimate):
+            say(line)
+        if dry_run:
+            return estimate
     with ExitStack() as stack:
         if folder is None:
-            folder = StudyFolder(stack.enter_context(tempfile.TemporaryDirectory("gatewise-")))
-        driver = ComparisonDriver(subject, built, study, folder, options, progress=progress)
-        result = driver.run()
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory("gatewise-")))
+        result = run_comparison(study, folder, Running(workers=workers), say=say)
     if result is None:
         raise KeyboardInterrupt("stopped; with the same folder as out, the same call resumes")
     return result
 
 
-def _seed_list(seeds: int | Sequence[int]) -> list[int]:
-    """Return the seeds, or raise an error that says what is allowed."""
-    allowed = f"1 to {MOST_SEEDS}, each once"
-    message = "seeds: a number of seeds or a list of seeds is needed"
-    if isinstance(seeds, bool) or not isinstance(seeds, int | Sequence):
-        raise ArgumentError(message, got=seeds, allowed=allowed)
-    values = list(range(min(seeds, MOST_SEEDS + 1))) if isinstance(seeds, int) else list(seeds)
-    valid = all(type(value) is int and 0 <= value < 2**63 for value in values)
-    if not valid or not 1 <= len(values) <= MOST_SEEDS or len(set(values)) < len(values):
-        raise ArgumentError(message, got=seeds, allowed=allowed)
-    return values
+def plan_comparison(
+    models: Mapping[str, nn.Module | Factory],
+    units: Sequence[UnitRequest],
+    data: Any,
+    *,
+    choices: Choices | None = None,
+    rates: Any = RATES,
+    seeds: Any = SEEDS,
+    validation: Any = None,
+    baseline: Any = None,
+    recipe: Any = None,
+    epochs: int | None = None,
+    margin: float | None = None,
+    device: str | None = "auto",
+    title: str = "",
+    name: str = "",
+) -> ComparisonStudy:
+    """Return the plan of a comparison, after putting every unit into every model once.
+
+    Args:
+        models: by their names in tables; an empty name for that of the class.
+        units: as :func:`compare` takes them, like the other arguments.
+        data: to train and test on.
+        choices: of metric, step and evaluation.
+        rates: of learning.
+        seeds: how many.
+        validation: by which the best rate is placed.
+        baseline: that all units are compared with.
+        recipe: of the training.
+        epochs: in place of the recipe's.
+        margin: that does not matter.
+        device: to train on.
+        title: of the page.
+        name: of the study.
+    """
+    count = _count("seeds", seeds, MOST_SEEDS)
+    chosen = make_recipe(recipe, epochs)
+    grid = rate_grid(rates, chosen.optimiser.lr)
+    labelled, base = read_units(units, baseline)
+    place = find_device(device)
+    limit = _margin(margin)
+    examples = read_data(data, chosen, validation)
+    subjects = {}
+    for label, source in models.items():
+        if isinstance(source, BuiltIn):
+            source = source.fitting(examples)
+        subject = user_model(source, examples, chosen, choices, name=label or None)
+        built, left = variants(subject, labelled, base)
+        by_label = {variant.unit.label: variant for variant in built}
+        subjects[subject.name] = Subject(subject, model_digest(subject), by_label, left)
+    first = next(iter(subjects.values())).model
+    return ComparisonStudy(
+        name=name or f"{first.name} on {first.data.name}",
+        title=title or f"Units in {', '.join(subjects)}",
+        subjects=subjects,
+        baseline=base,
+        grid=grid,
+        seeds=count,
+        margin=limit,
+        chance=_chance(first.training.metric, examples),
+        device=place,
+    )
 
 
-def _check_text(what: str, value: Any) -> None:
-    """Raise an error for a name that is not a short text; None is none."""
-    if value is not None and (not isinstance(value, str) or len(value) > MOST_LETTERS):
-        raise ArgumentError(
-            f"{what}: a text is needed",
-            got=value,
-            allowed=f"at most {MOST_LETTERS} letters",
+def estimate_cost(study: ComparisonStudy, workers: int = 1) -> CostEstimate:
+    """Return how many runs a comparison takes and for how long, from a few training steps."""
+    seconds = 0.0
+    for subject in study.subjects.values():
+        for unit in study.units:
+            seconds += seconds_of(subject.model, subject.variants[unit], study.device)
+    arms = len(study.units) * len(study.subjects)
+    return CostEstimate(arms, study.grid.count, study.seeds, seconds / arms, max(1, workers))
+
+
+def describe(study: ComparisonStudy, estimate: CostEstimate) -> list[str]:
+    """Return what is going to be done, in lines."""
+    training = study.first.model.training
+    better = "higher" if training.mode == "max" else "lower"
+    rates = ", ".join(f"{rate:g}" for rate in study.grid.rates)
+    lines = [
+        f"task: {training.task}; judged by {training.metric} ({better} is better)",
+        f"{len(study.units)} units x {study.grid.count} learning rates ({rates}) x "
+        f"{study.seeds} seeds: {estimate.words}",
+    ]
+    fewer = estimate.fewer_words(FEWER)
+    if fewer:
+        lines.append(f"with fewer: {fewer}")
+    for subject in study.subjects.values():
+        for unit, variant in subject.variants.items():
+            if variant.matched:
+                lines.append(f"{unit}: {variant.matched}")
+        for left in subject.left_out:
+            lines.append(f"left out of {subject.model.name}: {left.unit}: {left.reason}")
+    if study.first.model.data.unpaired:
+        lines.append(f"batches are not paired: {study.first.model.data.unpaired}")
+    return lines
+
+
+def run_comparison(
+    study: ComparisonStudy,
+    folder: str | Path,
+    running: Running,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    watch: Callable[[Progress], None] | None = None,
+    stop: Any = None,
+) -> ComparisonResult | None:
+    """Run a comparison, or go on with it; None if it was stopped.
+
+    Args:
+        study: the plan.
+        folder: of the study; records of shards that were run there are joined.
+        running: how cells are run.
+        say: told a line for each run that has ended.
+        watch: told all that happens.
+        stop: ends the run early if a stop is asked for.
+    """
+    shard = read_shard(running.shard)
+    folder = Path(folder)
+    name = "study.sqlite" if shard is None else f"study-{shard[0]}-of-{shard[1]}.sqlite"
+    file = StudyFile(folder / name)
+    study = replace(study, shard=shard, plans=_plans_before(file, study))
+    if shard is None:
+        _join_shards(file, folder)
+    printed = _Printed(study, say)
+
+    def tell(event: Progress) -> None:
+        """Tell both watchers."""
+        printed(event)
+        if watch is not None:
+            watch(event)
+
+    records = run(
+        file.path,
+        study.wanted,
+        study.work,
+        header=study.header(),
+        running=running,
+        watch=tell,
+        stop=stop,
+    )
+    if records is None:
+        return None
+    keyed = {key: {KEY: key, **record} for key, record in records.items()}
+    return ComparisonResult(study.header(), sorted_records(keyed))
+
+
+def read_study(path: str | Path) -> ComparisonResult:
+    """Read a comparison from its folder, its database or its export; shards are joined.
+
+    Args:
+        path: of the file or folder.
+    """
+    header, records = read_records(path)
+    keyed = {key: {KEY: key, **record} for key, record in records.items()}
+    return ComparisonResult(header, sorted_records(keyed))
+
+
+class _Printed:
+    """Says a line for each run that has ended."""
+
+    def __init__(self, study: ComparisonStudy, say: Callable[[str], None]) -> None:
+        self.study = study
+        self.say = say
+        self.began = time.monotonic()
+        self.ended_now = 0
+
+    def __call__(self, event: Progress) -> None:
+        labels = event.cell.labels
+        run_words = f"{labels['unit']}, rate {labels['rate']:.3g}, seed {labels['seed']}"
+        if len(self.study.subjects) > 1:
+            run_words = f"{labels['model']}, {run_words}"
+        if event.record is None:
+            if event.event == "died":
+                self.say(f"{run_words}: its process died")
+            return
+        self.ended_now += 1
+        spent = time.monotonic() - self.began
+        left = spent / self.ended_now * (event.asked - event.ended)
+        time_words = f", {clock(left)} left" if left else ""
+        self.say(
+            f"{event.ended} of {event.asked}: {run_words}: {self._result(event.record)}{time_words}"
         )
 
+    def _result(self, record: Record) -> str:
+        """Return how a run ended."""
+        if record["status"] != "done":
+            return (
+                f"{record['status']} ({record['error']})" if record["error"] else record["status"]
+            )
+        return f"{self.study.first.model.training.metric} {record['value']:.4g}"
 
-def _folder(out: Any) -> StudyFolder | None:
+
+def _join_shards(file: StudyFile, folder: Path) -> None:
+    """Take the records of shards that were run in the same folder."""
+    for path in sorted(folder.glob("study-*-of-*.sqlite")):
+        found = StudyFile(path).records()
+        with file.driven():
+            file.prepare()
+            file.take(found)
+
+
+def _plans_before(file: StudyFile, study: ComparisonStudy) -> list[int]:
+    """Return the numbers of seeds that were planned before in this folder."""
+    if not file.path.exists() or not file.has_header():
+        return []
+    before = file.header().get("settings", {}).get("plans", [])
+    plans = [count for count in before if isinstance(count, int)]
+    return plans[:-1] if plans and plans[-1] == study.seeds else plans
+
+
+def _chance(metric: str, data: UserData) -> float | None:
+    """Return what the best constant prediction reaches, where that is known."""
+    sources = (data.train, data.test)
+    targets = []
+    for source in sources:
+        content = source.content if isinstance(source, ArraySource) else None
+        target = content[-1] if isinstance(content, tuple) and len(content) > 1 else None
+        if not isinstance(target, Tensor) or target.dim() != 1:
+            return None
+        targets.append(target)
+    train, test = targets
+    if test.is_floating_point():
+        return (
+            float((test.double() - train.double().mean()).square().mean())
+            if metric == "mse"
+            else None
+        )
+    share = float((test == train.mode().values).double().mean())
+    return {"accuracy": share, "error": 1 - share}.get(metric)
+
+
+def _unknown_argument(name: str) -> Exception:
+    """Return the error of an argument that there is not, naming the nearest."""
+    import inspect
+
+    known = [key for key in inspect.signature(compare).parameters if key != "unknown"]
+    return unknown_name("argument of compare", name, known)
+
+
+def _folder(out: Any) -> Path | None:
     """Return the folder to keep, or raise an error; None if there is none."""
     if out is None:
         return None
     if not isinstance(out, str | Path) or not str(out) or "\0" in str(out):
         raise ArgumentError("out: the path of a folder is needed", got=out)
-    return StudyFolder(out)
-
-
-def _place(device: Any, model: Any) -> torch.device:
-    """Return the device to train on: the one that is named, or where the model is."""
-    if device is None:
-        if isinstance(model, nn.Module):
-            return device_of(model)
-        return torch.device("cpu")
-    return find_device(device)
-
-
-def _patience(epochs: Any, model: UserModel) -> Patience | None:
-    """Return the rule that ends runs early, or raise an error."""
-    if epochs is None:
-        return None
-    if model.data.validation is None:
-        raise ArgumentError(
-            "patience: it needs examples that are neither trained on nor tested on",
-            got="validation=None",
-            fix="give validation=",
-        )
-    training = model.training
-    table = {
-        "metric": f"val_{training.metric}",
-        "mode": training.mode,
-        "epochs": _positive("patience", epochs),
-    }
-    return check(Patience, table, "patience")
-
-
-def _tune(tune: Any, data: UserData) -> tuple[Tune, str]:
-    """Return how rates are chosen, and why they are not although that was asked for."""
-    if isinstance(tune, bool):
-        tune = "quick" if tune else "none"
-    if isinstance(tune, str):
-        tune = {"mode": tune}
-    if not isinstance(tune, Mapping):
-        raise ArgumentError(
-            "tune: not understood",
-            got=tune,
-            allowed="'quick', 'full', False, or a table",
-        )
-    chosen = check(Tune, tune, "tune")
-    if chosen.mode == "none" or not data.not_tunable:
-        return chosen, ""
-    return Tune(mode="none"), data.not_tunable
+    return Path(out)
 
 
 def _margin(margin: Any) -> float | None:
@@ -302,30 +420,17 @@ def _margin(margin: Any) -> float | None:
     return float(margin)
 
 
-def _positive(name: str, value: Any) -> int:
-    """Return a whole number from 1 to a million, or raise an error."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000:
-        raise ArgumentError(f"{name}: a number of epochs is needed", got=value, allowed="1 or more")
+def _count(name: str, value: Any, most: int) -> int:
+    """Return a whole number from 2 on, or raise an error."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= most:
+        raise ArgumentError(f"{name}: a number is needed", got=value, allowed=f"2 to {most}")
     return value
 
 
-def _pace(pace: Any) -> Pace:
-    """Return the pace, or raise an error."""
-    if pace is None:
-        return Pace()
-    if not isinstance(pace, Pace):
-        raise ArgumentError("pace: a gatewise.train.Pace is needed", got=type(pace).__name__)
-    return pace
+def _say(line: str) -> None:
+    """Print a line of progress."""
+    print(line, file=sys.stderr, flush=True)
 
 
-def _print_plan(model: UserModel, study: UserStudy) -> None:
-    """Print what was recognised."""
-    training = model.training
-    better = "higher" if training.mode == "max" else "lower"
-    print(
-        f"task: {training.task}; judged by {training.metric} ({better} is better)", file=sys.stderr
-    )
-    if model.data.unpaired:
-        print(f"batches are not paired: {model.data.unpaired}", file=sys.stderr)
-    if study.why_untuned:
-        print(f"learning rates are not tuned: {study.why_untuned}", file=sys.stderr)
+def _say_nothing(line: str) -> None:
+    """Print nothing."""

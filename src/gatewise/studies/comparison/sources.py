@@ -9,7 +9,6 @@ few examples are read twice. If they differ, or if the loader has no examples th
 their index, batches are used as they come, and the record says that they were not paired.
 """
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +38,7 @@ from gatewise.studies.comparison.batch_forms import (
     length,
     take,
 )
-from gatewise.train import HoldOut, all_randomness, held_index, seed_all, stream_seed
+from gatewise.train import all_randomness, seed_all, stream_seed
 
 PROBES = 8  # examples that a digest covers and that are read twice
 MOST_COUNTED = 1_000_000  # batches of a stream without a length
@@ -82,10 +81,6 @@ class Source(ABC):
     @abstractmethod
     def first(self, count: int) -> Any:
         """Return a batch of a few examples."""
-
-    def fold(self, rule: HoldOut) -> "tuple[Source, Source] | None":
-        """Return the examples to train on and those held out; None if that is not possible."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -170,17 +165,6 @@ class ArraySource(Source):
             return content
         return self._augmented(content, None, 0, 0)
 
-    def fold(self, rule: HoldOut) -> tuple[Source, Source] | None:
-        """Return the rows to train on and those held out."""
-        rest, held = held_index(len(self.chosen), rule)
-        parts = []
-        for rows, shuffle in ((rest, self.shuffle), (held, False)):
-            part = copy.copy(self)
-            part.chosen = self.chosen[rows]
-            part.shuffle = shuffle
-            parts.append(part)
-        return parts[0], parts[1]
-
     def _augmented(self, content: Any, index: Tensor | None, seed: int, epoch: int) -> Any:
         """Return the batch with its images as the network reads them."""
         assert self.augment is not None  # noqa: S101 - callers have checked it
@@ -249,14 +233,6 @@ class LoaderSource(Source):
         batch = self._index_batches(0, 0)[0][:count]
         with all_randomness():
             return next(iter(self._load([batch], 0, 0)))
-
-    def fold(self, rule: HoldOut) -> tuple[Source, Source] | None:
-        """Return the examples to train on and those held out."""
-        rest, held = held_index(len(self.loader.dataset), rule)  # pyright: ignore[reportArgumentType]
-        return (
-            LoaderSource(self.loader, self.name, rest.tolist()),
-            LoaderSource(self.loader, "held out", held.tolist(), in_order=True),
-        )
 
     @property
     def _collates(self) -> bool:

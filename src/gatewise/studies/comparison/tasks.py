@@ -5,18 +5,17 @@ output with integer targets of 0 and 1 is a binary task. Targets of 0 and 1 in t
 outputs are several labels, unless every row has exactly one 1. Other numbers in the shape of the
 outputs are regression. One class for each pixel is segmentation, one for each token a language
 model, whose targets are the next tokens if the batch has no others. A model that returns a loss
-is trained by it. Everything else asks for ``task=`` or ``step=``.
+is trained by it. Everything else asks for ``step=``.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError
 from gatewise.studies.comparison.model_calls import ModelCall, Outputs
 from gatewise.train import Recipe, example_losses
 
@@ -30,25 +29,11 @@ PIXELS = "segmentation"
 MODEL_LOSS = "model-loss"
 TASKS = (CLASSES, BINARY, LABELS, NUMBERS, NEXT_TOKEN, TOKENS, PIXELS, MODEL_LOSS)
 IGNORED = -100  # torch's own mark of targets that do not count
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    "cross_entropy": F.cross_entropy,
-    "bce": F.binary_cross_entropy_with_logits,
-    "mse": F.mse_loss,
-    "l1": F.l1_loss,
-    "smooth_l1": F.smooth_l1_loss,
-    "huber": F.huber_loss,
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    BINARY: F.binary_cross_entropy_with_logits,
+    LABELS: F.binary_cross_entropy_with_logits,
+    NUMBERS: F.mse_loss,
 }
-DEFAULT_LOSSES = {
-    CLASSES: "cross_entropy",
-    NEXT_TOKEN: "cross_entropy",
-    TOKENS: "cross_entropy",
-    PIXELS: "cross_entropy",
-    BINARY: "bce",
-    LABELS: "bce",
-    NUMBERS: "mse",
-}
-
-LossFunction = Callable[[Any, Any], Tensor]
 
 
 @dataclass(frozen=True)
@@ -65,54 +50,36 @@ class Aligned:
 
 @dataclass(frozen=True)
 class LearningTask:
-    """A task with its loss.
+    """A task with its usual loss.
 
     Args:
         name: one of :data:`TASKS`.
-        loss: a name of :data:`LOSSES` or a function of outputs and targets; None for the usual.
-        weights: of the classes, in the loss.
-        ignored: the target that does not count.
         recipe: whose label smoothing or squared loss is used for classes.
     """
 
     name: str
-    loss: str | LossFunction | None = None
-    weights: Tensor | None = None
-    ignored: int = IGNORED
     recipe: Recipe = field(default_factory=Recipe)
 
     def loss_of(self, call: ModelCall, outputs: Outputs) -> Tensor:
         """Return the mean loss of a batch."""
-        if callable(self.loss):
-            return self.loss(outputs.values, target_of(self, call))
         if self.name == MODEL_LOSS:
             if outputs.loss is None:
-                raise ArgumentError("task: the model returned no loss", got=self.name)
+                raise ArgumentError("model: it returned no loss", fix="give step= and evaluate=")
             return outputs.loss
         aligned = self.align(call, outputs)
-        return self._named_loss(aligned)
-
-    def _named_loss(self, aligned: Aligned) -> Tensor:
-        """Return the loss by its name."""
-        name = self.loss or DEFAULT_LOSSES[self.name]
         values = aligned.outputs.float()
-        weights = None if self.weights is None else self.weights.to(values.device)
         recipe = self.recipe.loss
         single = self.name == CLASSES or (self.name == NUMBERS and values.shape[1] == 1)
-        if self.loss is None and single and recipe.name != "cross_entropy":
+        if single and recipe.name != "cross_entropy":
             return example_losses(recipe, values, _as_labels(aligned.targets)).mean()
-        if name == "cross_entropy":
-            return F.cross_entropy(
-                values,
-                aligned.targets,
-                weight=weights,
-                ignore_index=self.ignored,
-                label_smoothing=recipe.label_smoothing,
-            )
-        targets = aligned.targets.to(values.dtype)
-        if name == "bce":
-            return F.binary_cross_entropy_with_logits(values, targets, pos_weight=weights)
-        return LOSSES[str(name)](values, targets)
+        if self.name in LOSSES:
+            return LOSSES[self.name](values, aligned.targets.to(values.dtype))
+        return F.cross_entropy(
+            values,
+            aligned.targets,
+            ignore_index=IGNORED,
+            label_smoothing=recipe.label_smoothing,
+        )
 
     def align(self, call: ModelCall, outputs: Outputs) -> Aligned:
         """Return outputs and targets in the form of the task.
@@ -173,39 +140,6 @@ def recognise(call: ModelCall, outputs: Outputs, *, passed_target: bool) -> str:
         words = " or ".join(fitting) if fitting else "nothing that is known"
         raise _ask(f"outputs and targets fit {words}", values, targets)
     return fitting[0]
-
-
-def check_task(task: str | None) -> None:
-    """Raise an error for an unknown task."""
-    if task is not None and task not in TASKS:
-        raise unknown_name("task", task, TASKS)
-
-
-def check_loss(loss: Any) -> None:
-    """Raise an error for a loss that is neither known nor a function."""
-    if loss is None or callable(loss):
-        return
-    if not isinstance(loss, str):
-        raise ArgumentError("loss: a name or a function is needed", got=loss, allowed=list(LOSSES))
-    if loss not in LOSSES:
-        raise unknown_name("loss", loss, LOSSES)
-
-
-def class_weights(weights: Any) -> Tensor | None:
-    """Return class weights as a tensor, or raise an error."""
-    if weights is None:
-        return None
-    try:
-        tensor = torch.as_tensor(weights, dtype=torch.float32).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as problem:
-        raise ArgumentError("class_weights: numbers are needed", got=weights) from problem
-    if tensor.dim() != 1 or not len(tensor) or bool((tensor < 0).any() | ~tensor.isfinite().all()):
-        raise ArgumentError(
-            "class_weights: one number for each class is needed",
-            got=weights,
-            allowed="0 or more",
-        )
-    return tensor
 
 
 def _fitting(values: Tensor, targets: Tensor, call: ModelCall) -> list[str]:
@@ -376,10 +310,10 @@ def _shape(value: Any) -> str:
 
 
 def _ask(why: str, values: Any, targets: Any) -> ArgumentError:
-    """Return the error that asks for the task."""
+    """Return the error that asks for the user's own step and evaluation."""
     return ArgumentError(
         f"task: {why}",
         got=f"outputs {_shape(values)} and targets {_shape(targets)}",
-        allowed=f"task= one of {', '.join(TASKS)}",
-        fix="say task=..., or give step=my_step and evaluate=my_evaluate",
+        allowed=f"outputs and targets of one of: {', '.join(TASKS)}",
+        fix="give step=my_step and evaluate=my_evaluate",
     )

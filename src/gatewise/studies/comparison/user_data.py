@@ -1,7 +1,8 @@
 """The data of a user: training, validation and test sets in any form that torch can batch."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,15 +13,24 @@ from gatewise.data import DataSet, StreamedSplit, load
 from gatewise.errors import ArgumentError, first_line
 from gatewise.files import digest
 from gatewise.studies.comparison.batch_forms import leaves
-from gatewise.studies.comparison.sources import ArraySource, LoaderSource, Source, loader_source
-from gatewise.train import HoldOut, Recipe
+from gatewise.studies.comparison.sources import ArraySource, Source, loader_source
+from gatewise.train import Recipe
 
 NAME = "own"
-LARGER_BATCH = 256  # for evaluation of tensors in memory
+LARGER_BATCH = 500  # for evaluation of tensors in memory
 ALLOWED = (
     "a data set of gatewise, its name, or a pair (train, test) of loaders, data sets, "
     "(inputs, targets) or mappings of tensors"
 )
+
+
+@dataclass(frozen=True)
+class NamedData:
+    """A set of the catalogue: its name, its options and its folder."""
+
+    name: str
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,9 @@ class UserData:
     train: Source
     test: Source
     validation: Source | None
-    _folds: dict[str, tuple[Source, Source]] = field(default_factory=dict, compare=False)
+    loads: tuple[Any, ...] | None = None  # arguments of read_data, for a set given by its name
+    classes: int = 0  # of a set of the catalogue
+    shape: tuple[int, ...] = ()  # of its examples
 
     @property
     def digest(self) -> str:
@@ -47,37 +59,17 @@ class UserData:
         return self.train.unpaired
 
     @property
-    def not_tunable(self) -> str:
-        """Why no examples can be held out to choose learning rates; empty if they can."""
-        if self.validation is not None:
-            return ""
-        if not isinstance(self.train, ArraySource | LoaderSource):
-            return "the training data cannot be split, and no validation data were given"
-        if (self.train.examples or 0) < 10:
-            return "there are too few examples to hold some out"
-        return ""
+    def evaluated(self) -> dict[str, Source]:
+        """What is evaluated, by the name that metrics have."""
+        if self.validation is None:
+            return {"test": self.test}
+        return {"val": self.validation, "test": self.test}
 
-    def for_run(self, hold_out: HoldOut | None) -> tuple[Source, dict[str, Source]]:
-        """Return the training set and what is evaluated, by the name that metrics have.
-
-        Args:
-            hold_out: of a tuning run; the test set is then not evaluated.
-        """
-        if hold_out is None:
-            evaluated = {"test": self.test}
-            if self.validation is not None:
-                evaluated = {"val": self.validation, **evaluated}
-            return self.train, evaluated
-        if self.validation is not None:
-            return self.train, {"held": self.validation}
-        key = hold_out.model_dump_json()
-        if key not in self._folds:
-            parts = self.train.fold(hold_out)
-            if parts is None:
-                raise ArgumentError("data: no examples can be held out", got=self.not_tunable)
-            self._folds[key] = parts
-        train, held = self._folds[key]
-        return train, {"held": held}
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Let another process load a set of the catalogue itself."""
+        if self.loads is not None:
+            return read_data, self.loads
+        return super().__reduce_ex__(protocol)
 
 
 def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
@@ -88,15 +80,19 @@ def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
         recipe: whose batch size and augmentation tensors in memory get.
         validation: further examples, which rates are chosen by.
     """
+    loads = None
+    facts: dict[str, Any] = {}
     if isinstance(data, str):
-        data = load(data)
+        data = NamedData(data)
+    if isinstance(data, NamedData):
+        loads = (data, recipe, validation)
+        data = load(data.name, folder=data.folder, **data.options)
     if isinstance(data, DataSet):
         if isinstance(data.train, StreamedSplit):
             raise ArgumentError(
                 "data: images that are read from their files in every epoch cannot be compared on",
                 got=f"{data.name}, streamed",
-                fix="stream=False or a smaller size; or gatewise compare with a study file that "
-                "names the set",
+                fix="stream=False or a smaller size",
             )
         augment = recipe.augmentation().with_normalise(data.mean, data.std)
         parts = []
@@ -108,6 +104,7 @@ def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
             parts.append(ArraySource(content, size, shuffle=shuffle, augment=augment))
         train, test = parts
         name = data.name
+        facts = {"classes": data.classes, "shape": data.shape}
     else:
         if not isinstance(data, Sequence) or isinstance(data, bytes) or len(data) != 2:
             raise ArgumentError("data: not understood", got=type(data).__name__, allowed=ALLOWED)
@@ -115,7 +112,7 @@ def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
         test = _source(data[1], "test", recipe)
         name = NAME
     held = None if validation is None else _source(validation, "validation", recipe)
-    return UserData(name, train, test, held)
+    return UserData(name, train, test, held, loads, **facts)
 
 
 def _source(part: Any, name: str, recipe: Recipe) -> Source:

@@ -8,7 +8,7 @@ equal under all units. New weights are drawn from the seed.
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,19 +17,17 @@ from torch import Tensor, nn
 from gatewise.analysis import check_weights
 from gatewise.errors import ArgumentError, ContractError, GatewiseError, first_line
 from gatewise.files import digest
-from gatewise.graph import find_sites, split_example
+from gatewise.graph import find_sites, parameter_count, split_example
 from gatewise.studies.comparison.batch_forms import batch_digest, leaves
 from gatewise.studies.comparison.choices import (
     Choices,
     make_training,
-    optimiser_factory,
     with_metric,
 )
 from gatewise.studies.comparison.model_calls import ModelCall, find_reader, run_model
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_data import UserData
 from gatewise.studies.comparison.user_objective import Training, UserObjective, try_training
-from gatewise.studies.engine import Cost, cost_of, unit_table
 from gatewise.surgery import Plan, plan, receipt
 from gatewise.testing import check_activation
 from gatewise.train import (
@@ -39,7 +37,6 @@ from gatewise.train import (
     all_randomness,
     environment,
     evaluating,
-    make_optimiser,
     place_model,
     seed_all,
     stream_seed,
@@ -47,7 +44,11 @@ from gatewise.train import (
 )
 from gatewise.units import Unit, is_activation_object, unit_from
 
-AS_IT_IS = "as it is"  # label of the unchanged model
+ORIGINAL = "original"  # label of the unchanged model
+STARTING_INPUTS = 5000  # that a network sees which sets weights by its data before training
+MATCHES = ("parameters", "flops", "none")
+SAME = 0.01  # relative difference of parameters that needs no other widths
+OTHER_SEEDS = 1_000_003  # between two streams of seeds
 EXAMPLES = 2  # inputs on which a swap is planned; the plan is the same for any number
 
 Factory = Callable[[], nn.Module]
@@ -56,12 +57,26 @@ UnitRequest = Any  # a name, a table, an nn.Module class or instance, or a funct
 
 @dataclass(frozen=True)
 class UserUnit:
-    """A unit to put in, with the options of surgery; no name for the unchanged model."""
+    """A unit to put in.
+
+    Attributes:
+        label: its name in tables.
+        name: of the unit; None for the unchanged model.
+        options: of surgery and of the unit.
+        own: the unit, if it is not in the catalogue.
+        match: the cost that widths are matched to: ``"parameters"``, ``"flops"`` or ``"none"``;
+            empty for parameters where that is possible.
+        stream: of seeds; units of one stream share weights and batches.
+        model: options of the network for this unit alone.
+    """
 
     label: str
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    own: Unit | None = None  # if it is not in the catalogue
+    own: Unit | None = None
+    match: str = ""
+    stream: int = 0
+    model: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,16 +89,20 @@ class UserModel:
     recipe: Recipe
     training: Training
     example: Any  # the arguments of one call, as gw.plan takes them
-    optimiser: Callable[..., torch.optim.Optimizer] = make_optimiser
 
     @property
     def drawn(self) -> bool:
         """Whether every seed has weights of its own."""
         return not isinstance(self.source, nn.Module)
 
-    def start(self, seed: int) -> nn.Module:
-        """Return the model before surgery, with the weights that ``seed`` starts from."""
-        return start_model(self.source, seed)
+    def start(self, seed: int, options: Mapping[str, Any] | None = None) -> nn.Module:
+        """Return the model before surgery, with the weights that ``seed`` starts from.
+
+        Args:
+            seed: of the weights.
+            options: of the network, for one unit alone.
+        """
+        return start_model(self.source, seed, self.data, options)
 
     def setup(self, variant: "Variant", config: RunConfig, device: torch.device) -> TrainingSetup:
         """Return what a run trains, on which batches, judged by what.
@@ -93,7 +112,7 @@ class UserModel:
             config: of the run.
             device: where it is trained.
         """
-        train, evaluated = self.data.for_run(config.hold_out)
+        train, evaluated = self.data.train, self.data.evaluated
         recipe = config.recipe
         objective = UserObjective(
             self.training,
@@ -111,7 +130,6 @@ class UserModel:
             identity={"config": config.digest, "data": self.data.digest},
             environment=environment(device=device),
             device=device,
-            optimiser=self.optimiser,
         )
 
 
@@ -122,12 +140,13 @@ class Variant:
     unit: UserUnit
     plan: Plan | None  # without the example, so that it is not proved again for every seed
     receipt: Mapping[str, Any] | None
-    cost: Cost
+    parameters: int
+    matched: str = ""  # how widths were matched, in words
     checked: str = ""  # the report on a unit that is not in the catalogue
 
     def build(self, model: UserModel, seed: int) -> nn.Module:
         """Return the network that ``seed`` trains; see Note [Where weights come from]."""
-        network = model.start(seed)
+        network = model.start(seed, self.unit.model)
         if self.plan is None:
             return network
         if self.unit.own is not None:
@@ -139,21 +158,51 @@ class Variant:
     @property
     def identity(self) -> dict[str, Any]:
         """What distinguishes this variant from others of the same model."""
+        words: dict[str, Any] = {"unit": self.unit.label}
+        if self.unit.model:
+            words["model_options"] = dict(self.unit.model)
         if self.plan is None:
-            return {}
-        words = {"plan_sha256": digest(self.plan.to_json().encode())}
+            return words
+        words["plan_sha256"] = digest(self.plan.to_json().encode())
         if self.unit.own is not None:
             words["unit_sha256"] = self.unit.own.fingerprint
         return words
 
 
-def start_model(source: nn.Module | Factory, seed: int) -> nn.Module:
-    """Return a copy of a module, or what a factory makes for ``seed``, on the processor."""
+@dataclass(frozen=True)
+class LeftOut:
+    """A unit that is not compared, and why."""
+
+    unit: str
+    reason: str
+
+
+def start_model(
+    source: nn.Module | Factory,
+    seed: int,
+    data: UserData,
+    options: Mapping[str, Any] | None = None,
+) -> nn.Module:
+    """Return a copy of a module, or what a factory makes for ``seed``, on the processor.
+
+    A network with a method ``start_from_data(images)`` is shown training images, for example to
+    whiten its inputs.
+
+    Args:
+        source: the module, or a function that makes one.
+        seed: of the weights.
+        data: of the user.
+        options: with which the function is called.
+    """
     if isinstance(source, nn.Module):
         return _on_processor(copy.deepcopy(source))
     with all_randomness():
         seed_all(stream_seed(seed, "build"))
-        return _on_processor(_call_factory(source))
+        network = _on_processor(_call_factory(source, options or {}))
+    see = getattr(network, "start_from_data", None)
+    if callable(see):
+        see(data.train.first(STARTING_INPUTS)[0])
+    return network
 
 
 def _on_processor(network: nn.Module) -> nn.Module:
@@ -174,7 +223,6 @@ def user_model(
     choices: Choices | None = None,
     *,
     name: str | None = None,
-    example: Any = None,
 ) -> UserModel:
     """Return the model with its data, after checking that it can be trained on them.
 
@@ -184,22 +232,18 @@ def user_model(
         recipe: how it is trained.
         choices: of task, loss, metric and so on.
         name: of the model; its class if not given.
-        example: arguments of one call of the model; taken from the data if not given.
     """
     choices = choices or Choices()
-    network = start_model(source, 0)
+    network = start_model(source, 0, data)
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ArgumentError("model: it has no trainable parameters", got=type(network).__name__)
     check_weights("model", network)
     with all_randomness():
         training = make_training(choices, network, data, recipe)
-        if example is None:
-            example = _example(network, data)
-        else:
-            _check_example(network, example)
+        example = _example(network, data)
         returned = try_training(training, copy.deepcopy(network), data.train, data.test)
     training = with_metric(training, choices, returned)
-    model = UserModel(
+    return UserModel(
         source,
         name or type(network).__name__,
         data,
@@ -207,41 +251,39 @@ def user_model(
         training,
         example=example,
     )
-    if callable(choices.optimiser):
-        model = replace(model, optimiser=optimiser_factory(choices.optimiser))
-        model.optimiser(network, recipe)
-    return model
 
 
 def variants(
-    model: UserModel,
-    units: Sequence[UserUnit],
-    options: Mapping[str, Any],
-) -> list[Variant]:
+    model: UserModel, units: Sequence[UserUnit], baseline: str
+) -> tuple[list[Variant], list[LeftOut]]:
     """Plan, apply and test every unit once, before anything is trained.
 
     Args:
         model: of the user.
         units: to put in.
-        options: of :func:`gatewise.plan`, for all units.
+        baseline: the label of the unit that all are compared with.
+
+    Returns:
+        Those that can be compared, and the others with their reasons.
 
     Raises:
-        ArgumentError: naming all units that cannot be put in.
+        ArgumentError: if nothing is left to compare.
     """
-    start = model.start(0)
     built: list[Variant] = []
-    problems: list[str] = []
+    left: list[LeftOut] = []
     for unit in units:
         try:
             with all_randomness():
-                built.append(_variant(unit, start, model.example, options))
+                built.append(_variant(unit, model))
         except GatewiseError as problem:
-            problems.append(f"{unit.label}: {problem}")
-    if problems:
+            left.append(LeftOut(unit.label, " ".join(str(problem).split())))
+    labels = [variant.unit.label for variant in built]
+    if baseline not in labels or len(built) < 2:
         raise ArgumentError(
-            f"units: {len(problems)} of {len(units)} cannot be put in: " + " | ".join(problems)
+            f"units: {len(left)} of {len(units)} cannot be put in, and nothing is left to compare: "
+            + " | ".join(f"{each.unit}: {each.reason}" for each in left)
         )
-    return built
+    return built, left
 
 
 def model_digest(model: UserModel) -> str:
@@ -283,9 +325,9 @@ def read_units(units: Sequence[UnitRequest], baseline: Any) -> tuple[list[UserUn
         if baseline not in labels:
             choices.insert(0, first)
             labels.insert(0, baseline)
-    base = baseline or AS_IT_IS
+    base = baseline or ORIGINAL
     if base not in labels:
-        first = UserUnit(AS_IT_IS) if base == AS_IT_IS else _read_unit(base)
+        first = _read_unit(base)
         choices.insert(0, first)
         labels.insert(0, first.label)
     repeated = sorted({label for label in labels if labels.count(label) > 1})
@@ -301,7 +343,7 @@ def read_units(units: Sequence[UnitRequest], baseline: Any) -> tuple[list[UserUn
 def _read_unit(unit: UnitRequest) -> UserUnit:
     """Return a unit from its name, its table or an activation of the user."""
     if isinstance(unit, str):
-        return UserUnit(unit, unit)
+        return _with_options(unit, {}, unit, None)
     if is_activation_object(unit):
         return _own_unit(unit, {})
     if isinstance(unit, Mapping) and is_activation_object(unit.get("unit")):
@@ -314,9 +356,9 @@ def _read_unit(unit: UnitRequest) -> UserUnit:
             allowed="'crelu', MyUnit, {'name': 'crelu', 'width': 'half', 'label': ...}, "
             "{'unit': MyUnit, 'label': ...}",
         )
-    table = unit_table(dict(unit))
-    _check_label(table["label"])
-    return UserUnit(table["label"], table["name"], table.get("options", {}))
+    table = dict(unit)
+    name = table.pop("name")
+    return _with_options(name, table, table.pop("label", _label_of(name, table)), None)
 
 
 def _own_unit(activation: Any, table: Mapping[str, Any]) -> UserUnit:
@@ -325,7 +367,28 @@ def _own_unit(activation: Any, table: Mapping[str, Any]) -> UserUnit:
     label = table.get("label", unit.title if unit.make else unit.name)
     _check_label(label)
     options = {key: value for key, value in table.items() if key != "label"}
-    return UserUnit(label, unit.name, options, unit if unit.make else None)
+    return _with_options(unit.name, options, label, unit if unit.make else None)
+
+
+def _with_options(name: str, options: dict[str, Any], label: Any, own: Unit | None) -> UserUnit:
+    """Return a unit whose options are split into ours and those of surgery and unit."""
+    _check_label(label)
+    match, stream = options.pop("match", ""), options.pop("stream", 0)
+    model = options.pop("model", {})
+    if match not in ("", *MATCHES):
+        raise ArgumentError("units: match is not understood", got=match, allowed=", ".join(MATCHES))
+    if type(stream) is not int or not 0 <= stream <= 1000:
+        raise ArgumentError("units: a stream of seeds is a number", got=stream, allowed="0 to 1000")
+    if not isinstance(model, Mapping):
+        raise ArgumentError("units: model holds options of the network", got=model)
+    is_original = name == ORIGINAL
+    return UserUnit(label, None if is_original else name, options, own, match, stream, dict(model))
+
+
+def _label_of(name: str, options: Mapping[str, Any]) -> str:
+    """Return a label with the options."""
+    words = [f"{key}={value}" for key, value in options.items() if not isinstance(value, Mapping)]
+    return " ".join([name, *words])[:100]
 
 
 def _check_label(label: Any) -> None:
@@ -334,16 +397,49 @@ def _check_label(label: Any) -> None:
         raise ArgumentError("units: a label has 1 to 100 letters", got=label)
 
 
-def _variant(unit: UserUnit, start: nn.Module, example: Any, options: Mapping[str, Any]) -> Variant:
-    """Plan, apply and test one unit, and count its cost."""
+def _variant(unit: UserUnit, model: UserModel) -> Variant:
+    """Plan, apply and test one unit, and count its parameters."""
+    start = model.start(0, unit.model)
     if unit.name is None:
-        return Variant(unit, None, None, cost_of(copy.deepcopy(start), example))
-    checked = _check_own(unit, start, example) if unit.own else ""
-    swap = plan(start, unit.name, example, **{**options, **unit.options})
+        return Variant(unit, None, None, parameter_count(start))
+    checked = _check_own(unit, start, model.example) if unit.own else ""
+    swap, matched = _matched_plan(unit, start, model.example)
+    if swap.refused:
+        reasons = sorted({entry.why for entry in swap.refused})
+        raise ArgumentError(
+            f"{len(swap.refused)} of {len(swap.refused) + len(swap.swapped)} sites are refused",
+            got="; ".join(reasons)[:500],
+            fix="name the sites with where=, or another unit",
+        )
     network = swap.apply(start, inplace=False)
     changes = receipt(network).to_dict()
-    cost = cost_of(network, example)
-    return Variant(unit, Plan.from_json(swap.to_json()), changes, cost, checked)
+    count = parameter_count(network)
+    return Variant(unit, Plan.from_json(swap.to_json()), changes, count, matched, checked)
+
+
+def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan, str]:
+    """Return the plan with widths at which the network costs as much as before, where possible.
+
+    Returns:
+        The plan, and in words what was matched or why it could not be.
+    """
+    wanted = unit.match or "parameters"
+    options = {"preserve": False, **unit.options}
+    first = None
+    if wanted == "none" or not unit.match:
+        first = plan(start, unit.name, example, **options)
+    if first is not None:
+        count = parameter_count(first.apply(start, inplace=False))
+        share = count / parameter_count(start) if wanted == "parameters" else 0.0
+        if wanted == "none" or abs(share - 1) <= SAME:
+            return first, ""
+    try:
+        made = plan(start, unit.name, example, match=wanted, **options)
+    except GatewiseError as problem:
+        if first is None:  # the user asked for it
+            raise
+        return first, f"{wanted} not matched: {first_line(problem)}"
+    return made, f"{wanted} matched"
 
 
 def _check_own(unit: UserUnit, start: nn.Module, example: Any) -> str:
@@ -373,13 +469,6 @@ def _example(network: nn.Module, data: UserData) -> Any:
     return call.example
 
 
-def _check_example(network: nn.Module, example: Any) -> None:
-    """Raise an error for an example that the model cannot read."""
-    args, kwargs = split_example(example)
-    with evaluating(network):
-        run_model(network, ModelCall(args, kwargs, None))
-
-
 def _tensors_in(outputs: Any) -> list[Tensor]:
     """Return the floating-point tensors among the outputs of a model."""
     found = [leaf for leaf in leaves(outputs) if isinstance(leaf, Tensor)]
@@ -388,14 +477,14 @@ def _tensors_in(outputs: Any) -> list[Tensor]:
     return [tensor for tensor in found if tensor.is_floating_point()]
 
 
-def _call_factory(factory: Factory) -> nn.Module:
+def _call_factory(factory: Factory, options: Mapping[str, Any]) -> nn.Module:
     """Call the function of the user and check that it returns a module."""
     if not callable(factory):
         raise ArgumentError(
             "model: a module, or a function that makes one, is needed", got=type(factory).__name__
         )
     try:
-        network = factory()
+        network = factory(**options)
     except GatewiseError:
         raise
     except Exception as problem:

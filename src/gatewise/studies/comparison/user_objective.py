@@ -15,7 +15,7 @@ from gatewise.studies.comparison.batch_forms import length
 from gatewise.studies.comparison.model_calls import BatchReader, read_outputs
 from gatewise.studies.comparison.sources import Source
 from gatewise.studies.comparison.task_metrics import TaskMetrics
-from gatewise.studies.comparison.tasks import CLASSES, MODEL_LOSS, LearningTask
+from gatewise.studies.comparison.tasks import CLASSES, IGNORED, MODEL_LOSS, LearningTask
 from gatewise.train import (
     Measured,
     Objective,
@@ -260,7 +260,7 @@ def task_evaluate(
 
     def evaluate(model: Any, loader: Any) -> dict[str, Any]:
         """Return the metrics, and which examples are right if that is what is judged."""
-        metrics = TaskMetrics(judged.name, wanted, outputs, judged.ignored)
+        metrics = TaskMetrics(judged.name, wanted, outputs, IGNORED)
         for batch in loader:
             call = reader.read(batch, without_target=task.name != MODEL_LOSS)
             values = read_outputs(model(*call.args, **call.kwargs))

@@ -1,39 +1,19 @@
-"""Studies whose cells call functions: the experiments of papers, or any other repeated work.
-
-Note [Function cells]. A cell has a name, plain settings and a function at the top level of a
-module. Its key is the digest of all three and of the study's identity (for example the versions of
-the libraries), so a changed setting runs a new cell and an interrupted study resumes with the cells
-that have no record. The folder, the journal, the executors and the status are those of every study.
-"""
+"""Studies whose cells call functions: the experiments of papers, or any other repeated work."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from json import dumps
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.files import digest
-from gatewise.studies.engine.cell_work import (
-    CellCall,
-    Task,
-    attempt_cell,
-    plain,
-    value_content,
-)
-from gatewise.studies.engine.cells import KEY
-from gatewise.studies.engine.folder import CELLS, StudyFolder
-from gatewise.studies.engine.runner import (
-    CellRunner,
-    RunOptions,
-    Watch,
-    thread_share,
-)
+from gatewise.studies.engine.cell import DONE, Cell, CellCall, Record, plain, run_cell
+from gatewise.studies.engine.running import Running, Watch, run
+from gatewise.studies.engine.study_file import StudyFile
 from gatewise.train import StopSignal
 
-Record = dict[str, Any]
+FORMAT = "gatewise cells"
 
 
 @dataclass(frozen=True)
@@ -51,30 +31,33 @@ class FunctionCell:
     function: Callable[[CellCall], Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def reference(self) -> str:
-        """The function as ``package.module:name``."""
-        name = getattr(self.function, "__qualname__", "")
-        if not name.isidentifier():
-            raise ArgumentError(
-                f"cell {self.name!r}: its function cannot be imported by a worker",
-                got=name or self.function,
-                allowed="a function at the top level of a module",
-            )
-        return f"{self.function.__module__}:{name}"
+
+@dataclass(frozen=True)
+class FunctionWork:
+    """Calls the function of a cell."""
+
+    functions: Mapping[str, Callable[[CellCall], Any]]
+
+    def __call__(self, call: CellCall) -> dict[str, Any]:
+        """Return the value of a cell.
+
+        Args:
+            call: of the cell; the function gets its own settings.
+        """
+        inner = CellCall(call.settings["settings"], call.labels, call.folder, call.stop)
+        return {"value": self.functions[call.name](inner)}
 
 
 @dataclass(frozen=True)
 class FunctionStudy:
-    """A folder of function cells; see Note [Function cells].
+    """The function cells of one folder. A cell is known by its name and settings, not its function.
 
     Args:
         path: the folder.
         name: of the study; the folder of another study is refused.
         title: for people.
         about: plain values that are kept in the folder.
-        identity: what the results depend on besides settings and function. It is part of every
-            key.
+        identity: what the results depend on besides settings. It is part of every key.
     """
 
     path: str | Path
@@ -84,14 +67,24 @@ class FunctionStudy:
     identity: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def folder(self) -> StudyFolder:
-        """The files of the study."""
-        return StudyFolder(self.path)
+    def file(self) -> StudyFile:
+        """The file of the records."""
+        return StudyFile(self.path)
+
+    def cell(self, name: str, settings: Mapping[str, Any]) -> Cell:
+        """Return a cell as the engine knows it.
+
+        Args:
+            name: of the cell.
+            settings: plain values that its function reads.
+        """
+        content = {"name": name, "identity": plain(self.identity), "settings": plain(settings)}
+        return Cell(self.name, content, {"name": name})
 
     def run(
         self,
         cells: Sequence[FunctionCell],
-        options: RunOptions | None = None,
+        running: Running | None = None,
         *,
         watch: Watch | None = None,
         stop: StopSignal | None = None,
@@ -100,30 +93,29 @@ class FunctionStudy:
 
         Args:
             cells: all cells of the study.
-            options: how to run; in this process if not given.
-            watch: called with the progress whenever something happens.
+            running: how to run; in this process if not given.
+            watch: told what happens.
             stop: ends the run early if a stop is asked for.
 
         Returns:
             The records by the name of the cell; None if stopped before all have one.
         """
-        options = options or RunOptions(on="here")
-        stop = stop or StopSignal()
-        keys = {cell.name: self.key(cell.name, cell.reference, cell.settings) for cell in cells}
-        if len(keys) < len(cells):
-            raise ArgumentError(f"{self.name}: two cells have the same name", got=sorted(keys))
-        tasks = []
-        for cell in cells:
-            content = {"key": keys[cell.name], "name": cell.name, "settings": plain(cell.settings)}
-            place = str((self.folder.path / CELLS).resolve())
-            tasks.append(Task(content, place, function=cell.reference))
-        threads = options.threads or thread_share(options)
-        with self.claimed(options.shard), stop.listening():
-            self._write([task.cell for task in tasks])
-            done = CellRunner(self.folder, options, stop, watch).run(tasks, threads)
-        if not done:
+        self._check_name()
+        made = {cell.name: self.cell(cell.name, cell.settings) for cell in cells}
+        if len(made) < len(cells):
+            raise ArgumentError(f"{self.name}: two cells have the same name", got=sorted(made))
+        records = run(
+            self.file.path,
+            lambda _: list(made.values()),
+            FunctionWork({cell.name: cell.function for cell in cells}),
+            header=self._header,
+            running=running,
+            watch=watch,
+            stop=stop,
+        )
+        if records is None:
             return None
-        return {name: self.folder.record(key) or {} for name, key in keys.items()}
+        return {name: records[cell.key] for name, cell in made.items()}
 
     def run_one(self, name: str, settings: Mapping[str, Any], work: Callable[[], Any]) -> Record:
         """Run one cell in this process, whose work need not be importable.
@@ -136,40 +128,51 @@ class FunctionStudy:
         Returns:
             The record; its ``value`` is what ``work`` returned, in plain values.
         """
-        key = self.key(name, "", settings)
-        task = Task(
-            {"key": key, "name": name},
-            str((self.folder.path / CELLS).resolve()),
-            function="",
-        )
-        attempt_cell(task, StopSignal(), lambda stop: value_content(work()))
-        return self.folder.record(key) or {}
+        cell = self.cell(name, settings)
+        known = self.file.records(all_plans=True).get(cell.key)
+        if known is not None:
+            return known
+        raised: list[Exception] = []
+
+        def call(_: CellCall) -> dict[str, Any]:
+            try:
+                return {"value": work()}
+            except Exception as problem:
+                raised.append(problem)
+                raise
+
+        record = run_cell(call, cell, self.file.work / cell.key, StopSignal())
+        if raised:
+            raise raised[0]
+        assert record is not None and record["status"] == DONE  # noqa: S101  nothing was raised
+        self.file.ask([cell])
+        self.file.write(cell.key, record)
+        return record
 
     @contextmanager
-    def claimed(self, shard: str | None = None) -> Iterator[None]:
-        """Hold the folder for the block, so that no other process runs the same study in it.
-
-        Args:
-            shard: the part of this process, if several share the work.
-        """
-        self.folder.check(self.name)
-        with self.folder.claimed(shard=shard):
-            if self.folder.find() is None:
-                self._write([])
+    def claimed(self) -> Iterator[None]:
+        """Hold the folder for the block, so that no other process runs the same study in it."""
+        self._check_name()
+        with self.file.driven():
+            self.file.prepare()
+            self.file.ask([], self._header)
             yield
 
-    def key(self, name: str, reference: str, settings: Mapping[str, Any]) -> str:
-        """Return the key of a cell: the digest of what its result depends on."""
-        parts = [plain(self.identity), name, reference, plain(settings)]
-        return digest(dumps(parts, sort_keys=True).encode())[:KEY]
+    @property
+    def _header(self) -> dict[str, Any]:
+        """What the study says about itself."""
+        about = plain(self.about)
+        return {"format": FORMAT, "name": self.name, "title": self.title, "about": about}
 
-    def _write(self, cells: Sequence[Mapping[str, Any]]) -> None:
-        """Write ``study.json``."""
-        content = {
-            "name": self.name,
-            "title": self.title,
-            "study": plain(self.about),
-            "identity": plain(self.identity),
-            "cells": list(cells),
-        }
-        self.folder.write(content)
+    def _check_name(self) -> None:
+        """Raise if the folder belongs to another study."""
+        if not self.file.path.exists() or not self.file.has_header():
+            return
+        found = self.file.header().get("name")
+        if found != self.name:
+            raise ArgumentError(
+                f"{self.file.path.parent} belongs to another study",
+                got=found,
+                allowed=self.name,
+                fix="choose another folder",
+            )

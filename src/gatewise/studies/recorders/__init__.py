@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from gatewise.studies.recorders.optuna_objective import OptunaObjective as OptunaObjective
 from gatewise.studies.recorders.recorder import Recorder as Recorder
+from gatewise.studies.recorders.recorder import read_recorded as read_recorded
+from gatewise.studies.recorders.recorder import recorded_runs as recorded_runs
 
 if TYPE_CHECKING:
     from gatewise.studies.recorders.lightning_recorder import LightningRecorder as LightningRecorder

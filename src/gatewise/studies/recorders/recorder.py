@@ -1,35 +1,34 @@
-"""Record runs of other training loops as cells of a study.
+"""Record runs of other training loops, one file a run, and compare them.
 
-Note [A study that grows]. Such a study is not planned. Every recorder adds its cell to
-``study.json`` when its run begins, under the lock of the folder, and writes the cell's record when
-the run ends. A run can be recorded again only if the first one did not finish.
+Note [One file a run]. Every recorder writes a file of its own when its run ends, so that runs of
+many processes and machines need only a common folder. A run can be recorded again only if the first
+one did not finish.
 """
 
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import nn
 
-from gatewise.errors import ArgumentError, HeldError
-from gatewise.files import digest, make_folder, write_record
+from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.files import digest, make_folder, write_text
 from gatewise.graph import parameter_count
-from gatewise.studies.engine import CELLS, FORMAT, KEY, METRICS, RECORD, StudyFolder
-from gatewise.train import environment, tensors_digest
+from gatewise.studies.answer import ComparisonResult
+from gatewise.studies.engine import DONE, FAILED, Record
+from gatewise.studies.records import compare_records
+from gatewise.train import environment
 
-# Seconds to wait for another recorder, which holds the folder for a moment only.
-PATIENCE = 60.0
-NAME = "recorded"  # in place of the name of a planned study
-LABELS = ("unit", "backbone", "data", "recipe")
+METRICS = ("test_accuracy", "test_loss", "test_bits_per_byte", "test_iou", "test_map")
+FORMAT = "gatewise run"
+ENDING = ".run.json"
+KEY = 16  # hex digits of a digest that name a file
 
 
 class Recorder:
-    """Records one run as a cell: call :meth:`start`, :meth:`epoch` after each epoch, :meth:`end`.
+    """Records one run: call :meth:`start`, :meth:`epoch` after each epoch, :meth:`end`.
 
     Args:
         folder: of the whole study; runs of all units and seeds share it.
@@ -39,9 +38,9 @@ class Recorder:
         backbone: label of the network. Runs are compared if backbone, data and recipe agree.
         data: label of the data set.
         recipe: label of the way of training.
+        rate: the learning rate, if units are compared at several.
         metric: ``"test_accuracy"``, ``"test_loss"`` or ``"test_bits_per_byte"``: the metric
             compared, by the name that :meth:`epoch` is given.
-        title: of the page.
     """
 
     def __init__(
@@ -54,8 +53,8 @@ class Recorder:
         backbone: str = "model",
         data: str = "data",
         recipe: str = "recipe",
+        rate: float | None = None,
         metric: str = "test_accuracy",
-        title: str = "",
     ) -> None:
         place = {"unit": unit, "backbone": backbone, "data": data, "recipe": recipe}
         for name, value in {**place, "baseline": baseline}.items():
@@ -64,49 +63,39 @@ class Recorder:
         if type(seed) is not int or not 0 <= seed < 2**63:
             raise ArgumentError("seed: a whole number from 0 is needed", got=seed)
         if metric not in METRICS:
-            raise ArgumentError(
-                "metric is not known",
-                got=metric,
-                allowed=" or ".join(METRICS),
-            )
-        self.folder = StudyFolder(folder)
+            raise ArgumentError("metric is not known", got=metric, allowed=" or ".join(METRICS))
         self.metric = metric
         self.baseline = baseline
-        self.title = title
-        key = digest(json.dumps([place, seed], sort_keys=True).encode())[:KEY]
-        self.cell = {"key": key, **place, "seed": seed, "config": {}}
+        self.labels = {**place, "rate": rate, "seed": seed}
+        key = digest(json.dumps(self.labels, sort_keys=True).encode())[:KEY]
+        self.path = Path(folder) / f"{key}{ENDING}"
         self.curve: list[dict[str, float | None]] = []
         self.begun: float | None = None
 
     def start(self, network: nn.Module) -> None:
-        """Add the cell to the study. Call this before training begins.
+        """Begin the run. Call this before training begins.
 
         Raises:
-            ArgumentError: if the run is already recorded, or the study has another baseline or
-                metric.
+            ArgumentError: if the run is already recorded, or runs of the folder have another
+                baseline or metric.
         """
         self.curve = []
         self.begun = time.monotonic()
         self.begun_process = time.process_time()
-        group = {
-            **{name: self.cell[name] for name in LABELS},
-            "parameters": parameter_count(network),
-            "flops": None,
-            "saved_bytes": None,
-            "matched": {},
-            "unequal": [],
-        }
-        with self._held():
-            record = self.folder.record(self.cell["key"])
-            if record is not None and record["status"] == "finished":
+        for path, record in _records(self.path.parent).items():
+            if path == self.path and record["status"] == DONE:
                 raise ArgumentError(
                     "recorder: this run is recorded already",
                     got=self._name,
                     fix="another folder, seed or label",
                 )
-            before = self.folder.check(NAME) or {}
-            self._check_agrees(before)
-            self.folder.write(self._content(before, group))
+            for name, value in (("baseline", self.baseline), ("metric", self.metric)):
+                if record.get(name) != value:
+                    raise ArgumentError(
+                        f"recorder: the study in {self.path.parent} has another {name}",
+                        got=value,
+                        allowed=record.get(name),
+                    )
 
     def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Keep the numbers of an epoch.
@@ -136,46 +125,32 @@ class Recorder:
         """Write the record of the run.
 
         Args:
-            network: after training; its weights are digested.
+            network: after training; its parameters are counted.
             problem: why the run failed, if it did.
         """
         begun = self._check_started()
         last = self.curve[-1] if self.curve else {}
-        reason = problem
-        if reason is None and last.get(self.metric) is None:
+        error = problem
+        if error is None and last.get(self.metric) is None:
             metrics = ", ".join(last) or "nothing"
-            reason = f"no finite {self.metric} was recorded, only: {metrics}"
-        weights = {name: tensor.cpu() for name, tensor in network.state_dict().items()}
+            error = f"no finite {self.metric} was recorded, only: {metrics}"
         record = {
             "format": FORMAT,
-            **{name: value for name, value in self.cell.items() if name != "config"},
-            "status": "finished" if reason is None else "failed",
-            "reason": reason,
-            "metrics": last or None,
-            "best": self._best(),
+            **self.labels,
+            "baseline": self.baseline,
+            "metric": self.metric,
+            "status": DONE if error is None else FAILED,
+            "error": error,
+            "value": last.get(self.metric) if error is None else None,
+            "metrics": last,
             "curve": self.curve,
             "seconds": round(time.monotonic() - begun, 3),
-            "process_seconds": round(time.process_time() - self.begun_process, 3),
-            "environment": environment(),
-            "weights_sha256": tensors_digest(weights),
+            "processor_seconds": round(time.process_time() - self.begun_process, 3),
             "parameters": parameter_count(network),
-            "flops": None,
-            "saved_bytes": None,
+            "machine": environment(),
         }
-        place = self.folder.path / CELLS / self.cell["key"]
-        make_folder(place)
-        write_record(place / RECORD, record)
-
-    def _best(self) -> dict[str, float | None] | None:
-        """Return the epoch with the lowest test loss."""
-        best = None
-        lowest = math.inf
-        for line in self.curve:
-            loss = line.get("test_loss")
-            if loss is not None and loss < lowest:
-                best = line
-                lowest = loss
-        return best
+        make_folder(self.path.parent)
+        write_text(self.path, json.dumps(record, allow_nan=False))
 
     def _check_started(self) -> float:
         """Return when the run began; raise if it has not."""
@@ -187,75 +162,63 @@ class Recorder:
             )
         return self.begun
 
-    def _check_agrees(self, before: Mapping[str, Any]) -> None:
-        """Raise if the study has another baseline or metric."""
-        for name, value in (("baseline", self.baseline), ("metric", self.metric)):
-            if before and before.get(name) != value:
-                raise ArgumentError(
-                    f"recorder: the study in {self.folder.path} has another {name}",
-                    got=value,
-                    allowed=before.get(name),
-                )
-
     @property
     def _name(self) -> str:
         """The run in words."""
-        return f"{self.cell['unit']} in {self.cell['backbone']}, seed {self.cell['seed']}"
-
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        """Hold the folder for the block, after waiting for other recorders."""
-        until = time.monotonic() + PATIENCE
-        self.folder.check(NAME)
-        while True:
-            try:
-                with self.folder.claimed():
-                    yield
-                    return
-            except HeldError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
-
-    def _content(self, before: Mapping[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-        """Return the new content of ``study.json``."""
-        key = self.cell["key"]
-        cells = [cell for cell in before.get("cells", []) if cell["key"] != key]
-        cells.append(self.cell)
-        groups = [other for other in before.get("groups", []) if _place(other) != _place(group)]
-        groups.append(group)
-        study = {
-            "title": self.title,
-            "units": [{"name": unit, "label": unit} for unit in _distinct(cells, "unit")],
-            "baseline": self.baseline,
-            "seeds": sorted({cell["seed"] for cell in cells}),
-            "match": "none",
-            "recipe": {},
-            "backbones": [{"name": name, "model": name} for name in _distinct(cells, "backbone")],
-            "data": [{"name": name, "label": name} for name in _distinct(cells, "data")],
-        }
-        return {
-            "name": NAME,
-            "title": self.title or before.get("title", ""),
-            "study": study,
-            "gatewise": environment()["gatewise"],
-            "origin": "recorder",
-            "baseline": self.baseline,
-            "metric": self.metric,
-            "match": "none",
-            "threads": torch.get_num_threads(),
-            "data_sha256": {},
-            "tuned": [],
-            "groups": groups,
-            "cells": cells,
-        }
+        labels = self.labels
+        return f"{labels['unit']} in {labels['backbone']}, seed {labels['seed']}"
 
 
-def _place(group: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the labels of a group."""
-    return tuple(group[name] for name in LABELS)
+def recorded_runs(folder: str | Path) -> list[Record]:
+    """Return the records of the runs in a folder, by unit and seed.
+
+    Args:
+        folder: that recorders wrote to.
+    """
+    records = _records(Path(folder)).values()
+    return sorted(records, key=lambda record: (record["unit"], record["seed"], str(record["rate"])))
 
 
-def _distinct(cells: Sequence[Mapping[str, Any]], label: str) -> list[Any]:
-    """Return the different labels in their order."""
-    return list(dict.fromkeys(cell[label] for cell in cells))
+def read_recorded(folder: str | Path, *, title: str = "") -> ComparisonResult:
+    """Compare the runs that recorders wrote; a failed run counts as missing.
+
+    Args:
+        folder: that recorders wrote to.
+        title: of the page.
+    """
+    records = recorded_runs(folder)
+    if not records:
+        raise ArgumentError("there are no recorded runs in this folder", got=str(folder))
+    rows = []
+    for record in records:
+        task = ", ".join(record[name] for name in ("backbone", "data", "recipe"))
+        row = {"method": record["unit"], "task": task, "seed": record["seed"]}
+        if record["rate"] is not None:
+            row["rate"] = record["rate"]
+        if record["status"] == DONE:
+            rows.append({**row, "value": record["value"]})
+    return compare_records(
+        rows,
+        method="method",
+        task="task",
+        seed="seed",
+        value="value",
+        rate="rate" if all("rate" in row for row in rows) else None,
+        metric=records[0]["metric"],
+        baseline=records[0]["baseline"],
+        title=title,
+    )
+
+
+def _records(folder: Path) -> dict[Path, Record]:
+    """Return the records in a folder by their files."""
+    found = {}
+    for path in sorted(folder.glob(f"*{ENDING}")):
+        try:
+            record = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as problem:
+            raise DamagedFileError("a recorded run cannot be read", got=str(path)) from problem
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise DamagedFileError("a file is not a recorded run", got=str(path))
+        found[path] = record
+    return found

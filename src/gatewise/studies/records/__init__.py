@@ -1,4 +1,3 @@
 """Runs made elsewhere: read tables and logs of other tools, and compare them as a study."""
 
 from gatewise.studies.records.comparing import compare_records as compare_records
-from gatewise.studies.records.comparison_table import comparison_csv as comparison_csv

@@ -1,25 +1,48 @@
-"""Compare runs that were made elsewhere, with the statistics and the page of a study."""
+"""Compare runs that were made elsewhere, by the rule of a study."""
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.stats import check_number, check_whole
-from gatewise.studies.engine import StudyResult
+from gatewise.stats import check_number, check_whole, mean
+from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.records.cell_values import step_of
-from gatewise.studies.records.columns import Choice, Run, RunTable, read_runs
 from gatewise.studies.records.raw_table import read_table
-from gatewise.train import metric_mode
-from gatewise.words import plural
+from gatewise.studies.records.roles import Choice, Run, names_of, read_runs
+from gatewise.train import bare_metric, metric_mode
+from gatewise.words import joined, plural, rate
 
 ORIGIN = "table"
 TASK = "all runs"  # in place of the task where there is none
-BASELINES = ("baseline", "relu", "control", "vanilla", "default")
+BASELINES = ("baseline", "original", "relu", "control", "vanilla", "default")
 FEWEST_TASKS = 3
+FEWEST_RATES = 4
+EQUAL_RATIOS = 0.05  # by which the ratios of a grid may differ
+# Metrics that are shares of 1: shown in per cent, and their differences in points.
+SHARES = (
+    "accuracy",
+    "acc",
+    "balanced_accuracy",
+    "top1",
+    "top5",
+    "precision",
+    "recall",
+    "f1",
+    "f1_macro",
+    "f1_micro",
+    "auc",
+    "auroc",
+    "average_precision",
+    "map",
+    "iou",
+    "miou",
+    "dice",
+)
 
 
 def compare_records(
@@ -27,8 +50,10 @@ def compare_records(
     *,
     method: str | None = None,
     task: str | Sequence[str] | None = None,
+    rate: str | None = None,
     seed: str | None = None,
     value: str | Sequence[str] | None = None,
+    average: str | Sequence[str] | None = None,
     metric: str | None = None,
     mode: str | None = None,
     baseline: str | None = None,
@@ -36,21 +61,23 @@ def compare_records(
     paired: bool | None = None,
     examples: int | None = None,
     title: str = "",
-) -> StudyResult:
+) -> ComparisonResult:
     """Compare runs that were made elsewhere: any table with methods, seeds and results.
 
-    The statistics are those of a study: one interval per method decides, corrected for the number
-    of methods. Runs are paired by seed where the seeds of two methods overlap. Otherwise they are
-    tested as separate groups.
+    With a column of at least four learning rates at equal ratios, the rule is that of
+    :func:`gatewise.compare`. With other rates, methods are compared at each rate that all of them
+    have. Without rates, one interval per method decides: paired by seed where seeds overlap, else
+    Welch's. All intervals are corrected for the number of comparisons.
 
     Args:
         table: A path (CSV, TSV, Parquet, a folder of TensorBoard or MLflow runs), a list of paths,
-            a data frame (pandas, polars, pyarrow), a mapping of columns, or a list of rows. Long
-            and wide tables and exports of W&B, TensorBoard and MLflow are recognised.
-        method: The column of the method. Guessed if not given, like the others.
+            a data frame (pandas, polars, pyarrow), a mapping of columns, or a list of rows.
+        method: The column of the method. Found by its usual names if not given, like the others.
         task: The column or columns of the task. Methods are compared within a task.
+        rate: The column of the learning rate.
         seed: The column of the seed.
         value: The column of the result; or several, one per method.
+        average: Columns whose rows are averaged for each seed, for example a fold.
         metric: The name of the result, or which one if a column names the metric of each row.
         mode: ``"max"`` if higher is better, ``"min"`` if lower is. Needed for metrics whose
             direction is not known by their name.
@@ -63,8 +90,9 @@ def compare_records(
         title: Of the page.
 
     Returns:
-        The result, as of a study. ``print(result)`` shows the tables, ``result.compare(data=TASK)``
-        is one comparison, and ``result.content["study"]`` says how the table was read.
+        The comparison, as of a study. ``print(result)`` shows the tables, ``result["gelu"]`` is one
+        row, ``result.rows(TASK)`` the rows of a task, and ``result.header.notes`` says how the
+        table was read.
 
     Raises:
         ArgumentError: If the table cannot be understood; the message names file, row and column.
@@ -77,7 +105,7 @@ def compare_records(
         ...     "seed": [0, 1, 2, 3] * 2,
         ...     "accuracy": [0.90, 0.91, 0.89, 0.90, 0.93, 0.94, 0.91, 0.93],
         ... }
-        >>> gw.compare_records(runs).compare()["gelu"].verdict
+        >>> gw.compare_records(runs)["gelu"].verdict
         'better'
     """
     _check_options(paired=paired, metric=metric, title=title, baseline=baseline)
@@ -88,41 +116,245 @@ def compare_records(
     choice = Choice(
         method=_column(method, "method"),
         task=_columns(task, "task"),
+        rate=_column(rate, "rate"),
         seed=_column(seed, "seed"),
         value=_columns(value, "value"),
         metric=metric,
+        average=_columns(average, "average") or (),
     )
     raw = read_table(table)
-    runs = read_runs(raw, choice)
-    direction = metric_mode(runs.metric, mode)
-    notes = list(runs.notes)
-    kept = _tasks_as_seeds(_present(runs.runs, notes), notes)
-    methods = list(dict.fromkeys(run.method for run in kept))
+    read = read_runs(raw, choice)
+    notes = list(read.notes)
+    kept = _tasks_as_seeds(_present(read.runs, notes), notes)
+    methods = names_of(kept)
     if len(methods) < 2:
         raise ArgumentError(
             f"stats: {raw.source} has one method only, so there is nothing to compare",
             got=methods,
             fix="name the column of the method: method=COLUMN (--method COLUMN)",
         )
-    chosen = _baseline(methods, baseline)
-    numbered = _numbered_seeds(kept, paired, notes)
-    content = {
+    base = _baseline(methods, baseline)
+    layout = _layout(kept, methods, paired, notes)
+    direction = metric_mode(read.metric, mode)
+    step = _resolution(kept, examples)
+    is_share = _is_share(read.metric, kept)
+    header = {
+        "format": "gatewise study",
         "name": "stats",
         "gatewise": _version(),
-        "title": title or f"{raw.source}: {runs.metric.replace('_', ' ')}",
+        "title": title or f"{raw.source}: {read.metric.replace('_', ' ')}",
         "origin": ORIGIN,
-        "study": {"source": raw.source, "columns": dict(runs.columns), "notes": notes},
-        "baseline": chosen,
-        "metric": runs.metric,
-        "mode": direction,
-        "margin": margin,
-        "paired": paired,
-        "resolution": _resolution(kept, examples),
-        "tuning": {"mode": "none", "why": "", "groups": []},
-        "groups": [],
-        "cells": [],
+        "metric": {
+            "name": read.metric,
+            "higher_is_better": direction == "max",
+            "unit": "%" if is_share else "",
+            "scale": 100.0 if is_share else 1.0,
+            "images": None,
+            "step": step,
+        },
+        "models": layout.models,
+        "baseline": base,
+        "units": [{"name": name, "label": name} for name in methods],
+        "rates": layout.rates,
+        "seeds": layout.seeds,
+        "margin": None if margin is None else float(margin),
+        "paired": layout.paired,
+        "comparisons": layout.comparisons,
+        "notes": notes,
+        "settings": {"source": raw.source, "columns": dict(read.columns), "rows": len(read.runs)},
     }
-    return _result(content, kept, numbered, chosen, runs)
+    return ComparisonResult(header, layout.records)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The runs of a table as records of a study."""
+
+    models: list[str]
+    records: list[dict[str, Any]]
+    seeds: int
+    rates: dict[str, Any] | None = None
+    paired: bool | None = None
+    comparisons: int | None = None
+
+
+def _layout(
+    runs: Sequence[Run],
+    methods: Sequence[str],
+    paired: bool | None,
+    notes: list[str],
+) -> _Layout:
+    """Return the records: on a grid of learning rates, at single rates, or without rates."""
+    rates = sorted({run.rate for run in runs if run.rate is not None})
+    own = {method: {run.rate for run in runs if run.method == method} for method in methods}
+    if len(rates) < 2 or all(len(found) == 1 for found in own.values()):
+        if len(rates) > 1:
+            notes.append("Every method has one learning rate of its own, so rates are no axis.")
+        return _without_rates(runs, paired, notes)
+    if any(run.seed is None for run in runs) or paired is False:
+        raise ArgumentError(
+            "stats: a table with several learning rates needs a seed for every run",
+            got=f"{len(rates)} learning rates",
+            fix="name the column: seed=COLUMN (--seed COLUMN)",
+        )
+    if _is_grid(rates):
+        return _on_grid(runs, methods, rates, notes)
+    return _at_single_rates(runs, methods, rates, notes)
+
+
+def _is_grid(rates: Sequence[float]) -> bool:
+    """Return whether there are at least four rates at equal ratios."""
+    if len(rates) < FEWEST_RATES:
+        return False
+    ratio = (rates[-1] / rates[0]) ** (1 / (len(rates) - 1))
+    return all(abs(high / low / ratio - 1) <= EQUAL_RATIOS for low, high in pairwise(rates))
+
+
+def _on_grid(
+    runs: Sequence[Run],
+    methods: Sequence[str],
+    rates: Sequence[float],
+    notes: list[str],
+) -> _Layout:
+    """Return records on a grid of learning rates."""
+    ratio = (rates[-1] / rates[0]) ** (1 / (len(rates) - 1))
+    seeds = _shared_seeds(runs, methods, notes)
+    places = {seed: place for place, seed in enumerate(seeds)}
+    records = []
+    for run in _averaged(runs):
+        if run.seed in places and run.rate is not None:
+            step = 2 * rates.index(run.rate) - (len(rates) - 1)
+            records.append(_record(run, run.task or TASK, step, places[run.seed]))
+    notes.append(f"{len(rates)} learning rates at equal ratios, {plural(len(seeds), 'seed')}.")
+    models = list(dict.fromkeys(record["model"] for record in records))
+    facts = {"center": math.sqrt(rates[0] * rates[-1]), "ratio": ratio, "count": len(rates)}
+    return _Layout(models, records, len(seeds), rates=facts)
+
+
+def _at_single_rates(
+    runs: Sequence[Run],
+    methods: Sequence[str],
+    rates: Sequence[float],
+    notes: list[str],
+) -> _Layout:
+    """Return records of one comparison for each rate that all methods have."""
+    shared = []
+    for value in rates:
+        having = {run.method for run in runs if run.rate == value and run.value is not None}
+        if len(having) == len(methods):
+            shared.append(value)
+    if not shared:
+        raise ArgumentError(
+            "stats: the methods have no learning rate in common",
+            got=joined([rate(value) for value in rates], most=8),
+            fix="run all methods at the same rates, or leave the column out of the table",
+        )
+    comparisons = len(shared) * (len(methods) - 1)
+    notes.append(
+        f"The learning rates are no grid of at least {FEWEST_RATES} at equal ratios. Methods are "
+        f"compared at each rate that all have ({joined([rate(value) for value in shared], most=8)})"
+        f", corrected for {comparisons} comparisons."
+    )
+    averaged = [run for run in _averaged(runs) if run.rate in shared]
+    places = _seed_places(averaged)
+    records = []
+    for run in averaged:
+        task = f"{run.task}, " if run.task else ""
+        model = f"{task}rate {rate(run.rate or 0.0)}"
+        records.append(_record(run, model, 0, places[run.seed or ""]))
+    records.sort(key=lambda record: shared.index(record["rate"]))
+    models = list(dict.fromkeys(record["model"] for record in records))
+    return _Layout(models, records, len(places), comparisons=comparisons)
+
+
+def _without_rates(runs: Sequence[Run], paired: bool | None, notes: list[str]) -> _Layout:
+    """Return records of a table without learning rates."""
+    if paired is False or any(run.seed is None for run in runs):
+        reason = "as asked" if paired is False else "seeds are missing"
+        if paired is not False and all(run.seed is None for run in runs):
+            reason = "no column has seeds"
+        notes.append(f"Not paired: {reason}. Tested as separate groups (Welch's t).")
+        counts: Counter[tuple[str, str]] = Counter()
+        records = []
+        for run in runs:
+            key = (run.method, run.task)
+            records.append(_record(run, run.task or TASK, 0, counts[key]))
+            counts[key] += 1
+        seeds = max(counts.values())
+        return _Layout(_models(records), records, seeds, paired=False)
+    averaged = _averaged(runs)
+    places = _seed_places(averaged)
+    records = [_record(run, run.task or TASK, 0, places[run.seed or ""]) for run in averaged]
+    notes.append(_pairing_note(averaged))
+    return _Layout(_models(records), records, len(places))
+
+
+def _models(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the models of records in their order."""
+    return list(dict.fromkeys(record["model"] for record in records))
+
+
+def _record(run: Run, model: str, step: int, seed: int) -> dict[str, Any]:
+    """Return a run as a record."""
+    diverged = run.value is None or math.isnan(run.value)
+    return {
+        "model": model,
+        "unit": run.method,
+        "step": step,
+        "rate": run.rate,
+        "seed": seed,
+        "status": "diverged" if diverged else "done",
+        "value": None if diverged else run.value,
+        "error": f"{run.cell!r} in {run.row}" if diverged else None,
+        "seed_label": run.seed,
+    }
+
+
+def _averaged(runs: Sequence[Run]) -> list[Run]:
+    """Return one run per method, task, rate and seed: the mean of repeated rows.
+
+    A mean over rows of which one diverged has diverged.
+    """
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.method, run.task, run.rate, run.seed), []).append(run)
+    averaged = []
+    for rows in groups.values():
+        values = [math.nan if row.value is None else row.value for row in rows]
+        averaged.append(rows[0] if len(rows) == 1 else replace(rows[0], value=mean(values)))
+    return averaged
+
+
+def _shared_seeds(runs: Sequence[Run], methods: Sequence[str], notes: list[str]) -> list[str]:
+    """Return the seeds that every method has at some rate, in every task that it is in."""
+    seeds: dict[tuple[str, str], dict[str, None]] = {}
+    for run in runs:
+        seeds.setdefault((run.method, run.task), {})[run.seed or ""] = None
+    everywhere = [set(found) for found in seeds.values()]
+    known = list(dict.fromkeys(run.seed or "" for run in runs))
+    shared = [seed for seed in known if all(seed in found for found in everywhere)]
+    if not shared:
+        raise ArgumentError(
+            "stats: no seed is shared by all methods",
+            got=joined(list(methods), most=8),
+            fix="run all methods with the same seeds",
+        )
+    if len(shared) < len(known):
+        left_out = [seed for seed in known if seed not in shared]
+        notes.append(f"Seeds that not all methods have are left out: {joined(left_out, most=8)}.")
+    return sorted(shared, key=_seed_order)
+
+
+def _seed_places(runs: Sequence[Run]) -> dict[str, int]:
+    """Return the place of every seed."""
+    seeds = sorted({run.seed or "" for run in runs}, key=_seed_order)
+    return {seed: place for place, seed in enumerate(seeds)}
+
+
+def _seed_order(seed: str) -> tuple[int, int, str]:
+    """Return what seeds are sorted by: numbers first, by their size."""
+    is_number = seed.isascii() and seed.isdigit() and len(seed) < 18
+    return (0, int(seed), "") if is_number else (1, 0, seed)
 
 
 def _version() -> str:
@@ -131,52 +363,6 @@ def _version() -> str:
         return version("gatewise")
     except PackageNotFoundError:
         return ""
-
-
-def _result(
-    content: dict[str, Any],
-    runs: Sequence[Run],
-    seeds: Sequence[int],
-    baseline: str,
-    table: RunTable,
-) -> StudyResult:
-    """Return the runs as a study that has no folder.
-
-    Args:
-        content: What stands above the runs.
-        runs: One per run.
-        seeds: The seed of each run as a number.
-        baseline: Its runs come first.
-        table: How the runs were read.
-    """
-    order = sorted(range(len(runs)), key=lambda place: runs[place].method != baseline)
-    records = []
-    for place in order:
-        run = runs[place]
-        diverged = run.value is None or math.isnan(run.value)
-        cell = {
-            "key": f"run-{place + 1}",
-            "unit": run.method,
-            "backbone": TASK,
-            "data": run.task or TASK,
-            "recipe": "as given",
-            "seed": seeds[place],
-            "lr": None,
-            "role": "final",
-        }
-        content["cells"].append({**cell, "config": {}})
-        reason = f"{table.metric} is {run.cell!r} in {run.row}" if diverged else None
-        record = {
-            **cell,
-            "status": "diverged" if diverged else "finished",
-            "reason": reason,
-            "metrics": None if diverged else {table.metric: run.value},
-            "seed_label": run.seed,
-            "row": run.row,
-            "seconds": None,
-        }
-        records.append(record)
-    return StudyResult("", content, tuple(records))
 
 
 def _present(runs: Sequence[Run], notes: list[str]) -> list[Run]:
@@ -205,13 +391,9 @@ def _tasks_as_seeds(runs: Sequence[Run], notes: list[str]) -> list[Run]:
 
     One run cannot be compared within its task. Over tasks like these, methods can be.
     """
-    places: Counter[tuple[str, str]] = Counter()
-    tasks = set()
-    seeded = False
-    for run in runs:
-        places[run.method, run.task] += 1
-        tasks.add(run.task)
-        seeded = seeded or run.seed is not None
+    places = Counter((run.method, run.task) for run in runs)
+    tasks = {run.task for run in runs}
+    seeded = any(run.seed is not None for run in runs)
     if seeded or len(tasks) < FEWEST_TASKS or max(places.values(), default=0) > 1:
         return list(runs)
     notes.append(
@@ -238,72 +420,17 @@ def _baseline(methods: Sequence[str], baseline: str | None) -> str:
     return methods[0]
 
 
-def _numbered_seeds(runs: Sequence[Run], paired: bool | None, notes: list[str]) -> list[int]:
-    """Return the seed of every run as a number; runs that are not paired share none.
-
-    Runs are paired by seed if every run has one and no method has two runs with one seed in a
-    task. The order of rows never pairs.
-    """
-    seeds = [run.seed for run in runs]
-    repeated = _repeated(runs)
-    if paired is False:
-        notes.append("Not paired, as asked: tested as separate groups (Welch's t).")
-    elif repeated:
-        method, task, seed = repeated
-        place = f" on {task}" if task else ""
-        notes.append(
-            f"Not paired: {method}{place} has several runs with seed {seed}. "
-            "Tested as separate groups (Welch's t)."
-        )
-    elif None in seeds:
-        reason = "seeds are missing" if any(seeds) else "no column has seeds"
-        notes.append(f"Not paired: {reason}. Tested as separate groups (Welch's t).")
-    else:
-        notes.append(_pairing_note(runs))
-        return _seed_numbers(list(map(str, seeds)))
-    return list(range(len(runs)))
-
-
-def _repeated(runs: Sequence[Run]) -> tuple[str, str, str] | None:
-    """Return method, task and seed of which there are two runs; None if there are none."""
-    known = set()
-    for run in runs:
-        if run.seed is not None:
-            key = (run.method, run.task, run.seed)
-            if key in known:
-                return key
-            known.add(key)
-    return None
-
-
 def _pairing_note(runs: Sequence[Run]) -> str:
     """Say how many seeds the methods have in common."""
     seeds: dict[str, dict[str, set[str]]] = {}
     for run in runs:
         seeds.setdefault(run.task, {}).setdefault(run.method, set()).add(run.seed or "")
     shared = [len(set.intersection(*methods.values())) for methods in seeds.values()]
-    if max(shared) == 0 and not any(map(_some_share, seeds.values())):
-        return "No two methods share a seed: their runs are compared as separate groups."
-    if max(shared) == 0:
-        return "No seed is shared by all methods: every method is compared by the seeds it shares."
     few, many = min(shared), max(shared)
+    if many == 0:
+        return "No seed is shared by all methods: every method is compared by the seeds it shares."
     count = plural(many, "seed") if few == many else f"{few} to {many} seeds"
     return f"Paired by seed: all methods have {count} in common."
-
-
-def _some_share(seeds: Mapping[str, set[str]]) -> bool:
-    """Return whether any two methods have a seed in common."""
-    return sum(map(len, seeds.values())) > len(set().union(*seeds.values()))
-
-
-def _seed_numbers(labels: Sequence[str]) -> list[int]:
-    """Return seeds as numbers: their own where all are whole numbers, else their places."""
-    if all(label.isascii() and label.isdigit() and len(label) < 18 for label in labels):
-        numbers = list(map(int, labels))
-        if len(set(numbers)) == len(set(labels)):
-            return numbers
-    places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-    return [places[label] for label in labels]
 
 
 def _resolution(runs: Sequence[Run], examples: int | None) -> float:
@@ -313,6 +440,12 @@ def _resolution(runs: Sequence[Run], examples: int | None) -> float:
         largest = max((abs(run.value or 0.0) for run in finite), default=0.0)
         return (1.0 if largest <= 1 else 100.0) / examples
     return step_of([run.cell for run in finite])
+
+
+def _is_share(metric: str, runs: Sequence[Run]) -> bool:
+    """Return whether a metric is a share of 1."""
+    values = [run.value for run in runs if run.value is not None and math.isfinite(run.value)]
+    return bare_metric(metric) in SHARES and all(0 <= value <= 1 for value in values)
 
 
 def _check_options(*, paired: object, metric: object, title: object, baseline: object) -> None:

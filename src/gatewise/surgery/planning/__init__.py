@@ -30,3 +30,5 @@ from gatewise.surgery.planning.swap_interface import channel_dim as channel_dim
 from gatewise.surgery.planning.swap_interface import check_option_names as check_option_names
 from gatewise.surgery.planning.swap_interface import find_swap as find_swap
 from gatewise.surgery.planning.swap_interface import swap_names as swap_names
+from gatewise.surgery.planning.unit_dtypes import keep_dtype as keep_dtype
+from gatewise.surgery.planning.unit_dtypes import with_unit_dtype as with_unit_dtype

@@ -1,6 +1,5 @@
 """Make a plan: read the model, assign sites to requests, draft each swap, write down the result."""
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +7,7 @@ from typing import Any, NoReturn
 
 from torch import nn
 
-from gatewise.errors import ArgumentError, RectifiedInputWarning
+from gatewise.errors import ArgumentError, RectifiedInputWarning, warn_caller
 from gatewise.graph import (
     CHANNEL_NORMS,
     CONVOLUTIONS,
@@ -96,7 +95,7 @@ def make_plan(
     plan = check_changes_something(finish(context, entries, draft, requests))
     plan = replace(plan, unreached=read.unreached.parts)
     if draft.rectified:
-        warnings.warn(plan.notes[-1], RectifiedInputWarning, stacklevel=4)
+        warn_caller(plan.notes[-1], RectifiedInputWarning)
     return plan
 
 
@@ -224,7 +223,8 @@ def finish(
     return Plan(
         unit=", ".join(dict.fromkeys(request.unit for request in requests)),
         width=widths.pop() if len(widths) == 1 else "mixed",
-        preserve=context.preserve,
+        preserve=context.preserve is True
+        or (context.preserve is None and draft.kept.issuperset(draft.units)),
         policy=context.policy,
         entries=entries,
         edits=tuple(draft.edits.values()),

@@ -124,6 +124,7 @@ class Plan:
         earlier: how many swaps the model had before.
         scaled: whether widths were scaled to match a cost, so that the function is another one.
         unreached: modules and branches of the model's code that no example has reached.
+        unit_dtype: the type of the units' parameters, such as ``"float32"``; empty for the model's.
         splits: static phase selective layers by path, with ``"learned"`` or the share of outputs
             that read positive inputs. Learned ones are in ``layers``, too.
         examples: what it was made from; not written to files, as the next two.
@@ -148,6 +149,7 @@ class Plan:
     scaled: bool = False
     unreached: tuple[str, ...] = ()
     splits: Mapping[str, float | str] = field(default_factory=dict)
+    unit_dtype: str = ""
     examples: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     graph: Any = field(default=None, compare=False, repr=False)
     sizes: Any = field(default=None, compare=False, repr=False)

@@ -24,7 +24,8 @@ class Request:
         where: which sites; ``None`` is all of them. In a mapping of several requests the key says
             it.
         width: ``"half"`` or ``"same"``, for units with two outputs per channel.
-        preserve: refuse sites at which the function would change.
+        preserve: ``True`` refuses sites at which the function would change, ``None`` keeps the
+            function where the unit can, ``False`` does not try.
         policy: which tensors may be widened besides those that readers read.
         gates: include sigmoid gates.
     """
@@ -33,7 +34,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     where: Where = None
     width: str | None = None
-    preserve: bool = False
+    preserve: bool | None = None
     policy: str = "gates"
     gates: bool = False
 
@@ -48,7 +49,7 @@ def read_requests(
     *,
     where: Where = None,
     width: str | None = None,
-    preserve: bool = False,
+    preserve: bool | None = None,
     policy: str = "gates",
     gates: bool = False,
     options: Mapping[str, Any] | None = None,

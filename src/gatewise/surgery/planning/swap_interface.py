@@ -53,7 +53,7 @@ class PlanningContext:
     examples: tuple[Example, ...]
     graph: SiteGraph
     calls: Mapping[str, CallSite]  # of functional and reused activations, by site
-    preserve: bool
+    preserve: bool | None
     policy: str
     saved: dict[str, Any] = field(default_factory=dict)
 
@@ -96,6 +96,7 @@ class Draft:
     units: dict[str, str] = field(default_factory=dict)  # the sites that change
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     after: dict[str, int | None] = field(default_factory=dict)  # channels
+    kept: set[str] = field(default_factory=set)  # the sites that compute the same function
     refused: dict[str, Refusal] = field(default_factory=dict)
     bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
@@ -112,12 +113,28 @@ class Draft:
     rectified: list[str] = field(default_factory=list)  # sites whose input is never negative
 
     def put(
-        self, site: Site, unit: str, options: Mapping[str, Any], after: int | None = None
+        self,
+        site: Site,
+        unit: str,
+        options: Mapping[str, Any],
+        after: int | None = None,
+        *,
+        kept: bool = False,
     ) -> None:
-        """Let ``site`` change to ``unit``; ``after`` channels, or as many as it has."""
+        """Let ``site`` change to ``unit``.
+
+        Args:
+            site: the site.
+            unit: the unit's name.
+            options: the unit's options.
+            after: how many channels the site has then, if it is not as many as now.
+            kept: whether the model's function stays the same.
+        """
         self.units[site.name] = unit
         self.options[site.name] = dict(options)
         self.after[site.name] = site.channels if after is None else after
+        if kept:
+            self.kept.add(site.name)
 
     def refuse(self, site: str, refusal: Refusal) -> None:
         """Leave ``site`` as it is."""
@@ -125,6 +142,7 @@ class Draft:
         for table in (self.units, self.options, self.after, self.bindings):
             table.pop(site, None)
         self.moved.discard(site)
+        self.kept.discard(site)
 
     def signature(self, site: str) -> str:
         """What calls that share one unit must have in common; empty for a site that stays."""

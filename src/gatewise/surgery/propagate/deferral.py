@@ -44,6 +44,7 @@ UNCHANGED = operators_of(Kind.IDENTITY, Kind.COPY, Kind.DROPOUT) - {
     "alpha_dropout",  # shifts the values
     "native_dropout",
 }
+INDEXED_POOLS = operators_of(Kind.INDEXED_MAX_POOL)  # of two dimensions
 SHAPED = MOVES | RESHAPES | CUTS | SPLITS | {"expand", "cat"}
 # The layers that have a phase selective form.
 PHASE_LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Linear)
@@ -134,6 +135,9 @@ class Deferral:
             self.slopes[node] = self.slopes[node.inputs[0]]
         elif node.op in MAX_POOLS or node.op in ("pad", "constant_pad_nd"):
             self.slopes[node] = self._spatial(node)
+        elif node.op in INDEXED_POOLS and _drops_indices(node):
+            pooled = self._spatial(node)
+            self.slopes[node] = (pooled, torch.ones_like(pooled))
         elif node.op == "getitem":
             self.slopes[node] = self.slopes[node.inputs[0]][int(node.arguments["index"])]
         elif node.op in SHAPED:
@@ -186,7 +190,9 @@ class Deferral:
         no sign. Both need equal slopes along the dimensions that they mix.
         """
         slopes = self.slopes[node.inputs[0]]
-        if node.op in MAX_POOLS:
+        if node.op in INDEXED_POOLS:
+            dims = range(slopes.dim() - 2, slopes.dim())
+        elif node.op in MAX_POOLS:
             dims = range(node.rank - int(node.op[-2]), node.rank)
         else:
             dims = range(node.rank - len(node.arguments["pad"]) // 2, node.rank)
@@ -247,6 +253,12 @@ class Deferral:
                 reads = user not in self.put_back and self._reads_slopes(user)
                 if user.scope[0] not in self.layers or not reads:
                     raise Refusal(Reason.SHARED, leaf.name)
+
+
+def _drops_indices(pool: Node) -> bool:
+    """Whether only the values of a max pool are read, and not where they were."""
+    parts = [user for user in pool.users if user.users]
+    return all(part.op == "getitem" and part.arguments["index"] == 0 for part in parts)
 
 
 def compressed(slopes: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ class PairedSwap(Swap):
     order = 0  # other swaps must know which channels change
 
     def check(self, request: Request) -> Request:
-        """The width is ``"same"`` for ``concat_act`` or to preserve, else ``"half"``."""
+        """The width is ``"half"`` for ``crelu`` if the function shall not stay, else ``"same"``."""
         if request.preserve and request.width == "half":
             raise ArgumentError(
                 "width: half the filters cannot compute the same function",
@@ -88,7 +88,7 @@ class PairedSwap(Swap):
             )
         if request.options:
             raise ArgumentError(f"{self.name}: takes no options", got=", ".join(request.options))
-        same = request.preserve or self.name == "concat_act"
+        same = request.preserve is not False or self.name == "concat_act"
         return replace(request, width=request.width or ("same" if same else "half"))
 
     def draft(
@@ -118,14 +118,15 @@ class PairedSwap(Swap):
         draft.settings = widening.settings
         draft.maps = widening.sweeps[0].maps if widening.sweeps else {}
         for key, edit in widening.edits.items():
-            new_weights = not context.preserve and edit.fill == "zero"
+            new_weights = context.preserve is False and edit.fill == "zero"
             draft.edits[key] = replace(edit, fill="fresh") if new_weights else edit
         for name, layout in widening.layouts.items():
             site, request = able[name]
             channels = site.channels or 0
             options = {"dim": channel_dim(site), "layout": "block" if layout == "half" else layout}
             after = channels if layout == "half" else 2 * channels
-            draft.put(site, request.unit, options, after)
+            kept = layout != "half" and (request.unit == "concat_act" or site.op == "relu")
+            draft.put(site, request.unit, options, after, kept=kept)
 
     def add_cost(
         self,

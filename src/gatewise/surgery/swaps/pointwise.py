@@ -44,12 +44,12 @@ class PointwiseSwap(UnitSwap, default=True):
         if holds_both_branches(site.op):
             raise Refusal(Reason.TWO_BRANCHES)
         options = dict(request.options)
-        if request.preserve:
-            if request.unit != site.op:
-                raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
-            options = options_as_called(context.graph, site, options)
-            if site.op == "prelu":
-                options.setdefault("slope", _trained_slope(context.modules.get(site.path)))
+        if request.preserve is not False:
+            try:
+                options = _same_numbers(context, site, request)
+            except Refusal:
+                if request.preserve:
+                    raise
         spec = get_unit(request.unit)  # several units of one plan are drafted together
         options = _with_channels(spec, site, options)
         if spec.make is not None:
@@ -115,6 +115,16 @@ def _find_unit(name: str) -> Unit:
 
 def _keeps_channels(spec: Unit) -> bool:
     return spec.channel_ratio == 1 and "groups" not in spec.needs
+
+
+def _same_numbers(context: PlanningContext, site: Site, request: Request) -> dict[str, Any]:
+    """The options with which the unit computes what the activation computes, or a Refusal."""
+    if request.unit != site.op:
+        raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
+    options = options_as_called(context.graph, site, request.options)
+    if site.op == "prelu":
+        options.setdefault("slope", _trained_slope(context.modules.get(site.path)))
+    return options
 
 
 def _check_own(spec: Unit, site: Site, options: Mapping[str, Any]) -> None:

@@ -61,7 +61,7 @@ class PhaseSelectiveSwap(Swap):
             draft.layers[path] = tuple(slopes.tolist())
         for name in kept:
             site, request = able[name]
-            draft.put(site, request.unit, {})
+            draft.put(site, request.unit, {}, kept=True)
 
     def add_cost(
         self,

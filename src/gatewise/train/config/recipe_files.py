@@ -1,7 +1,7 @@
 """Read recipes from TOML. Errors name file, line, key and what is allowed."""
 
 import re
-import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -13,11 +13,6 @@ from pydantic import BaseModel, ValidationError
 
 from gatewise.errors import ArgumentError, FileError, closest_name, shorten, unknown_name
 from gatewise.train.config.recipe import Part, Recipe, RuleError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # pyright: ignore[reportMissingImports] - installed there
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 LARGEST = 1 << 20  # bytes: a recipe has a few hundred

@@ -29,7 +29,7 @@ def create_unit(
             passed to units that bind to it.
         norm: the norm between ``conv`` and the unit, for units that bind to it, or a unit's own
             option of that name.
-        **options: the unit's own options; ``gatewise units show NAME`` lists them. ``device`` and
+        **options: the unit's own options; ``gatewise list units NAME`` lists them. ``device`` and
             ``dtype`` are passed on to units with parameters.
 
     Returns:

@@ -20,6 +20,8 @@ from torch.fx import Proxy
 class LeafModule(nn.Module):
     """A module whose ``forward`` is one call in graphs of torch.fx. See Note [Leaves]."""
 
+    unit_dtype: torch.dtype | None = None  # parameters are never of a coarser type
+
     __constants__: ClassVar[list[str]] = ["script_number"]
     __jit_unused_properties__: ClassVar[list[str]] = ["script_number"]
 
@@ -34,11 +36,25 @@ class LeafModule(nn.Module):
                 properties.add(name)
         cls.__jit_unused_properties__ = sorted(properties)
 
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
+        """Change all tensors, but do not round parameters to a coarser type than ``unit_dtype``."""
+        kept = self.unit_dtype
+        if kept is None:
+            return super()._apply(fn, recurse)
+        return super()._apply(lambda tensor: _no_coarser(fn, tensor, kept), recurse)
+
     @property
     def script_number(self) -> int:
         """A number by which a scripted model finds this module, which is kept from then on."""
         _SCRIPTED[id(self)] = self
         return id(self)
+
+
+def _no_coarser(fn: Callable[..., Any], tensor: torch.Tensor, kept: torch.dtype) -> Any:
+    changed = fn(tensor)
+    if not changed.is_floating_point() or torch.finfo(changed.dtype).eps <= torch.finfo(kept).eps:
+        return changed
+    return tensor.to(changed.device, kept)
 
 
 _SCRIPTED: dict[int, nn.Module] = {}

@@ -44,6 +44,7 @@ from gatewise.papers.crelu.shared.training import configuration as configuration
 from gatewise.papers.crelu.shared.training import errors as errors
 from gatewise.papers.crelu.shared.training import folded as folded
 from gatewise.papers.crelu.shared.training import initial_network as initial_network
+from gatewise.papers.crelu.shared.training import levels_of as levels_of
 from gatewise.papers.crelu.shared.training import network_inputs as network_inputs
 from gatewise.papers.crelu.shared.training import trained as trained
 from gatewise.papers.crelu.shared.training import trained_network as trained_network

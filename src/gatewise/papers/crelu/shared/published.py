@@ -13,6 +13,10 @@ POOLING_BOUND = (
     "the reconstruction ratio is at most the root of the largest kept eigenvalue over the least "
     "present one, less 1 (Theorem 2.2)"
 )
+TIGHTER_POOLING_BOUND = (
+    "the reconstruction ratio is at most the root of 1 less the least present eigenvalue over the "
+    "largest kept one (not in the paper)"
+)
 COMPLEXITY_BOUND = (
     "CReLU and a linear map have a Rademacher complexity of at most sqrt(d) B times that of the "
     "class (Theorem 4.1)"

@@ -1,5 +1,6 @@
 """What the experiments of the paper share."""
 
+from gatewise.papers.deep_gated.shared.binary_mnist import LEAST_TEST as LEAST_TEST
 from gatewise.papers.deep_gated.shared.binary_mnist import TRAINING_CURVES as TRAINING_CURVES
 from gatewise.papers.deep_gated.shared.binary_mnist import BinaryImages as BinaryImages
 from gatewise.papers.deep_gated.shared.binary_mnist import (

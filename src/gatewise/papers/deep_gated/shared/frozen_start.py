@@ -220,18 +220,25 @@ def whiteness(cells: DepthCells) -> dict[int, Numbers]:
 
 
 def depth_trend(
-    published: str, values: Mapping[int, Numbers], what: str, *, rises: bool = True
+    published: str,
+    values: Mapping[int, Numbers],
+    what: str,
+    *,
+    rises: bool = True,
+    monotone: bool = True,
 ) -> Claim:
-    """Judge that a number rises, or falls, with every step in depth.
+    """Judge that a number rises, or falls, with depth.
 
     Args:
         published: what the paper says.
         values: one per seed, by depth.
         what: names the number.
         rises: False for a claim that it falls.
+        monotone: whether it does so with every step; False to judge the slope alone.
     """
     levels = {depth: by_seed(seeds) for depth, seeds in values.items()}
-    return judged(published, judge_trend(levels, rises=rises), before=f"{what}: {in_words(values)}")
+    trend = judge_trend(levels, rises=rises, monotone=monotone)
+    return judged(published, trend, before=f"{what}: {in_words(values)}")
 
 
 def in_words(values: Mapping[int, Numbers]) -> str:

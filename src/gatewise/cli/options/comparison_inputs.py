@@ -1,0 +1,97 @@
+"""The network and the data of ``gatewise compare``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatewise.cli.options.model_reference import load_function, load_model
+from gatewise.errors import ArgumentError, unknown_name
+
+if TYPE_CHECKING:
+    from torch import nn
+
+KINDS = "a data set, FILE.npz with --test FILE.npz, a folder of images, or file.py:FUNCTION"
+ALL_ROWS = 1 << 40
+
+
+@dataclass(frozen=True)
+class ModelFactory:
+    """A function that builds the model of a reference, in any process.
+
+    Attributes:
+        reference: As the user writes it.
+        options: Arguments of the constructor.
+    """
+
+    reference: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, **options: Any) -> "nn.Module":
+        """Build the model.
+
+        Args:
+            **options: In place of those that are kept.
+        """
+        return load_model(self.reference, {**self.options, **options})
+
+
+def model_factory(reference: str) -> Any:
+    """Return a function that builds the model of a reference.
+
+    Args:
+        reference: A reference to a model, or the name of a network of gatewise.
+    """
+    from gatewise.models import list_models
+    from gatewise.studies import BuiltIn
+
+    kind, _, name = reference.rpartition(":")
+    if kind in ("", "gatewise"):
+        if name not in list_models():
+            raise unknown_name("model or study", name, list_models())
+        return BuiltIn(name)
+    return ModelFactory(reference)
+
+
+def comparison_data(
+    name: str, test: Path | None, options: Mapping[str, Any], folder: str | None
+) -> Any:
+    """Return the data of a comparison, in a form that :func:`gatewise.compare` takes.
+
+    Args:
+        name: The value of ``--data``.
+        test: The value of ``--test``.
+        options: Of a data set.
+        folder: Of the data sets.
+    """
+    from gatewise.data import datasets
+    from gatewise.studies import NamedData
+
+    path = Path(name)
+    if path.suffix.lower() in (".npz", ".npy"):
+        if test is None:
+            raise ArgumentError("--data: a file of arrays needs a test set", fix="--test FILE.npz")
+        return _arrays(path), _arrays(test)
+    if test is not None:
+        raise ArgumentError("--test: it is for arrays alone", got=str(test), allowed=KINDS)
+    if path.is_dir():
+        return NamedData("image_folder", dict(options), name)
+    if ":" in name:
+        return load_function(name)()
+    if name not in datasets():
+        raise unknown_name("data set, file or folder", name, datasets())
+    return NamedData(name, dict(options), folder)
+
+
+def _arrays(path: Path) -> Any:
+    """Return inputs and labels of a file."""
+    from gatewise.data import read_arrays
+
+    inputs, labels = read_arrays([path], ALL_ROWS)
+    if labels is None:
+        raise ArgumentError(
+            "--data: the file has no labels",
+            got=str(path),
+            fix="save it by numpy.savez(FILE, x=inputs, y=labels)",
+        )
+    return inputs, labels

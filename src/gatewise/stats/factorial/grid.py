@@ -1,0 +1,46 @@
+"""Number the learning rates of a study in half steps of its grid."""
+
+import numpy as np
+
+from gatewise.errors import ArgumentError
+from gatewise.stats.checks import check_whole
+
+# A grid is widened at most this often at each end.
+EDGE_ROUNDS = 2
+# The fewest planned rates through which a curve is fitted.
+FEWEST_RATES = 4
+
+
+def planned_steps(count: int) -> np.ndarray:
+    """Return the half steps of ``count`` planned rates: -4, -2, 0, 2, 4 for five.
+
+    Args:
+        count: 1, or at least 4.
+
+    Raises:
+        ArgumentError: If there are 2 or 3 rates, or fewer than one.
+    """
+    check_whole(count, "rates: count", least=1)
+    if 1 < count < FEWEST_RATES:
+        raise ArgumentError(
+            "rates: too few learning rates for a curve",
+            got=count,
+            allowed=f"1, or {FEWEST_RATES} and more",
+        )
+    return np.arange(-(count - 1), count, 2)
+
+
+def grid_steps(count: int) -> np.ndarray:
+    """Return all half steps that a study with ``count`` planned rates may run.
+
+    These are the planned rates, two more at each end and the rates half-way between. A single
+    rate stays alone.
+
+    Args:
+        count: 1, or at least 4.
+    """
+    planned = planned_steps(count)
+    if count == 1:
+        return planned
+    more = 2 * EDGE_ROUNDS
+    return np.arange(planned[0] - more, planned[-1] + more + 1)

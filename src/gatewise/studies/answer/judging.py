@@ -1,0 +1,393 @@
+"""From checked records to rows: the factorial rule applied to each model of a study."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+
+from gatewise.stats import (
+    FactorialVerdicts,
+    compare_runs,
+    factorial_progress,
+    judge_factorial,
+    judge_single_rates,
+)
+from gatewise.studies.answer.checked_study import FAILED, CheckedStudy
+from gatewise.studies.answer.rows import CurvePoint, EqualRate, ModelAnswer, UnitRow, Verdict
+from gatewise.words import plural, rate
+
+PEAK_ALONE = "only the fitted peak is {side}"
+BEST_ALONE = "only the best rate tried is {side}"
+ON_DIVERGED = "depends on what a diverged run is worth"
+OUTSIDE = "{whose} best rate is outside the grid"
+TOO_COARSE = "learning rates too far apart for this noise"
+TOO_FEW_RATES = "fewer than three learning rates with all seeds"
+TOO_FEW_SEEDS = "fewer than three seeds"
+BASELINE_LEARNED_NOTHING = "the baseline learned nothing"
+WITHIN_MARGIN = "by less than the margin"
+# Confidence with which a network beats the best constant prediction.
+LEARNED = 0.95
+FEWEST_SEEDS = 3
+FEWEST_RATES = 3
+SIDES = {1: "better", -1: "worse", 0: "undecided"}
+
+
+class ModelJudge:
+    """Applies the rule to one model of a study.
+
+    Args:
+        study: Its header and records.
+        model: Of the header.
+    """
+
+    def __init__(self, study: CheckedStudy, model: str) -> None:
+        self.study = study
+        self.model = model
+        self.header = study.header
+        self.labels = study.header.labels
+        self.sign = study.header.metric.sign
+        self.runs = study.runs(model)
+        self.state = factorial_progress(self.runs, widen=not study.header.origin)
+
+    @property
+    def missing(self) -> list[tuple[str, int, int]]:
+        """The runs that are still asked for: unit, step and seed, seed by seed."""
+        asked = []
+        for seed, place, unit in np.argwhere(self.state.asked[0].transpose(2, 1, 0)):
+            asked.append((self.labels[unit], self.study.steps[place], int(seed)))
+        return asked
+
+    def answer(self) -> ModelAnswer:
+        """Return the rows: with verdicts if the study has ended."""
+        ended = bool(self.state.ended[0])
+        verdicts = None
+        if ended and self.header.seeds >= FEWEST_SEEDS:
+            verdicts = judge_factorial(self.runs, self.state, comparisons=self.header.family)
+        rows = [self._row(unit, verdicts) for unit in range(len(self.labels))]
+        units = sorted(rows[1:], key=self._from_best_to_worst)
+        # Before the first seeds are complete, no rate is dropped.
+        every_seed = self.state.kept[..., None] & np.ones(self.runs.values.shape, bool)
+        used = (self.state.used | every_seed) & ~self.runs.lost
+        return ModelAnswer(
+            model=self.model,
+            rows=[rows[0], *units],
+            done=int((used & self.runs.present).sum()),
+            total=int(used.sum()),
+            confidence=verdicts.confidence if verdicts else math.nan,
+            refined=self.runs.count > 1 and int(self.state.stride[0]) == 1,
+            noise=float(verdicts.fit.scale[0]) if verdicts else math.nan,
+            missing=self.missing,
+            dropped=self._lost_rates(),
+        )
+
+    def _from_best_to_worst(self, row: UnitRow) -> tuple[bool, float]:
+        """Return what rows are sorted by: the difference, or the best mean without one."""
+        value = row.difference if math.isfinite(row.difference) else row.best
+        return (math.isnan(value), -self.sign * value)
+
+    def _row(self, unit: int, verdicts: FactorialVerdicts | None) -> UnitRow:
+        """Return the row of a unit by its place."""
+        row = self._curve_row(unit)
+        if verdicts is None:
+            if unit == 0:
+                return row
+            ended = bool(self.state.ended[0])
+            reason = TOO_FEW_SEEDS if ended else ""
+            return replace(row, verdict="not decided" if ended else "preliminary", reason=reason)
+        if not self.state.kept[0, unit].any():
+            verdict: Verdict = "not decided" if unit else "baseline"
+            return replace(row, verdict=verdict, reason=TOO_FEW_RATES)
+        row = self._at_peak(row, unit, verdicts)
+        if unit == 0:
+            return row if self._has_learned(0) else replace(row, reason="nothing was learned")
+        verdict, reason = self._verdict(unit, verdicts)
+        if not self.state.kept[0, 0].any():
+            return replace(row, verdict=verdict, reason=reason)
+        place = (0, unit - 1)
+        low, high = sorted(
+            (self.sign * float(verdicts.low[place]), self.sign * float(verdicts.high[place]))
+        )
+        return replace(
+            row,
+            verdict=verdict,
+            reason=reason,
+            difference=self.sign * float(verdicts.difference[place]),
+            low=low,
+            high=high,
+            p=float(verdicts.p[place]),
+            equal_rates=self._equal_rates(unit),
+        )
+
+    def _verdict(self, unit: int, verdicts: FactorialVerdicts) -> tuple[Verdict, str]:
+        """Return the verdict on a unit and what limits it."""
+        if not self._has_learned(unit):
+            return "nothing was learned", ""
+        if not self._has_learned(0):
+            return "not decided", BASELINE_LEARNED_NOTHING
+        obstacle = self._obstacle(unit)
+        if obstacle:
+            return "not decided", obstacle
+        place = (0, unit - 1)
+        side = int(verdicts.side[place])
+        margin = self.header.margin
+        inside = (
+            margin is not None
+            and -margin < float(verdicts.low[place])
+            and float(verdicts.high[place]) < margin
+        )
+        if side:
+            return ("better" if side > 0 else "worse"), WITHIN_MARGIN if inside else ""
+        if inside:
+            return "equivalent", ""
+        if verdicts.on_diverged[place]:
+            return "undecided", ON_DIVERGED
+        peak, best = int(verdicts.peak_side[place]), int(verdicts.best_side[place])
+        if peak and not best:
+            return "undecided", PEAK_ALONE.format(side=SIDES[peak])
+        if best and not peak:
+            return "undecided", BEST_ALONE.format(side=SIDES[best])
+        return "undecided", ""
+
+    def _obstacle(self, unit: int) -> str:
+        """Return why a unit cannot be decided whatever its interval; empty if it can."""
+        if self.runs.count == 1:
+            return ""
+        for place, whose in ((0, "the baseline's"), (unit, "its")):
+            if self.state.at_edge[0, place]:
+                return OUTSIDE.format(whose=whose)
+        for place in (0, unit):
+            if self.state.too_coarse[0, place]:
+                few = int(self.state.kept[0, place].sum()) < FEWEST_RATES
+                return TOO_FEW_RATES if few else TOO_COARSE
+        return ""
+
+    def _at_peak(self, row: UnitRow, unit: int, verdicts: FactorialVerdicts) -> UnitRow:
+        """Return a row with the place and the height of its peak."""
+        fit = verdicts.fit
+        best = int(fit.best[0, unit])
+        stride = int(self.state.stride[0])
+        step = self.study.steps[best] + stride * float(fit.peak[0, unit])
+        kept = self.state.kept[0, unit]
+        means = np.array([self._mean(unit, place) for place in range(len(self.study.steps))])
+        height = float(fit.weights[0, unit][kept] @ means[kept])
+        return replace(
+            row,
+            height=height,
+            best=float(means[best]),
+            spread=self._spread(unit, best),
+            best_rate=self.study.rate(self.study.steps[best]),
+            peak_rate=self.study.rate(step),
+            plateau=self._plateau(unit, means, best, float(fit.scale[0])),
+            runs=self.header.seeds,
+        )
+
+    def _plateau(
+        self,
+        unit: int,
+        means: np.ndarray,
+        best: int,
+        scale: float,
+    ) -> tuple[float, float] | None:
+        """Return the rates between which the curve is within ``scale`` of the best."""
+        if self.header.rates is None or self.runs.count == 1:
+            return None
+        places = np.flatnonzero(self.state.kept[0, unit])
+        level = self.sign * means[best] - scale
+        ends = []
+        for order in (places[places <= best][::-1], places[places >= best]):
+            end = float(self.study.steps[best])
+            for place, after in pairwise(order):
+                here, there = self.sign * means[place], self.sign * means[after]
+                step, next_step = self.study.steps[place], self.study.steps[after]
+                if there < level:
+                    end = step + (next_step - step) * (here - level) / (here - there)
+                    break
+                end = float(next_step)
+            ends.append(self.header.rates.rate(end))
+        return ends[0], ends[1]
+
+    def _curve_row(self, unit: int) -> UnitRow:
+        """Return a row with the curve of a unit."""
+        label = self.labels[unit]
+        records = [one for one in self.study.of_model(self.model) if one.unit == label]
+        curve = []
+        for place, step in enumerate(self.study.steps):
+            present = self.runs.present[0, unit, place]
+            if not present.any():
+                continue
+            diverged = self.runs.diverged[0, unit, place]
+            left = self.sign * self.runs.values[0, unit, place][present & ~diverged]
+            curve.append(
+                CurvePoint(
+                    step=step,
+                    rate=self.study.rate(step),
+                    mean=float(left.mean()) if len(left) else math.nan,
+                    spread=float(left.std(ddof=1)) if len(left) > 1 else math.nan,
+                    runs=int(present.sum()),
+                    diverged=int(diverged.sum()),
+                    judged=bool(self.state.kept[0, unit, place]),
+                )
+            )
+        means = [point.mean for point in curve if math.isfinite(point.mean)]
+        ratio = next(one.parameters_ratio for one in self.header.units if one.label == label)
+        return UnitRow(
+            unit=label,
+            verdict="baseline",
+            best=self.sign * max((self.sign * mean for mean in means), default=math.nan),
+            curve=curve,
+            diverged=sum(point.diverged for point in curve),
+            failed=sum(record.status == FAILED for record in records),
+            parameters_ratio=math.nan if ratio is None else ratio,
+        )
+
+    def _mean(self, unit: int, place: int) -> float:
+        """Return the mean over seeds, a diverged run counted at what it is worth."""
+        worth = float(self.runs.worth(self.runs.values, self.state.used)[0])
+        values = np.where(
+            self.runs.diverged[0, unit, place], worth, self.runs.values[0, unit, place]
+        )
+        return self.sign * float(values.mean())
+
+    def _spread(self, unit: int, place: int) -> float:
+        """Return the standard deviation over seeds of the runs that did not diverge."""
+        left = self.runs.values[0, unit, place]
+        left = left[np.isfinite(left)]
+        return float(left.std(ddof=1)) if len(left) > 1 else math.nan
+
+    def _has_learned(self, unit: int) -> bool:
+        """Return whether a unit beats the best constant prediction at some rate.
+
+        The lower end of a 95 % interval of its mean must be above it, by the runs that did not
+        collapse.
+        """
+        from scipy import special
+
+        if self.header.chance is None:
+            return True
+        chance = self.sign * self.header.chance
+        for place in np.flatnonzero(self.state.kept[0, unit]):
+            left = self.runs.values[0, unit, place]
+            left = left[np.isfinite(left)]
+            if len(left) < 2:
+                continue
+            error = max(float(left.std(ddof=1)), self.runs.floor) / math.sqrt(len(left))
+            half = -float(special.stdtrit(len(left) - 1, (1 - LEARNED) / 2)) * error
+            if left.mean() - half > chance:
+                return True
+        return False
+
+    def _equal_rates(self, unit: int) -> Sequence[EqualRate]:
+        """Return a unit against the baseline at every rate that all units have."""
+        complete = (self.runs.present & ~self.runs.lost)[0].all((0, 2))
+        places = np.flatnonzero(complete)
+        if not len(places):
+            return ()
+        alone = judge_single_rates(self.runs, places)
+        found = []
+        for order, place in enumerate(places):
+            at = (0, unit - 1, order)
+            low, high = sorted(
+                (self.sign * float(alone.low[at]), self.sign * float(alone.high[at]))
+            )
+            found.append(
+                EqualRate(
+                    rate=self.study.rate(self.study.steps[place]),
+                    difference=self.sign * float(alone.mean[at]),
+                    low=low,
+                    high=high,
+                    p=float(alone.p[at]),
+                )
+            )
+        return found
+
+    def _lost_rates(self) -> list[str]:
+        """Return in words at which rates a unit is judged without."""
+        words = []
+        for unit, label in enumerate(self.labels):
+            lost = self.runs.lost[0, unit]
+            rates = []
+            for place in np.flatnonzero(lost.any(-1) & self.state.rates[0]):
+                value = self.study.rate(self.study.steps[place])
+                without = plural(int(lost[place].sum()), "run")
+                rates.append(f"{rate(value) if value else 'one rate'} ({without} missing)")
+            if rates:
+                words.append(f"{label} is judged without {', '.join(rates)}")
+        return words
+
+
+def judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
+    """Return the rows of one model.
+
+    Args:
+        study: Its header and records.
+        model: Of the header.
+    """
+    if study.header.origin and study.header.rates is None:
+        return _judge_table(study, model)
+    return ModelJudge(study, model).answer()
+
+
+def _judge_table(study: CheckedStudy, model: str) -> ModelAnswer:
+    """Return the rows of a table without learning rates, whose methods may lack seeds."""
+    header = study.header
+    results: dict[str, dict[int, float]] = {label: {} for label in header.labels}
+    for record in study.of_model(model):
+        if record.status != FAILED:
+            value = math.nan if record.value is None else record.value
+            results[record.unit][record.seed] = math.nan if study.has_collapsed(record) else value
+    comparison = compare_runs(
+        results,
+        header.baseline,
+        higher_is_better=header.metric.higher_is_better,
+        margin=header.margin,
+        comparisons=header.family,
+        resolution=header.metric.floor,
+        paired=header.paired,
+    )
+    base = UnitRow(
+        unit=header.baseline,
+        verdict="baseline",
+        height=comparison.baseline_mean,
+        best=comparison.baseline_mean,
+        spread=comparison.baseline_spread,
+        runs=comparison.n,
+        diverged=comparison.baseline_diverged,
+    )
+    rows = []
+    for one in comparison.differences:
+        low, high = one.interval
+        rows.append(
+            UnitRow(
+                unit=one.name,
+                verdict=cast(Verdict, one.verdict),
+                reason=one.reason or one.note,
+                difference=one.difference,
+                low=low,
+                high=high,
+                p=one.p_corrected,
+                height=one.mean,
+                best=one.mean,
+                spread=one.spread,
+                runs=one.n,
+                diverged=one.diverged,
+                test=one.method,
+            )
+        )
+    sign = header.metric.sign
+    rows.sort(key=lambda row: (math.isnan(row.difference), -sign * row.difference))
+    count = len(study.of_model(model))
+    level = 1 - 0.05 / header.family
+    return ModelAnswer(model, [base, *rows], count, count, confidence=level)
+
+
+def missing_runs(study: CheckedStudy, model: str) -> list[tuple[str, int, int]]:
+    """Return the runs that the rule still asks for: unit, step and seed, seed by seed.
+
+    Args:
+        study: Its header and records.
+        model: Of the header.
+    """
+    return ModelJudge(study, model).missing

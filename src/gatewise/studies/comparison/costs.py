@@ -1,0 +1,120 @@
+"""What a comparison costs: runs, and seconds from a few training steps."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+
+from gatewise.studies.comparison.rate_grid import RunCounts, run_counts
+from gatewise.studies.comparison.sources import SeededBatches
+from gatewise.studies.comparison.user_models import UserModel, Variant
+from gatewise.studies.comparison.user_objective import EvaluationLoader, UserObjective
+from gatewise.train import all_randomness, clock, evaluating, place_model, seed_all
+
+STEPS = 3  # that are timed, after one that is not
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What a comparison costs.
+
+    Attributes:
+        arms: units, counted in every model.
+        rates: of the plan.
+        seeds: of the plan.
+        seconds: of a mean run.
+        workers: runs at once.
+    """
+
+    arms: int
+    rates: int
+    seeds: int
+    seconds: float
+    workers: int
+
+    @property
+    def runs(self) -> RunCounts:
+        """How many runs."""
+        return run_counts(self.arms, self.rates, self.seeds)
+
+    @property
+    def words(self) -> str:
+        """The runs and their time."""
+        runs = self.runs
+        low, high = (self._time(count) for count in (runs.racing, runs.widened))
+        return f"{runs.words}, about {low if low == high else f'{low} to {high}'}"
+
+    def fewer_words(self, plans: Sequence[tuple[int, int]]) -> str:
+        """Return what smaller plans would take.
+
+        Args:
+            plans: pairs of rates and seeds.
+        """
+        words = []
+        for rates, seeds in plans:
+            if (
+                rates > self.rates
+                or seeds > self.seeds
+                or (rates, seeds) == (self.rates, self.seeds)
+            ):
+                continue
+            count = run_counts(self.arms, rates, seeds).planned
+            words.append(f"rates={rates}, seeds={seeds}: {count} runs, {self._time(count)}")
+        return "; ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        runs = self.runs
+        return {
+            "runs": {"racing": runs.racing, "planned": runs.planned, "widened": runs.widened},
+            "seconds_per_run": round(self.seconds, 3),
+            "workers": self.workers,
+        }
+
+    def __str__(self) -> str:
+        return self.words
+
+    def _time(self, runs: int) -> str:
+        """Return the time of so many runs."""
+        return clock(max(1.0, runs * self.seconds / self.workers))
+
+
+def seconds_of(model: UserModel, variant: Variant, device: torch.device) -> float:
+    """Return about how long a run takes, from a few training steps and an evaluated batch.
+
+    Args:
+        model: of the user.
+        variant: the model with one unit in it.
+        device: where it is trained.
+    """
+    recipe = model.recipe
+    with all_randomness():
+        seed_all(0)
+        network = place_model(variant.build(model, 0), device, channels_last=recipe.channels_last)
+        evaluated = model.data.evaluated
+        objective = UserObjective(
+            model.training,
+            evaluated,
+            device,
+            precision=recipe.precision,
+            channels_last=recipe.channels_last,
+        )
+        batches = SeededBatches(model.data.train, 0)
+        network.train()
+        times = []
+        for batch in islice(batches.walk(0, 0), STEPS + 1):
+            begin = time.perf_counter()
+            objective.step(network, batch).losses.sum().backward()
+            times.append(time.perf_counter() - begin)
+        # A step of the optimiser takes about a fifth of the rest for small networks.
+        seconds = 1.2 * min(times) * batches.count * recipe.total_epochs
+        for source in evaluated.values():
+            loader = EvaluationLoader(source, device, channels_last=recipe.channels_last, most=1)
+            begin = time.perf_counter()
+            with evaluating(network):
+                model.training.evaluate(network, loader)
+            seconds += (time.perf_counter() - begin) * source.count
+    return seconds

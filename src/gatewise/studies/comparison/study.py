@@ -1,0 +1,292 @@
+"""A comparison as cells of the engine: unit x learning rate x seed, and what is still asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+
+from gatewise.errors import ArgumentError
+from gatewise.stats import grid_steps
+from gatewise.studies.answer import CheckedStudy, missing_runs
+from gatewise.studies.comparison.rate_grid import RateGrid
+from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
+from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
+from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, describe_device, environment
+
+EXPERIMENT = "compare"
+MACHINE = ("torch", "threads", "cpu_capability", "device")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with the units that are compared in it.
+
+    Attributes:
+        model: of the user.
+        weights: a digest of the weights and of what it computes.
+        variants: by the label of the unit, the baseline first.
+        left_out: units that are not compared in it.
+    """
+
+    model: UserModel
+    weights: str
+    variants: Mapping[str, Variant]
+    left_out: Sequence[LeftOut] = ()
+
+    def config(self, unit: str, rate: float, seed: int) -> RunConfig:
+        """Return the configuration of a run.
+
+        Args:
+            unit: its label.
+            rate: of learning.
+            seed: of the record; a unit of another stream gets another one.
+        """
+        variant = self.variants[unit]
+        table = self.model.recipe.model_dump(exclude_unset=True)
+        table["optimiser"] = {**table.get("optimiser", {}), "lr": rate}
+        recipe = check(Recipe, table, "recipe")
+        return RunConfig(
+            model=self.model.name,
+            unit=unit,
+            model_options={
+                "model_sha256": self.weights,
+                "drawn": self.model.drawn,
+                "training_sha256": self.model.training.identity,
+                **variant.identity,
+            },
+            data=self.model.data.name,
+            data_options={"sha256": self.model.data.digest},
+            recipe=recipe,
+            seed=seed + OTHER_SEEDS * variant.unit.stream,
+            evaluate_every=recipe.epochs,
+        )
+
+
+@dataclass(frozen=True)
+class ComparisonWork:
+    """Trains one cell, in any process that it is sent to."""
+
+    subjects: Mapping[str, Subject]
+    device: str
+
+    def __call__(self, call: CellCall) -> dict[str, Any]:
+        """Train one cell and return the fields of its record."""
+        subject = self.subjects[call.labels["model"]]
+        variant = subject.variants[call.labels["unit"]]
+        config = check(RunConfig, call.settings["config"], "run")
+        result = call.train(
+            config,
+            setup=lambda device: subject.model.setup(variant, config, device),
+            device=self.device,
+            pace=Pace(),
+        )
+        training = subject.model.training
+        last = result.metrics or {}
+        metrics = {name[5:]: value for name, value in last.items() if name.startswith("test_")}
+        value = metrics.get(training.metric)
+        ended = result.status == "finished" and value is not None and np.isfinite(value)
+        now = environment(device=torch.device(self.device))
+        return {
+            "status": DONE if ended else DIVERGED,
+            "value": value if ended else None,
+            "validation": last.get(f"val_{training.metric}") if ended else None,
+            "metrics": metrics,
+            "epochs": result.epochs,
+            "seconds": result.seconds,
+            "starts": result.starts,
+            "parameters": variant.parameters,
+            "machine": {name: now[name] for name in MACHINE},
+        }
+
+
+@dataclass(frozen=True)
+class ComparisonStudy:
+    """Everything that is compared, and the plan.
+
+    Attributes:
+        name: of the study.
+        title: of its page.
+        subjects: by the name of the model.
+        baseline: the label of the unit that all are compared with.
+        grid: of learning rates.
+        seeds: of every unit and rate, from 0 on.
+        margin: the largest difference that does not matter to the user.
+        chance: what the best constant prediction reaches, if that is known.
+        device: where cells are trained.
+        shard: this part and the number of parts of the plain grid; None for the whole study.
+        plans: numbers of seeds that were planned before.
+    """
+
+    name: str
+    title: str
+    subjects: Mapping[str, Subject]
+    baseline: str
+    grid: RateGrid
+    seeds: int
+    margin: float | None
+    chance: float | None
+    device: torch.device
+    shard: tuple[int, int] | None = None
+    plans: Sequence[int] = ()
+
+    @property
+    def first(self) -> Subject:
+        """The first model, which all share task, data and metric with."""
+        return next(iter(self.subjects.values()))
+
+    @cached_property
+    def units(self) -> list[str]:
+        """The units that every model has, the baseline first."""
+        common = [set(subject.variants) for subject in self.subjects.values()]
+        names = [unit for unit in self.first.variants if all(unit in each for each in common)]
+        return sorted(names, key=lambda unit: unit != self.baseline)
+
+    @property
+    def work(self) -> ComparisonWork:
+        """What a cell does."""
+        return ComparisonWork(self.subjects, str(self.device))
+
+    def header(self) -> dict[str, Any]:
+        """Return what the study says about itself."""
+        model = self.first.model
+        training = model.training
+        images = model.data.test.examples
+        is_share = training.metric in ("accuracy", "error")
+        return {
+            "format": "gatewise study",
+            "numerics": NUMERICS,
+            "name": self.name,
+            "title": self.title,
+            "metric": {
+                "name": training.metric,
+                "higher_is_better": training.mode == "max",
+                "unit": "%" if is_share else "",
+                "scale": 100 if is_share else 1,
+                "images": images if is_share else None,
+            },
+            "models": list(self.subjects),
+            "baseline": self.baseline,
+            "units": [self._unit_facts(unit) for unit in self.units],
+            "left_out": self._left_out(),
+            "rates": {
+                "center": self.grid.center,
+                "ratio": self.grid.ratio,
+                "count": self.grid.count,
+            },
+            "seeds": self.seeds,
+            "margin": self.margin,
+            "validation": model.data.validation is not None,
+            "chance": self.chance,
+            "settings": {
+                "task": training.task,
+                "data": model.data.name,
+                "train_examples": model.data.train.examples,
+                "test_examples": images,
+                "data_sha256": model.data.digest,
+                "recipe": model.recipe.model_dump(mode="json", exclude_unset=True),
+                "device": describe_device(self.device),
+                "unpaired": model.data.unpaired,
+                "plans": [*self.plans, self.seeds],
+            },
+        }
+
+    def cell(self, model: str, unit: str, step: int, seed: int) -> Cell:
+        """Return a cell."""
+        rate = self.grid.rate(step)
+        config = self.subjects[model].config(unit, rate, seed)
+        settings = {"numerics": NUMERICS, "config": plain_config(config)}
+        labels = {"model": model, "unit": unit, "step": step, "rate": rate, "seed": seed}
+        return Cell(EXPERIMENT, settings, labels)
+
+    def wanted(self, records: Mapping[str, Record]) -> list[Cell]:
+        """Return all cells that the study consists of, as far as the records say.
+
+        These are the cells that have a record and those that the rule still asks for, seed by seed.
+        """
+        if self.shard is not None:
+            part, parts = self.shard
+            return list(self._planned())[part - 1 :: parts]
+        found: list[Cell] = []
+        known: list[Record] = []
+        steps = grid_steps(self.grid.count)
+        for place in product(self.subjects, self.units, map(int, steps), range(self.seeds)):
+            cell = self._cells[place]
+            record = records.get(cell.key)
+            if record is not None:
+                found.append(cell)
+                known.append(record)
+        study = CheckedStudy(self.header(), known)
+        for model in self.subjects:
+            found += [self._cells[model, *place] for place in missing_runs(study, model)]
+        found.sort(key=lambda cell: (cell.labels["seed"], cell.labels["step"]))
+        return found
+
+    def missing(self, records: Mapping[str, Record]) -> list[Cell]:
+        """Return the cells that the rule still asks for."""
+        return [cell for cell in self.wanted(records) if cell.key not in records]
+
+    def _planned(self) -> Iterator[Cell]:
+        """Yield the cells of the plain grid, seed by seed."""
+        for seed in range(self.seeds):
+            for step in self.grid.steps:
+                for model in self.subjects:
+                    for unit in self.units:
+                        yield self._cells[model, unit, step, seed]
+
+    @cached_property
+    def _cells(self) -> "_Cells":
+        """The cells by model, unit, step and seed, each made once."""
+        return _Cells(self)
+
+    def _unit_facts(self, unit: str) -> dict[str, Any]:
+        """Return what the study says about a unit."""
+        variants = [subject.variants[unit] for subject in self.subjects.values()]
+        base = [subject.variants[self.baseline].parameters for subject in self.subjects.values()]
+        first = variants[0]
+        ratios = [v.parameters / b for v, b in zip(variants, base, strict=True) if b]
+        return {
+            "name": first.unit.name or unit,
+            "label": unit,
+            "parameters": [variant.parameters for variant in variants],
+            "parameters_ratio": max(ratios, key=lambda ratio: abs(ratio - 1)) if ratios else 1.0,
+            "matched": "; ".join(sorted({variant.matched for variant in variants} - {""})),
+            "stream": first.unit.stream,
+            "options": {key: str(value) for key, value in first.unit.options.items()},
+            "model_options": dict(first.unit.model),
+            "checked": first.checked,
+            "sites": [len(v.plan.swapped) if v.plan else 0 for v in variants],
+        }
+
+    def _left_out(self) -> list[dict[str, str]]:
+        """Return the units that are not compared, with reasons."""
+        left = []
+        for name, subject in self.subjects.items():
+            for each in subject.left_out:
+                left.append({"unit": each.unit, "model": name, "reason": each.reason})
+        return left
+
+
+class _Cells(dict[tuple[str, str, int, int], Cell]):
+    """Cells that are made when they are first asked for."""
+
+    def __init__(self, study: ComparisonStudy) -> None:
+        super().__init__()
+        self.study = study
+
+    def __missing__(self, place: tuple[str, str, int, int]) -> Cell:
+        self[place] = self.study.cell(*place)
+        return self[place]
+
+
+def read_shard(text: str | None) -> tuple[int, int] | None:
+    """Return ``i/n`` as two numbers, or raise an error."""
+    if text is None:
+        return None
+    part, _, parts = text.partition("/")
+    if part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts) <= 10_000:
+        return int(part), int(parts)
+    raise ArgumentError("shard: not a part of a study", got=text, allowed="i/n, for example 1/4")
