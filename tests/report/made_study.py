@@ -238,13 +238,13 @@ def entry(epoch: int, last: float, chance: random.Random) -> dict[str, Any]:
 
 def write_study(folder: Path, result: dict[str, Any]) -> Path:
     """The result as the files of a study."""
-    from gatewise.files import write_record
+    from gatewise.files import write_json
 
     (folder / "cells").mkdir(parents=True)
-    write_record(
+    write_json(
         folder / "study.json", {key: value for key, value in result.items() if key != "records"}
     )
     for each in result["records"]:
         (folder / "cells" / each["key"]).mkdir()
-        write_record(folder / "cells" / each["key"] / "cell.json", each)
+        write_json(folder / "cells" / each["key"] / "cell.json", each)
     return folder

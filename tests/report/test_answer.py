@@ -10,6 +10,9 @@ import re
 import hypothesis
 import numpy as np
 import pytest
+from gatewise.report.comparison.figures import cost_charts, forests, pooled_forests
+from gatewise.report.comparison.findings import read_findings
+from gatewise.report.comparison.rate_figures import rate_items
 from hypothesis import strategies as st
 from report.made_study import (
     BACKBONES,
@@ -25,9 +28,6 @@ from report.parsed import number, parse, rows
 
 from gatewise.report.charts import colour_of, lay_out, picture_file
 from gatewise.report.comparison import comparison_page
-from gatewise.report.comparison.figures import cost_charts, forests, pooled_forests
-from gatewise.report.comparison.findings import read_findings
-from gatewise.report.comparison.rate_figures import rate_items
 from gatewise.report.comparison.tables import paired_table, rank_table
 from gatewise.stats import compare_runs
 from gatewise.studies import StudyResult, plain_text, read_study

@@ -9,14 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from gatewise.report.comparison.findings import read_findings
+from gatewise.studies.older import Study
 from report.made_study import BACKBONES, UNITS, made_study, made_tuned_study, write_study
 from report.parsed import Node, parse, rows
 
 from gatewise.errors import GatewiseError
 from gatewise.report.comparison import comparison_page, write_comparison
-from gatewise.report.comparison.findings import read_findings
 from gatewise.report.comparison.page import comparison_sheet
-from gatewise.studies.older import Study
 
 PAYLOADS = (
     "<script>alert(1)</script>",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from gatewise.studies.older import read_study
 from studies.own_networks import Net, digits, loaders
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -21,7 +22,6 @@ from gatewise.studies.comparison import (
     user_recipe,
     variants,
 )
-from gatewise.studies.older import read_study
 
 QUICK = {"epochs": 1, "progress": False, "tune": False}
 RECIPE = user_recipe("adam", 1, {})

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from gatewise.studies.older import read_study
 from studies.own_networks import Net, digits, loaders
 from torch import nn
 from torch.nn import functional as F
@@ -12,7 +13,6 @@ from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.studies.older import read_study
 from gatewise.studies.recorders import Recorder
 
 declare_missing_torchvision_operators()  # both import torchvision where it is installed

@@ -76,7 +76,7 @@ def _mapped(home: Path, file: str, name: str, key: str, classes: int) -> DataSet
         return None
     try:
         return _set(name, tensors, facts, classes)
-    except (KeyError, ValueError):  # sealed with this key, but by another program
+    except (KeyError, ValueError):  # with this key, but of another program
         return None
 
 
