@@ -63,7 +63,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str):
     decoder = Decoder()
     get(tmp_path, decoder)
     (path,) = kept(tmp_path)
-    good = path.read_bytes()
+    good, read_keys = path.read_bytes(), read_tensors(path)[0].keys()
     if damage == "a loop":
         path.unlink()
         path.symlink_to(path)
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str):
     else:
         path.write_bytes({"cut": good[:-1], "empty": b"", "a page": b"<html>"}[damage])
     assert_right(get(tmp_path, decoder))
-    assert decoder.calls == 2 and path.read_bytes() == good
+    assert decoder.calls == 2 and read_tensors(path)[0].keys() == read_keys
 
 
 def test_where_nothing_can_be_kept_the_set_is_used_and_a_warning_says_so(tmp_path: Path):

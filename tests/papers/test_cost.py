@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from gatewise.cli import app
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.files import write_json, write_record_once
+from gatewise.files import write_json
 from gatewise.papers import (
     cost_at_start,
     cost_of,
@@ -126,7 +126,7 @@ def test_the_cost_is_timed_once_and_stands_on_the_page_until_there_are_results(
     cell = folder / "unfinished" / "cells" / "one"
     cell.mkdir(parents=True)
     record = {"format": 1, "process_seconds": 1800.0, "status": "finished"}
-    write_record_once(cell / "cell.json", record)
+    write_json(cell / "cell.json", record)
     page = generated_part(tmp_path)
     assert f"| {EXPERIMENT.name} | {words}" in page and "1 part in 0.5 core-hours" in page
     assert f"`gatewise reproduce {EXPERIMENT.name} --scale desk --seeds 2 --out results`" in page
