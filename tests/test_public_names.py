@@ -18,7 +18,6 @@ declare_missing_torchvision_operators()
 STABLE = (
     "AlignmentTracker",
     "LightningRecorder",
-    "Study",
     "TransformersRecorder",
     "affine_map",
     "alignment",

@@ -32,7 +32,7 @@ from gatewise.data import (
     shuffled_pixels,
     state,
 )
-from gatewise.data.sets import mnist, parse_matlab
+from gatewise.data.sets import draw_signals, mnist, parse_matlab
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
 
 NAMES = [
@@ -52,6 +52,7 @@ NAMES = [
     "same_input",
     "shapes_detection",
     "shapes_segmentation",
+    "signals",
     "svhn",
     "text",
 ]
@@ -207,6 +208,21 @@ def test_the_sets_of_the_gated_networks_are_as_in_the_paper():
     assert torch.equal(pair.images[1], 2 * pair.images[0]) and pair.labels.tolist() == [1, -1]
     assert one.images.item() == one.labels.item() == 1
     assert load("same_input", seed=1).digest != load("same_input").digest
+
+
+def test_signals_differ_by_their_strokes_and_are_moved_and_noisy():
+    found = load("signals", train=500, test=200)
+    assert found.train.images.shape == (500, 1, 1, 40) and len(found.test) == 200
+    assert torch.equal(found.train.labels.bincount(), torch.full((10,), 50))
+    assert load("signals", train=500, test=200, seed=1).digest != found.digest
+    values, labels = draw_signals(20_000, 3)
+    assert values.shape == (20_000, 40) and values.isfinite().all()
+    # Signals of one class differ more among each other than the means of classes: strokes move.
+    means = torch.stack([values[labels == kind].mean(0) for kind in range(10)])
+    spread = torch.stack([values[labels == kind].std(0).mean() for kind in range(10)]).mean()
+    assert means.std(0).mean() < spread / 2
+    # At its fixed place a stroke would be far above the noise.
+    assert values.std() > 1.2 * 0.094
 
 
 def test_random_labels_have_the_shape_asked_for():

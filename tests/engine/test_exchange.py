@@ -57,14 +57,14 @@ def test_the_order_of_lines_does_not_depend_on_that_of_the_runs(tmp_path):
 def test_lines_that_are_no_records_are_refused(tmp_path, change):
     path, _ = study(tmp_path)
     path.write_text("\n".join(change(path.read_text().splitlines())))
-    with pytest.raises(FileError, match="line|study"):
+    with pytest.raises(FileError, match=r"line|study"):
         import_study(path)
 
 
 def test_strange_files_are_read_or_refused(tmp_path):
     path, _ = study(tmp_path)
     data = path.read_bytes()
-    choose = random.Random(3)
+    choose = random.Random(3)  # noqa: S311
     for _ in range(200):
         changed = bytearray(data)
         for _ in range(choose.randint(1, 3)):

@@ -82,7 +82,7 @@ def test_after_a_kill_the_study_ends_with_the_same_records(tmp_path, whom):
 @needs_proc
 @pytest.mark.slow
 def test_30_kills_at_random_moments_lose_nothing(tmp_path):
-    choose = random.Random(5)
+    choose = random.Random(5)  # noqa: S311
     for number in range(30):
         folder = tmp_path / str(number)
         driver = start(folder)

@@ -112,7 +112,7 @@ def test_the_record_of_another_cell_is_refused(tmp_path):
     file = StudyFile(tmp_path)
     file.prepare()
     file.take({one.key: {**other.labels, "status": "done", "value": 1.0}})
-    with pytest.raises(ArgumentError, match="not of the cell whose key it has.*count 1"):
+    with pytest.raises(ArgumentError, match=r"not of the cell whose key it has.*count 1"):
         run(tmp_path, lambda _: [one], count, header=HEADER)
 
 

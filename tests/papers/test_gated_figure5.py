@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gatewise.papers.deep_gated import figure5
-from gatewise.studies import CellCall, RunOptions
+from gatewise.studies import CellCall, Running
 from gatewise.train import Halted, StopSignal
 
 TINY = figure5.EXPERIMENT.scales["tiny"]
@@ -15,7 +15,7 @@ TINY = figure5.EXPERIMENT.scales["tiny"]
 
 def call(folder: Path, *, stop: StopSignal | None = None, **settings: object) -> CellCall:
     chosen = {"kind": "random labels", "gate": "relu", "seed": 0, "sizes": asdict(TINY)} | settings
-    return CellCall("a cell", chosen, folder, stop or StopSignal())
+    return CellCall(chosen, {"name": "a cell"}, folder, stop or StopSignal())
 
 
 def test_every_kind_network_and_seed_has_a_cell():
@@ -55,7 +55,7 @@ def test_a_cell_ends_at_the_next_epoch_if_a_stop_is_asked_for(tmp_path: Path):
 def test_two_processes_measure_what_one_does_and_the_record_names_the_data(tmp_path: Path):
     experiment = replace(figure5.EXPERIMENT, scales={"tiny": TINY, "full": TINY})
     alone = experiment.run("tiny", 2, tmp_path / "alone")
-    both = experiment.run("tiny", 2, tmp_path / "both", options=RunOptions(on="local", workers=2))
+    both = experiment.run("tiny", 2, tmp_path / "both", options=Running(workers=2))
     assert [row.per_seed for row in alone.findings.rows] == [
         row.per_seed for row in both.findings.rows
     ]

@@ -38,7 +38,7 @@ def test_least_squares_find_it_and_both_phases_fit():
 def test_trained_networks_come_to_the_best_weights(phases: bool, fit, tmp_path: Path):
     """In the scale of x, not of what the network sees."""
     settings = {"seed": 1, "phases": phases, "epochs": 20}
-    cell = CellCall("fit", settings, tmp_path, StopSignal())
+    cell = CellCall(settings, {"name": "fit"}, tmp_path, StopSignal())
     assert train_fit(cell) == pytest.approx(fit, abs=0.02)
 
 
@@ -51,9 +51,7 @@ def test_the_rules_rank_is_the_largest_with_no_more_parameters():
 
 def test_the_rule_is_an_identity_up_to_the_rounding_of_the_rank():
     ranks = lower_bound.count_ranks(
-        CellCall(
-            "ranks", {"layers": lower_bound.PscLowerBoundSettings().layers}, Path(), StopSignal()
-        )
+        CellCall({"layers": lower_bound.PscLowerBoundSettings().layers}, {}, Path(), StopSignal())
     )
     equal, _ = lower_bound._rank_claims(ranks)
     assert equal.verdict.value == "supported" and "28.80" in equal.evidence

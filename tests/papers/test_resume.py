@@ -13,7 +13,7 @@ from gatewise.errors import ArgumentError
 from gatewise.files import read_json
 from gatewise.papers import experiments
 from gatewise.papers.common import CellValues, Experiment, Findings, Line, Panel, row
-from gatewise.studies import CellCall, FunctionCell, RunOptions, status
+from gatewise.studies import CellCall, FunctionCell, Running, StudyFile
 
 DECLARED = [
     "crelu/table5",
@@ -43,8 +43,8 @@ def test_an_interrupted_experiment_resumes_with_the_missing_cells(name: str, tmp
 
     with pytest.raises(KeyboardInterrupt):
         experiment.run("tiny", SEEDS, tmp_path / "a", tell=interrupt)
-    state = status(tmp_path / "a" / name / "unfinished")
-    assert state.finished == 1 and state.total == len(cells)
+    state = StudyFile(tmp_path / "a" / name / "unfinished").status()
+    assert state.done == 1 and state.cells == len(cells)
     resumed: list[str] = []
     experiment.run("tiny", SEEDS, tmp_path / "a", tell=resumed.append)
     assert resumed == [cell.name for cell in cells][1:]
@@ -59,16 +59,19 @@ def test_an_experiment_that_is_killed_resumes(tmp_path: Path):
     options = ["--scale", "tiny", "--seeds", str(SEEDS), "--out", str(tmp_path), "--json"]
     command = [sys.executable, "-m", "gatewise", "reproduce", name, *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    records = tmp_path / name / "unfinished" / "cells"
+    file = StudyFile(tmp_path / name / "unfinished")
     until = time.monotonic() + 120
-    while not list(records.glob("*/cell.json")) and process.poll() is None:
+    while process.poll() is None and not (file.path.exists() and file.has_header()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    while process.poll() is None and file.path.exists() and not file.status().done:
         assert time.monotonic() < until
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    before = {path: path.read_bytes() for path in records.glob("*/cell.json")}
-    if process.returncode != -signal.SIGKILL:
+    if process.returncode != -signal.SIGKILL or not file.path.exists():
         pytest.skip("it ended before it was killed")
+    before = file.records()
     assert before
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     told = [line for line in done.stderr.splitlines() if line.startswith(f"{name}: ")]
@@ -107,7 +110,7 @@ def small_experiment(cells: list[FunctionCell], settings: object) -> Experiment:
 def test_cells_may_run_in_worker_processes(tmp_path: Path):
     settings = experiments()["crelu/table5"].scales["desk"]
     experiment = experiments()["crelu/table5"]
-    workers = RunOptions(on="local", workers=2, threads=1)
+    workers = Running(workers=2, threads=1)
     done = experiment.run("desk", 1, tmp_path, options=workers)
     assert not done.failed and len(done.findings.rows) == 10
     assert settings.reduced == ""
@@ -126,10 +129,3 @@ def test_a_failed_cell_is_an_error_with_its_reason_and_is_run_again(tmp_path: Pa
     done = experiment.run("desk", 1, tmp_path, tell=told.append)
     assert told == ["bad"]
     assert [row.ours for row in done.findings.rows] == [6.0, 1.0]
-
-
-def test_a_function_that_workers_cannot_import_is_refused(tmp_path: Path):
-    settings = experiments()["crelu/table5"].scales["desk"]
-    experiment = small_experiment([FunctionCell("a", lambda cell: 1.0)], settings)
-    with pytest.raises(ArgumentError, match="cannot be imported by a worker"):
-        experiment.run("desk", 1, tmp_path)

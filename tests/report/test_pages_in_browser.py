@@ -6,6 +6,7 @@ It loads whole and alone, scripts only add to it, and copies are right.
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from browser import Browser, settle
@@ -13,7 +14,10 @@ from PIL import Image
 from report.made_study import UNITS, made_study
 from report.parsed import parse
 
+from gatewise.report import Cell, Chart, Panels, Section, Series, Table, sheet_page
 from gatewise.report.comparison import comparison_page
+from gatewise.report.comparison.page import comparison_sheet
+from gatewise.studies import ComparisonResult
 
 pytestmark = pytest.mark.browser
 KEEP_COPY = (
@@ -23,10 +27,19 @@ KEEP_COPY = (
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    result = made_study(6)
-    text = json.dumps(result).replace('"leaky_relu"', '"=leaky_relu <b>| & _"')
+    """A comparison, with charts and a long table below it."""
+    text = json.dumps(made_study(6)).replace('"elu"', '"=elu <b>| & _"')
+    sheet = comparison_sheet(ComparisonResult(*json.loads(text)))
+    lines = [Series(name, [(x, x**power) for x in range(9)]) for power, name in enumerate("abc")]
+    charts = [Chart(f"chart {place}", "", "x", "y", lines) for place in range(12)]
+    runs = [[unit, Cell(str(seed), seed)] for unit in UNITS for seed in range(6)]
+    sections = [
+        *sheet.sections,
+        Section("Charts", [Panels("many", "", charts)]),
+        Section("Runs", [Table(["unit", "seed"], runs, "all runs", "lr")]),
+    ]
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(comparison_page(json.loads(text)), encoding="utf-8")
+    path.write_text(sheet_page(replace(sheet, sections=sections)), encoding="utf-8")
     return path
 
 
@@ -44,10 +57,9 @@ def page(browser, file):
 
 
 def test_it_loads_without_a_complaint_or_a_request(page):
-    assert page.evaluate("document.title").startswith("Eight units")
-    assert page.evaluate("document.querySelectorAll('.plot .tools').length") == page.evaluate(
-        "document.querySelectorAll('.plot').length"
-    )
+    assert page.evaluate("document.title").startswith("Which units")
+    tools = page.evaluate("document.querySelectorAll('.plot .tools').length")
+    assert tools == page.evaluate("document.querySelectorAll('.plot:not(.rate-rows)').length")
 
 
 def test_the_driver_hears_complaints_and_requests(browser, tmp_path):
@@ -86,12 +98,10 @@ def test_it_is_dark_or_light_and_fits_its_window(page, tmp_path, dark, width):
 
 
 def test_long_names_do_not_widen_the_page(browser, tmp_path):
-    text = (
-        json.dumps(made_study(3))
-        .replace('"swish"', f'"{"s" * 100}"')
-        .replace('"conv 16-32-32"', f'"{"c" * 100}"')
-    )
-    (tmp_path / "long.html").write_text(comparison_page(json.loads(text)), encoding="utf-8")
+    text = json.dumps(made_study(3, models=("conv", "mlp")))
+    text = text.replace('"silu"', f'"{"s" * 100}"').replace('"conv"', f'"{"c" * 100}"')
+    result = ComparisonResult(*json.loads(text))
+    (tmp_path / "long.html").write_text(comparison_page(result), encoding="utf-8")
     opened = browser.open(tmp_path / "long.html")
     for width in (1000, 390):
         opened.look(width=width)
@@ -106,7 +116,7 @@ def test_no_text_in_a_drawing_is_smaller_on_a_narrow_screen(page):
         sizes.append(
             page.evaluate(
                 "Math.min(...[...document.querySelectorAll('svg text')]"
-                ".map(t => t.getBoundingClientRect().height))"
+                ".map(t => t.getBoundingClientRect().height).filter(height => height))"
             )
         )
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01) and sizes[1] >= 11
@@ -116,7 +126,8 @@ def test_labels_of_one_axis_do_not_touch(page):
     for width in (1000, 390):
         page.look(width=width)
         touching = page.evaluate("""[...document.querySelectorAll('svg.across')].filter(axis => {
-            const boxes = [...axis.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+            const boxes = [...axis.querySelectorAll('text')].map(t => t.getBoundingClientRect())
+                .filter(box => box.width);
             return boxes.some((b, i) => i && b.left < boxes[i - 1].right + 2);}).length""")
         assert touching == 0
 
@@ -212,7 +223,7 @@ def copied(page, how: str) -> str:
     """The first paired table, copied."""
     page.evaluate(KEEP_COPY)
     tables = "[...document.querySelectorAll('.kit-table')]"
-    at = f"{tables}.find(t => t.textContent.includes('p (corrected)'))"
+    at = f"{tables}.find(t => t.textContent.includes('plateau'))"
     page.evaluate(
         f"[...{at}.querySelectorAll('.tools button')].find(b => b.textContent === '{how}').click()"
     )
@@ -222,33 +233,28 @@ def copied(page, how: str) -> str:
 
 def test_a_copy_as_csv_holds_the_numbers_in_full_and_no_formula(page):
     found = list(csv.reader(io.StringIO(copied(page, "CSV"))))
-    assert found[0][:3] == ["unit", "rate", "n"] and len(found) == 1 + len(UNITS)
+    assert found[0][:3] == ["unit", "mean", "sd"] and len(found) == 1 + len(UNITS)
     by_name = {row[0]: dict(zip(found[0], row, strict=True)) for row in found}
-    assert "'=leaky_relu <b>| & _" in by_name
-    for column in (
-        "difference",
-        "interval low",
-        "low end at 95 % alone (not corrected)",
-        "high end at 95 % alone (not corrected)",
-    ):
-        assert len(by_name["swish"][column]) > 8 and float(by_name["swish"][column])
+    assert "'=elu <b>| & _" in by_name
+    for column in ("mean", "difference"):
+        assert len(by_name["silu"][column]) > 8 and float(by_name["silu"][column])
     assert all("\N{MINUS SIGN}" not in cell for row in found for cell in row)
 
 
 def test_a_copy_as_markdown_is_one_table_whatever_the_names(page):
     lines = copied(page, "Markdown").splitlines()
     assert lines[1].startswith("| --- | ---: |") and len(lines) == 2 + len(UNITS)
-    assert any("=leaky_relu \\<b\\>\\| & _" in line for line in lines)
+    assert any("=elu \\<b\\>\\| & _" in line for line in lines)
 
 
 def test_a_copy_as_latex_is_escaped(page):
     text = copied(page, "LaTeX")
     assert (
-        "\\begin{tabular}{lrrrrrrrrll}" in text
-        and "=leaky\\_relu \\textless{}b\\textgreater{}| \\& \\_" in text
+        "\\begin{tabular}{lrrrrrrlrl}" in text
+        and "=elu \\textless{}b\\textgreater{}| \\& \\_" in text
     )
     assert "$-$" in text and "\N{MINUS SIGN}" not in text
-    assert all(line.count(" & ") == 10 for line in text.splitlines() if line.endswith("\\\\"))
+    assert all(line.count(" & ") == 9 for line in text.splitlines() if line.endswith("\\\\"))
 
 
 def test_long_tables_can_be_filtered(page):
@@ -257,7 +263,7 @@ def test_long_tables_can_be_filtered(page):
         const boxes = [...document.querySelectorAll('.kit-table')];
         const box = boxes.find(t => t.querySelector('input'));
         const input = box.querySelector('input');
-        input.value = 'PSC conv';
+        input.value = 'PSC';
         input.dispatchEvent(new Event('input'));
         const rows = [...box.querySelectorAll('tbody tr')].filter(r => !r.hidden);
         return rows.map(r => r.cells[0].textContent);})()"""
@@ -271,6 +277,25 @@ def test_everything_can_be_reached_and_worked_by_keyboard(page):
             "Input.dispatchKeyEvent", type=kind, key="+", text="+" if kind == "keyDown" else ""
         )
     assert page.evaluate(f"{CHART}.classList.contains('zoomed')")
+
+
+@pytest.mark.parametrize("width", [1280, 1000])
+def test_the_table_of_numbers_is_not_cut_off(page, width):
+    page.look(width=width)
+    cut = page.evaluate("""[...document.querySelectorAll('.kit-table .scroll')].filter(
+        box => box.scrollWidth > box.clientWidth).length""")
+    assert cut == 0
+
+
+def test_the_halves_of_a_row_stack_on_a_narrow_screen(page):
+    beside = """(() => {
+        const row = [...document.querySelectorAll('.rate-row')].find(r => r.querySelector('b'));
+        const [left, right] = [...row.querySelectorAll('svg.field')].map(
+            svg => svg.getBoundingClientRect());
+        return right.left >= left.right;})()"""
+    for width, wanted in ((1280, True), (400, False)):
+        page.look(width=width)
+        assert page.evaluate(beside) is wanted
 
 
 def test_on_paper_there_are_no_buttons(page):

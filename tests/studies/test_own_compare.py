@@ -14,17 +14,18 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
+from gatewise.studies import read_study
 from gatewise.studies.comparison import (
-    AS_IT_IS,
+    ORIGINAL,
     UserUnit,
+    make_recipe,
     read_data,
     user_model,
-    user_recipe,
     variants,
 )
 
-QUICK = {"epochs": 1, "progress": False, "tune": False}
-RECIPE = user_recipe("adam", 1, {})
+QUICK = {"epochs": 1, "progress": False, "rates": 1, "seeds": 2, "device": "cpu"}
+RECIPE = make_recipe("adam", 1)
 
 
 def own_model(source, data):
@@ -34,53 +35,54 @@ def own_model(source, data):
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory):
     out = tmp_path_factory.mktemp("own") / "study"
-    return gw.compare(Net, ["crelu", "psc"], loaders(), seeds=2, out=out, **QUICK), out
+    return gw.compare(Net, ["crelu", "gelu"], loaders(), out=out, **QUICK), out
 
 
-def test_table_has_every_unit_against_the_model_as_it_is(found):
+def test_every_unit_is_compared_with_the_original(found):
     result, _ = found
-    assert result.units == [AS_IT_IS, "crelu", "psc"]
-    assert result.blocks == [("Net", "own", "recipe")]
+    assert result.units == [ORIGINAL, "crelu", "gelu"] and result.baseline == ORIGINAL
     assert {(r["unit"], r["seed"]) for r in result.records} == {
         (u, s) for u in result.units for s in (0, 1)
     }
-    assert all(record["status"] == "finished" for record in result.records)
-    assert "Not tuned" in str(result)
+    assert all(record["status"] == "done" for record in result.records)
 
 
 def test_folder_is_that_of_a_study_and_a_second_call_trains_nothing(found, monkeypatch):
     result, out = found
     assert read_study(out).to_dict() == result.to_dict()
     monkeypatch.setattr(
-        "gatewise.studies.comparison.comparison_driver.train",
-        lambda *_, **__: pytest.fail("trained again"),
+        "gatewise.studies.engine.cell.train", lambda *_, **__: pytest.fail("trained again")
     )
-    again = gw.compare(Net, ["crelu", "psc"], loaders(), seeds=2, out=out, **QUICK)
+    again = gw.compare(Net, ["crelu", "gelu"], loaders(), out=out, **QUICK)
     assert again.records == result.records
 
 
-def test_receipt_of_each_swap_is_kept(found):
-    result, _ = found
-    receipts = {group["unit"]: group["receipt"] for group in result.content["groups"]}
-    assert receipts[AS_IT_IS] is None
-    assert len(receipts["crelu"]["sites"]) == 2
-    assert (
-        receipts["crelu"]["parameters"][1]
-        == next(r for r in result.records if r["unit"] == "crelu")["parameters"]
-    )
+def test_units_have_as_many_parameters_as_the_original_where_that_is_possible(found):
+    def net() -> nn.Module:
+        parts = [nn.Linear(64, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 10)]
+        return nn.Sequential(nn.Flatten(), *parts)
+
+    wide = gw.compare(net, ["crelu", "psc", "gelu"], digits(40), **QUICK)
+    facts = {unit.label: unit for unit in wide.header.units}
+    for label in ("crelu", "psc"):
+        assert facts[label].matched == "parameters matched"
+        assert facts[label].parameters_ratio == pytest.approx(1, abs=0.01)
+    assert facts["gelu"].matched == "" and facts["gelu"].parameters_ratio == 1
+    counts = {record["unit"]: record["parameters"] for record in wide.records}
+    assert counts["crelu"] / counts[ORIGINAL] == pytest.approx(facts["crelu"].parameters_ratio)
+    narrow = next(unit for unit in found[0].header.units if unit.label == "crelu")
+    assert "parameters not matched" in narrow.matched and narrow.parameters_ratio < 0.6
 
 
 def test_page_is_written_from_the_result(found, tmp_path: Path):
     page = gw.write_page(found[0], tmp_path / "page.html").read_text()
-    assert "crelu" in page
-    assert AS_IT_IS in page
+    assert "crelu" in page and ORIGINAL in page
 
 
 def test_layers_of_equal_shape_start_equal_and_differ_between_seeds():
     model = own_model(Net, loaders())
-    plain, smooth, wide = variants(
-        model, [UserUnit(AS_IT_IS), UserUnit("s", "swish"), UserUnit("c", "crelu")], {}
-    )
+    units = [UserUnit(ORIGINAL), UserUnit("s", "swish"), UserUnit("c", "crelu", match="none")]
+    (plain, smooth, wide), _ = variants(model, units, ORIGINAL)
     one, other, another = plain.build(model, 3), smooth.build(model, 3), wide.build(model, 3)
     assert all(
         torch.equal(each, dict(other.named_parameters())[name])
@@ -97,17 +99,19 @@ def test_given_module_keeps_its_weights_and_is_not_trained_itself():
     net = Net()
     before = {name: each.clone() for name, each in net.state_dict().items()}
     model = own_model(net, digits())
-    kept = variants(model, [UserUnit("crelu", "crelu")], {"preserve": True})[0]
+    crelu = UserUnit("crelu", "crelu", {"preserve": True}, match="none")
+    kept = variants(model, [UserUnit(ORIGINAL), crelu], ORIGINAL)[0][1]
     built, x = kept.build(model, 0), digits()[0][0]
     torch.testing.assert_close(built(x), net(x))
     assert torch.equal(built.conv1.weight, before["conv1.weight"])
-    gw.compare(net, ["crelu"], digits(), seeds=1, preserve=True, **QUICK)
+    gw.compare(net, ["crelu"], digits(), **QUICK)
     assert all(torch.equal(each, before[name]) for name, each in net.state_dict().items())
 
 
 def test_given_module_adds_what_the_seed_says_and_leaves_randomness_alone():
     model = own_model(Net(), digits())
-    wide = variants(model, [UserUnit("crelu", "crelu", {"width": "same"})], {})[0]
+    crelu = UserUnit("crelu", "crelu", {"width": "same"}, match="none")
+    wide = variants(model, [UserUnit(ORIGINAL), crelu], ORIGINAL)[0][1]
     state = torch.get_rng_state()
     first, again, other = wide.build(model, 0), wide.build(model, 0), wide.build(model, 1)
     assert torch.equal(torch.get_rng_state(), state)
@@ -118,10 +122,8 @@ def test_given_module_adds_what_the_seed_says_and_leaves_randomness_alone():
 def test_vectors_are_read_as_they_are():
     (x, y), (x_test, y_test) = digits()
     net = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
-    result = gw.compare(
-        net, ["gelu"], ((x.flatten(1), y), (x_test.flatten(1), y_test)), seeds=1, **QUICK
-    )
-    assert [record["status"] for record in result.records] == ["finished"] * 2
+    result = gw.compare(net, ["gelu"], ((x.flatten(1), y), (x_test.flatten(1), y_test)), **QUICK)
+    assert [record["status"] for record in result.records] == ["done"] * 4
 
 
 def test_numbers_as_labels_are_compared_by_their_loss():
@@ -131,15 +133,15 @@ def test_numbers_as_labels_are_compared_by_their_loss():
         "epochs = 1\nbatch = 20\noptimiser = {name = 'sgd', lr = 0.001}\nloss = {name = 'mse'}"
     )
     data = (x, y.float()), (x_test, y_test.float())
-    result = gw.compare(net, ["gelu"], data, seeds=1, recipe=recipe, progress=False, tune=False)
-    assert (result.content["metric"], result.content["mode"]) == ("test_mse", "min")
+    result = gw.compare(net, ["gelu"], data, recipe=recipe, **{**QUICK, "epochs": None})
+    assert result.header.metric.name == "mse" and not result.header.metric.higher_is_better
     for record in result.records:
-        assert record["metrics"]["test_mse"] == pytest.approx(record["metrics"]["test_loss"])
+        assert record["metrics"]["mse"] == pytest.approx(record["metrics"]["loss"])
 
 
 def test_unit_with_options_and_label_and_a_baseline_among_the_units():
     units = ["relu", {"name": "crelu", "width": "half", "label": "half"}]
-    result = gw.compare(Net, units, digits(), seeds=1, baseline="relu", **QUICK)
+    result = gw.compare(Net, units, digits(), baseline="relu", **QUICK)
     assert result.units == ["relu", "half"]
     assert result.baseline == "relu"
 
@@ -147,11 +149,15 @@ def test_unit_with_options_and_label_and_a_baseline_among_the_units():
 NAN = digits()[0][0].clone()
 NAN[3, 0, 2, 2] = float("nan")
 WRONG = {
-    "unit": (Net, ["crelu", "nonsense"], digits(), {}, "1 of 3 cannot be put in: nonsense"),
+    "unit": (Net, ["crelu", "nonsense"], digits(), {}, "nonsense"),
     "no units": (Net, [], digits(), {}, "a list of units is needed"),
     "text for units": (Net, "crelu", digits(), {}, "a list of units is needed"),
     "twice": (Net, ["crelu", "crelu"], digits(), {}, "appears twice"),
-    "where": (Net, ["crelu"], digits(), {"where": "nothing.*"}, "cannot be put in"),
+    "where": (Net, [{"name": "crelu", "where": "nothing.*"}], digits(), {}, "cannot be put in"),
+    "argument": (Net, ["crelu"], digits(), {"epoch": 3}, "did you mean 'epochs'"),
+    "two rates": (Net, ["crelu"], digits(), {"rates": 2}, "four learning rates"),
+    "three rates": (Net, ["crelu"], digits(), {"rates": [0.1, 0.2, 0.4]}, "four learning rates"),
+    "ratios": (Net, ["gelu"], digits(), {"rates": [0.1, 0.2, 0.3, 0.4]}, "0.1, 0.159, 0.252, 0.4"),
     "factory": (lambda: 3, ["crelu"], digits(), {}, "did not return a module"),
     "model": (3, ["crelu"], digits(), {}, "a module, or a function that makes one"),
     "shape": (
@@ -237,16 +243,16 @@ def test_model_that_computes_something_else_is_another_model(found):
     Other.__name__, before = "Net", Other.__name__
     try:
         with pytest.raises(ArgumentError, match="belongs to another study"):
-            gw.compare(Other, ["crelu", "psc"], loaders(), seeds=2, out=found[1], **QUICK)
+            gw.compare(Other, ["crelu", "gelu"], loaders(), out=found[1], **QUICK)
     finally:
         Other.__name__ = before
 
 
 def test_shuffling_loaders_are_the_same_data_every_time(tmp_path: Path):
     train, test = (DataLoader(TensorDataset(*part), 20, shuffle=True) for part in digits(40))
-    first = gw.compare(Net, ["gelu"], (train, test), seeds=1, out=tmp_path / "s", **QUICK)
+    first = gw.compare(Net, ["gelu"], (train, test), out=tmp_path / "s", **QUICK)
     assert (
-        gw.compare(Net, ["gelu"], (train, test), seeds=1, out=tmp_path / "s", **QUICK).records
+        gw.compare(Net, ["gelu"], (train, test), out=tmp_path / "s", **QUICK).records
         == first.records
     )
 
@@ -258,36 +264,72 @@ def test_what_a_factory_sets_is_kept():
         return net
 
     model = own_model(factory, digits(40))
-    [variant] = variants(model, [UserUnit("gelu", "gelu")], {})
+    [_, variant], _ = variants(model, [UserUnit(ORIGINAL), UserUnit("gelu", "gelu")], ORIGINAL)
     assert (variant.build(model, 0).head.bias == -4.5).all()
 
 
-@pytest.mark.thorough
-def test_failed_runs_are_run_again_if_asked(tmp_path: Path, monkeypatch):
+def test_failed_runs_are_recorded_with_their_error(monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("for now")
 
-    call = {"seeds": 1, "out": tmp_path / "s", **QUICK}
-    with monkeypatch.context() as patched:
-        patched.setattr("gatewise.studies.comparison.comparison_driver.train", broken)
-        failed = gw.compare(Net, ["gelu"], digits(40), **call)
-    assert [record["reason"] for record in failed.records] == ["RuntimeError: for now"] * 2
-    assert gw.compare(Net, ["gelu"], digits(40), **call).records == failed.records
-    again = gw.compare(Net, ["gelu"], digits(40), retry_failed=True, **call)
-    assert [record["status"] for record in again.records] == ["finished"] * 2
+    monkeypatch.setattr("gatewise.studies.engine.cell.train", broken)
+    failed = gw.compare(Net, ["gelu"], digits(40), **QUICK)
+    assert [record["status"] for record in failed.records] == ["failed"] * 4
+    assert all("RuntimeError: for now" in record["error"] for record in failed.records)
+
+
+def test_a_unit_that_is_refused_at_a_site_is_left_out_with_the_reason():
+    def net() -> nn.Module:
+        parts = [nn.Flatten(), nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 10)]
+        return nn.Sequential(*parts)
+
+    found = gw.compare(net, ["gelu", {"name": "crelu", "width": "half"}], digits(40), **QUICK)
+    assert found.units == [ORIGINAL, "gelu"]
+    [left] = found.header.left_out
+    assert left["unit"].startswith("crelu") and "odd number of channels" in left["reason"]
+
+
+def test_other_seeds_of_the_same_unit_are_other_runs():
+    same = {"name": "relu", "label": "relu again"}
+    other = {"name": "relu", "stream": 1, "label": "other seeds"}
+    found = gw.compare(Net, [same, other], digits(40), **QUICK)
+    values = {}
+    for record in found.records:
+        values.setdefault(record["unit"], []).append(record["metrics"]["loss"])
+    assert values["relu again"] == pytest.approx(values[ORIGINAL])
+    assert values["other seeds"] != pytest.approx(values[ORIGINAL])
+
+
+def test_the_cost_is_a_range_and_nothing_is_trained_in_a_dry_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "gatewise.studies.engine.cell.train", lambda *_, **__: pytest.fail("trained")
+    )
+    cost = gw.compare(Net, ["gelu"], digits(40), dry_run=True, out=tmp_path / "s", progress=False)
+    runs = cost.runs
+    # 2 units: 5 rates x 3 seeds and then 3 rates x 5 seeds; 5 x 8; 7 x 8
+    assert (runs.racing, runs.planned, runs.widened) == (60, 80, 112)
+    assert not (tmp_path / "s").exists() and "60 to 112 runs" in str(cost)
+
+
+def test_shards_are_joined_and_give_what_one_process_gives(tmp_path):
+    from gatewise.studies import Running, plan_comparison, run_comparison
+
+    def study():
+        return plan_comparison({"": Net}, ["gelu"], digits(40), rates=4, seeds=3, epochs=1)
+
+    whole = run_comparison(study(), tmp_path / "whole", Running())
+    for part in ("1/2", "2/2"):
+        run_comparison(study(), tmp_path / "parts", Running(shard=part))
+    joined = read_study(tmp_path / "parts")
+    assert len(joined.records) == 2 * 4 * 3
+    done = run_comparison(study(), tmp_path / "parts", Running())
+    values = [(r["key"], r["value"]) for r in done.records]
+    assert values == [(r["key"], r["value"]) for r in whole.records]
 
 
 def test_arrays_are_taken_as_tensors_are():
     parts = tuple((x.numpy(), y.numpy()) for x, y in digits(40))
-    assert len(gw.compare(Net, ["gelu"], parts, seeds=1, **QUICK).records) == 2
-
-
-def test_bytes_kept_for_the_backward_pass_are_those_that_autograd_keeps(found):
-    x = digits()[0][0][:2].clone()
-    assert (
-        found[0].content["groups"][0]["saved_bytes"]
-        == gw.cost(Net(), x, repeats=1).saved_bytes // 2
-    )
+    assert len(gw.compare(Net, ["gelu"], parts, **QUICK).records) == 4
 
 
 def test_folder_of_another_model_is_not_touched(found):
@@ -299,6 +341,7 @@ def test_folder_of_another_model_is_not_touched(found):
             ["gelu"],
             digits(),
             out=out,
+            **QUICK,
         )
     assert sorted(out.rglob("*")) == before
 
@@ -318,7 +361,7 @@ def test_learned_splits_are_cooled_by_the_training():
         return nn.Sequential(*layers)
 
     data = ((x - 0.5, y), (x_test - 0.5, y_test))
-    gw.compare(net, ["gelu"], data, seeds=1, evaluate=evaluate, **QUICK)
+    gw.compare(net, ["gelu"], data, evaluate=evaluate, **QUICK)
     steps = -(-len(x) // RECIPE.batch)
     want = gw.layers.split_temperature((steps - 1) / steps)
     assert want < 0.5 and seen[-1] == pytest.approx(want)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from gatewise.studies.older import read_study
 from studies.own_networks import Net, digits, loaders
 from torch import nn
 from torch.nn import functional as F
@@ -12,8 +11,9 @@ from torch.utils.data import TensorDataset
 from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
-from gatewise.errors import ArgumentError
-from gatewise.studies.recorders import Recorder
+from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.studies import read_recorded
+from gatewise.studies.recorders import Recorder, recorded_runs
 
 declare_missing_torchvision_operators()  # both import torchvision where it is installed
 
@@ -31,10 +31,10 @@ def test_recorded_runs_are_compared_pair_by_pair(tmp_path: Path):
     for seed in range(6):
         recorded(tmp_path / "s", "relu", seed, 0.80 + seed / 100)
         recorded(tmp_path / "s", "gelu", seed, 0.83 + seed / 100)
-    found = read_study(tmp_path / "s")
-    assert found.compare()["gelu"].difference == pytest.approx(0.03)
-    assert found.compare()["gelu"].verdict == "better"
-    assert [line["epoch"] for line in found.records[0]["curve"]] == [1, 2]
+    found = read_recorded(tmp_path / "s")
+    assert found["gelu"].difference == pytest.approx(0.03)
+    assert found["gelu"].verdict == "better"
+    assert [line["epoch"] for line in recorded_runs(tmp_path / "s")[0]["curve"]] == [1, 2]
     assert "gelu" in gw.write_page(found, tmp_path / "page.html").read_text()
 
 
@@ -45,7 +45,7 @@ def test_finished_run_is_not_recorded_twice_and_an_unfinished_one_is(tmp_path: P
     broken = Recorder(tmp_path, unit="gelu", seed=0)
     broken.start(Net())
     recorded(tmp_path, "gelu", 0, 0.7)
-    assert len(read_study(tmp_path).cells) == 2
+    assert len(recorded_runs(tmp_path)) == 2
 
 
 def test_run_that_told_no_metric_or_failed_says_so(tmp_path: Path):
@@ -54,8 +54,17 @@ def test_run_that_told_no_metric_or_failed_says_so(tmp_path: Path):
     silent.end(net)
     failing.start(net)
     failing.end(net, problem="ValueError: no")
-    reasons = [record["reason"] for record in read_study(tmp_path).records]
-    assert reasons == ["no finite test_accuracy was recorded, only: nothing", "ValueError: no"]
+    errors = [record["error"] for record in recorded_runs(tmp_path)]
+    assert errors == ["ValueError: no", "no finite test_accuracy was recorded, only: nothing"]
+
+
+def test_a_file_that_is_no_run_is_refused(tmp_path: Path):
+    recorded(tmp_path, "relu", 0, 0.8)
+    [path] = tmp_path.glob("*.run.json")
+    for text in ("", "{", "[]", "{}"):
+        path.write_text(text)
+        with pytest.raises(DamagedFileError, match="recorded run"):
+            read_recorded(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +73,6 @@ def test_run_that_told_no_metric_or_failed_says_so(tmp_path: Path):
 def test_wrong_labels_are_refused(tmp_path: Path, wrong: dict):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         Recorder(tmp_path, **{"unit": "relu", "seed": 0, **wrong})
-
-
-@pytest.mark.thorough
-def test_folder_of_a_planned_study_is_not_recorded_into(tmp_path: Path):
-    gw.compare(Net, ["gelu"], digits(40), seeds=1, epochs=1, out=tmp_path / "s", progress=False)
-    with pytest.raises(ArgumentError, match="belongs to another study"):
-        Recorder(tmp_path / "s", unit="relu", seed=0).start(Net())
 
 
 @pytest.mark.thorough
@@ -107,12 +109,13 @@ def test_lightning_trainer_is_recorded(tmp_path: Path):
             default_root_dir=tmp_path,
         )
         trainer.fit(module := Module(), train, test)
-    found = read_study(tmp_path / "s")
-    assert [record["status"] for record in found.records] == ["finished"] * 2
-    assert [line["epoch"] for line in found.records[0]["curve"]] == [1, 2]
+    found = recorded_runs(tmp_path / "s")
+    assert [record["status"] for record in found] == ["done"] * 2
+    assert [line["epoch"] for line in found[0]["curve"]] == [1, 2]
     with torch.no_grad():
         right = sum(int((module.net(x).argmax(1) == y).sum()) for x, y in test)
-    assert found.records[1]["metrics"]["test_accuracy"] == pytest.approx(right / 40)
+    [last] = [record for record in found if record["unit"] == "gelu"]
+    assert last["metrics"]["test_accuracy"] == pytest.approx(right / 40)
 
 
 class Classifier(nn.Module):
@@ -163,8 +166,8 @@ def test_hugging_face_trainer_is_recorded(tmp_path: Path):
         compute_metrics=measure,
         callbacks=[callback],
     ).train()
-    [record] = read_study(tmp_path / "s").records
-    assert record["status"] == "finished"
+    [record] = recorded_runs(tmp_path / "s")
+    assert record["status"] == "done"
     assert [line["epoch"] for line in record["curve"]] == [1, 2]
     assert 0 <= record["metrics"]["test_accuracy"] <= 1
 
@@ -180,17 +183,7 @@ def test_what_cannot_be_recorded_is_refused_at_once(tmp_path: Path):
         recorder.epoch(1, {"x": "abc"})
     recorder.epoch(1, {"test_accuracy": 0.9, "lr": float("nan")})
     recorder.end(net)
-    [record] = read_study(tmp_path).records
-    assert record["status"] == "finished" and record["metrics"]["lr"] is None
+    [record] = recorded_runs(tmp_path)
+    assert record["status"] == "done" and record["metrics"]["lr"] is None
     with pytest.raises(ArgumentError, match="another baseline"):
         Recorder(tmp_path, unit="gelu", seed=0, baseline="gelu").start(net)
-
-
-def test_study_without_its_baseline_has_costs_and_claims_no_equality(tmp_path: Path):
-    recorded(tmp_path / "s", "gelu", 0, 0.8)
-    assert [each["unit"] for each in read_study(tmp_path / "s").costs] == ["gelu"]
-    recorded(tmp_path / "s", "relu", 0, 0.7)
-    page = gw.write_page(read_study(tmp_path / "s"), tmp_path / "page.html").read_text()
-    assert "not known: the runs were recorded" in page
-    assert "same batches" not in page
-    assert "study.toml" not in page

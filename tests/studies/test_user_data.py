@@ -1,4 +1,4 @@
-"""Loaders as they are: random changes at work, the same for every unit, folds, and streams."""
+"""Loaders as they are: random changes at work, the same for every unit, and streams."""
 
 import random
 
@@ -18,11 +18,10 @@ from torch.utils.data import (
 )
 
 from gatewise.errors import ArgumentError
-from gatewise.studies.comparison import read_data, user_recipe
+from gatewise.studies.comparison import make_recipe, read_data
 from gatewise.studies.comparison.sources import ArraySource, loader_source
-from gatewise.train import HoldOut
 
-RECIPE = user_recipe("adam", 1, {})
+RECIPE = make_recipe("adam", 1)
 COUNT = 30
 
 
@@ -158,64 +157,26 @@ class Stream(IterableDataset):
         return iter([(torch.tensor([float(i)]), i) for i in range(COUNT)])
 
 
-def test_stream_counts_its_batches_skips_those_done_and_cannot_be_split():
+def test_stream_counts_its_batches_and_skips_those_done():
     source = loader_source(DataLoader(Stream(), 8), "train")
     assert source.count == 4
     assert source.unpaired
-    assert source.fold(HoldOut(fold=1, folds=5)) is None
     whole = epoch_of(source, 0, 0)
     assert same(epoch_of(source, 0, 0, start=3), whole[3:])
 
 
-@pytest.mark.parametrize("kind", [k for k in LOADERS if k not in ("weighted", "replacement")])
-def test_folds_share_no_example_and_cover_all(kind: str):
-    source = loader_source(LOADERS[kind](), "train")
-    held_out = []
-    for fold in range(1, 6):
-        train, held = source.fold(HoldOut(fold=fold, folds=5))
-        trained = {int(i) for batch in train.read(0, 0) for i in batch.index}
-        held_now = [int(i) for batch in held.read(0, 0) for i in batch.index]
-        assert not trained & set(held_now)
-        assert len(held_now) == COUNT // 5
-        held_out += held_now
-        if kind != "drop last":
-            assert trained | set(held_now) == set(range(COUNT))
-    assert sorted(held_out) == list(range(COUNT))
-
-
-def test_folds_keep_collate_function_and_batch_size():
-    source = loader_source(DataLoader(Noisy(), 8, shuffle=True, collate_fn=collate), "train")
-    train, held = source.fold(HoldOut(fold=1, folds=5))
-    batches = epoch_of(train, 0, 0)
-    assert [len(batch["labels"]) for batch in batches] == [8, 8, 8]
-    assert set(epoch_of(held, 0, 0)[0]) == {"images", "labels"}
-
-
-def test_weighted_folds_never_train_on_what_they_hold_out():
-    loader = DataLoader(Noisy(), 8, sampler=WeightedRandomSampler([1.0] * COUNT, 60))
-    train, held = loader_source(loader, "train").fold(HoldOut(fold=2, folds=5))
-    trained = {int(i) for batch in train.read(0, 0) for i in batch.index}
-    assert not trained & {int(i) for batch in held.read(0, 0) for i in batch.index}
-
-
-def test_arrays_are_shuffled_and_folded():
+def test_arrays_are_shuffled():
     content = (torch.arange(21.0).view(-1, 1), torch.arange(21))
     source = ArraySource(content, 5, shuffle=True)
     assert [batch.whole for batch in source.read(0, 0)] == [5, 5, 5, 6]  # none of one example
     labels = torch.cat([labels for _, labels in epoch_of(source, 0, 0)])
     assert sorted(labels.tolist()) == list(range(21))
-    train, held = source.fold(HoldOut(fold=1, folds=3))
-    assert len(train.chosen) + len(held.chosen) == 21
-    assert not set(train.chosen.tolist()) & set(held.chosen.tolist())
 
 
-def test_held_out_examples_are_those_of_validation_if_given():
+def test_validation_examples_are_evaluated_too():
     x, y = torch.rand(20, 3), torch.zeros(20).long()
     data = read_data(((x, y), (x, y)), RECIPE, validation=(x[:7], y[:7]))
-    train, evaluated = data.for_run(HoldOut(fold=1, folds=5))
-    assert train is data.train
-    assert evaluated["held"].examples == 7
-    assert list(data.for_run(None)[1]) == ["val", "test"]
+    assert {name: part.examples for name, part in data.evaluated.items()} == {"val": 7, "test": 20}
 
 
 def test_iterator_is_refused_with_a_remedy():

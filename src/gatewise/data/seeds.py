@@ -71,7 +71,7 @@ def draws(index: Tensor, count: int, seed: int, *names: Name) -> Tensor:
         index: (n) the places of examples, from 0.
         count: numbers for each index.
         seed: of the run.
-        names: of the stream.
+        *names: of the stream.
     """
     if not len(index):
         return torch.zeros(count, 0, dtype=torch.float64)

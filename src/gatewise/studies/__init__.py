@@ -39,6 +39,7 @@ from gatewise.studies.comparison import presets as presets
 from gatewise.studies.comparison import read_comparison as read_comparison
 from gatewise.studies.comparison import read_study as read_study
 from gatewise.studies.comparison import run_comparison as run_comparison
+from gatewise.studies.engine import KEY as KEY
 from gatewise.studies.engine import Cell as Cell
 from gatewise.studies.engine import CellCall as CellCall
 from gatewise.studies.engine import FunctionCell as FunctionCell

@@ -58,8 +58,8 @@ Data = Annotated[
     typer.Option(
         metavar="NAME|FILE|FOLDER",
         help="The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and "
-        "--test), a folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which returns "
-        "(train, test).",
+        "--test), a folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which "
+        "returns (train, test).",
     ),
 ]
 Test = Annotated[
@@ -215,6 +215,7 @@ def _study(
         if recipe is not None:
             given["recipe"] = recipe
         return read_comparison(subject, given, data_folder=folder, device=device)
+    factory = model_factory(subject)
     if "units" not in given or name is None:
         raise ArgumentError(
             "compare: a network needs --units and --data",
@@ -222,7 +223,7 @@ def _study(
         )
     choices = Choices(metric=given.pop("metric", None))
     return plan_comparison(
-        {subject.rpartition(":")[2]: model_factory(subject)},
+        {subject.rpartition(":")[2]: factory},
         given.pop("units"),
         comparison_data(name, test, options, folder),
         choices=choices,
@@ -304,11 +305,14 @@ def _report(result: "ComparisonResult", out: Path, json: bool) -> None:
     """Write page and records, and print the result as text or JSON."""
     from gatewise.files import write_text
     from gatewise.report import comparison_page
+    from gatewise.studies import KEY, export_study
 
-    result.save(out / RECORDS)
+    content = result.to_dict()
+    keyed = {str(record[KEY]): record for record in content["records"]}
+    export_study(out / RECORDS, content["header"], keyed)
     write_text(out / REPORT, comparison_page(result))
     if json:
-        return print_json(result.to_dict())
+        return print_json(content)
     print(result)
     print(f"records  {out / RECORDS}")
     print(f"report   {out / REPORT}")

@@ -15,6 +15,7 @@ from gatewise.data import DataSet, load
 from gatewise.errors import ArgumentError
 from gatewise.files import read_json, write_json
 from gatewise.papers.common.writing import RESULT
+from gatewise.studies import StudyFile
 from gatewise.train import RunConfig
 
 UNFINISHED = "unfinished"  # the folder of finished cells, until the results are written
@@ -34,7 +35,7 @@ class DataNotes:
         self._before: dict[str, str] = {}
         if (folder / RESULT).exists():
             self._before.update(read_json(folder / RESULT).get("data_sha256", {}))
-        if self._path.exists() and any(folder.glob(f"{UNFINISHED}/cells/*/cell.json")):
+        if self._path.exists() and _has_cells(StudyFile(folder / UNFINISHED)):
             self._before.update(read_json(self._path))
 
     def note(self, name: str, digest: str) -> None:
@@ -54,6 +55,11 @@ class DataNotes:
 
 
 _RUNNING: list[DataNotes] = []  # of the experiments that this process runs
+
+
+def _has_cells(file: StudyFile) -> bool:
+    """Return whether a study has finished cells."""
+    return file.path.exists() and file.has_header() and bool(file.records(all_plans=True))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from gatewise.report.charts.palette import SOLID as SOLID
 from gatewise.report.charts.palette import category_style as category_style
 from gatewise.report.charts.palette import first_dash as first_dash
 from gatewise.report.charts.palette import size_colours as size_colours
-from gatewise.report.charts.rate_rows_picture import rate_rows_picture as rate_rows_picture
+from gatewise.report.charts.rate_rows_renderer import rate_rows_picture as rate_rows_picture
 from gatewise.report.charts.records import DASHES as DASHES
 from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK
 from gatewise.report.charts.records import Cell as Cell

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    FiniteFloat,
-    PositiveFloat,
     ValidationError,
     field_validator,
     model_validator,
@@ -25,6 +23,9 @@ MOST_RATES = 64
 DONE = "done"
 DIVERGED = "diverged"
 FAILED = "failed"
+# Numbers whose squares and quotients are finite.
+Moderate = Annotated[float, Field(ge=-1e100, le=1e100)]
+Positive = Annotated[float, Field(ge=1e-30, le=1e30)]
 
 
 class Facts(BaseModel):
@@ -48,9 +49,9 @@ class MetricFacts(Facts):
     name: str = Field(min_length=1, max_length=200)
     higher_is_better: bool = True
     unit: str = Field("", max_length=40)
-    scale: PositiveFloat = 1.0
+    scale: Positive = 1.0
     images: int | None = Field(None, ge=1)
-    step: float = Field(0.0, ge=0)
+    step: float = Field(0.0, ge=0, le=1e100)
 
     @property
     def floor(self) -> float:
@@ -75,7 +76,7 @@ class UnitFacts(Facts):
 
     label: str = Field(min_length=1, max_length=200)
     name: str = ""
-    parameters_ratio: PositiveFloat | None = None
+    parameters_ratio: Positive | None = None
     matched: str = ""
 
 
@@ -88,7 +89,7 @@ class RateFacts(Facts):
         count: The number of planned rates: 1, or 4 and more.
     """
 
-    center: PositiveFloat
+    center: Positive
     ratio: float = Field(10**0.5, gt=1, le=1e6)
     count: int = Field(5, ge=1, le=MOST_RATES)
 
@@ -138,9 +139,9 @@ class StudyHeader(Facts):
     units: list[UnitFacts] = Field(min_length=1, max_length=1000)
     rates: RateFacts | None = None
     seeds: int = Field(ge=1, le=100_000)
-    margin: PositiveFloat | None = None
+    margin: Positive | None = None
     validation: bool = False
-    chance: FiniteFloat | None = None
+    chance: Moderate | None = None
     origin: str = ""
     paired: bool | None = None
     comparisons: int | None = Field(None, ge=1)
@@ -196,25 +197,18 @@ class RunRecord(Facts):
     model: str
     unit: str
     step: int = 0
-    rate: float | None = None
+    rate: Positive | None = None
     seed: int = Field(ge=0)
     status: Literal["done", "diverged", "failed"]
-    value: FiniteFloat | None = None
-    validation: FiniteFloat | None = None
-    metrics: dict[str, float | None] = {}
+    value: Moderate | None = None
+    validation: Moderate | None = None
+    metrics: dict[str, Moderate | None] = {}
     error: str | None = None
-    seconds: float | None = None
-    processor_seconds: float | None = None
-    parameters: int | None = None
-    flops: float | None = None
+    seconds: Moderate | None = None
+    processor_seconds: Moderate | None = None
+    parameters: int | None = Field(None, ge=0, le=10**18)
+    flops: Moderate | None = None
     machine: dict[str, Any] = {}
-
-    @field_validator("value", "validation")
-    @classmethod
-    def _moderate(cls, value: float | None) -> float | None:
-        if value is not None and abs(value) > 1e100:
-            raise ValueError("the value is too large")
-        return value
 
     @model_validator(mode="after")
     def _has_value(self) -> "RunRecord":
@@ -261,8 +255,18 @@ class CheckedStudy:
         return [int(step) for step in planned_steps(rates.count if rates else 1)]
 
     def rate(self, step: float) -> float | None:
-        """Return the learning rate at a step; None if it is not known."""
+        """Return the learning rate at a step, as it was recorded; None if it is not known."""
+        recorded = self._recorded_rates.get(step)
+        if recorded is not None:
+            return recorded
         return self.header.rates.rate(step) if self.header.rates else None
+
+    @cached_property
+    def _recorded_rates(self) -> dict[float, float]:
+        """The learning rates of the records by step."""
+        if self.header.rates is None:
+            return {}
+        return {float(one.step): one.rate for one in self.records if one.rate is not None}
 
     def of_model(self, model: str) -> list[RunRecord]:
         """Return the records of one model."""

@@ -1,19 +1,14 @@
-"""A comparison as plain values, as lines of JSON and as CSV."""
+"""A comparison as plain values and as CSV."""
 
 import csv
 import io
-import json
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from gatewise.files import write_text
 
 if TYPE_CHECKING:
     from gatewise.studies.answer.result import ComparisonResult
 
-ORDER = ("model", "unit", "step", "seed")
 COLUMNS = (
     "model",
     "unit",
@@ -43,23 +38,6 @@ def plain_answers(result: "ComparisonResult") -> dict[str, Any]:
         result: The comparison.
     """
     return {model: _plain(asdict(answer)) for model, answer in result.answers.items()}
-
-
-def write_records(result: "ComparisonResult", path: str | Path) -> Path:
-    """Write the header and then the sorted records, one line each.
-
-    Args:
-        result: The comparison.
-        path: The file.
-    """
-    target = Path(path)
-    records = sorted(
-        result.records, key=lambda record: tuple(str(record.get(name)) for name in ORDER)
-    )
-    lines = [result.study.plain_header, *records]
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
-    write_text(target, text)
-    return target
 
 
 def comparison_csv(result: "ComparisonResult") -> str:

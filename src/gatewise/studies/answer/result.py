@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError
@@ -127,16 +126,6 @@ class ComparisonResult:
             "answers": plain_answers(self),
             "text": self.lines,
         }
-
-    def save(self, path: str | Path) -> Path:
-        """Write header and records as lines of JSON, and return the path.
-
-        Args:
-            path: The file, usually ``study.jsonl``.
-        """
-        from gatewise.studies.answer.exports import write_records
-
-        return write_records(self, path)
 
     def _check_model(self, model: str | None) -> None:
         """Raise if a model is not of this study."""

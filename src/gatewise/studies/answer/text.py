@@ -145,7 +145,7 @@ def foot_lines(result: "ComparisonResult") -> list[str]:
         notes.append(f"{left.get('unit', '?')} was not compared: {left.get('reason', 'no reason')}")
     if len(notes) > MOST_NOTES:
         notes = [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES} more notes on the page"]
-    lines += [f"{note[0].upper()}{note[1:]}." for note in notes]
+    lines += [f"{note}." for note in notes]
     return [line for line in lines if line]
 
 

@@ -21,7 +21,7 @@ from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.comparison.built_in import BuiltIn
 from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.costs import CostEstimate, seconds_of
-from gatewise.studies.comparison.rate_grid import RATES, rate_grid
+from gatewise.studies.comparison.learning_rates import RATES, rate_grid
 from gatewise.studies.comparison.sources import ArraySource
 from gatewise.studies.comparison.study import ComparisonStudy, Subject, read_shard
 from gatewise.studies.comparison.user_data import UserData, read_data
@@ -282,6 +282,7 @@ def run_comparison(
     folder = Path(folder)
     name = "study.sqlite" if shard is None else f"study-{shard[0]}-of-{shard[1]}.sqlite"
     file = StudyFile(folder / name)
+    _check_folder(file, study)
     study = replace(study, shard=shard, plans=_plans_before(file, study))
     if shard is None:
         _join_shards(file, folder)
@@ -361,6 +362,30 @@ def _join_shards(file: StudyFile, folder: Path) -> None:
         with file.driven():
             file.prepare()
             file.take(found)
+
+
+def _check_folder(file: StudyFile, study: ComparisonStudy) -> None:
+    """Raise if the folder holds a comparison of other models or on other data."""
+    if not file.path.exists() or not file.has_header():
+        return
+    before, now = file.header(), study.header()
+    for what, found, wanted in (
+        ("models", before.get("models"), now["models"]),
+        ("weights", _setting(before, "model_sha256"), _setting(now, "model_sha256")),
+        ("data", _setting(before, "data_sha256"), _setting(now, "data_sha256")),
+    ):
+        if found != wanted:
+            raise ArgumentError(
+                f"out: {file.path.parent} belongs to another study, with other {what}",
+                got=wanted,
+                allowed=found,
+                fix="choose another folder",
+            )
+
+
+def _setting(header: Mapping[str, Any], name: str) -> Any:
+    """Return one of the settings in a header."""
+    return header.get("settings", {}).get(name)
 
 
 def _plans_before(file: StudyFile, study: ComparisonStudy) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gatewise.studies.comparison.rate_grid import RunCounts, run_counts
+from gatewise.studies.comparison.learning_rates import RunCounts, run_counts
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_models import UserModel, Variant
 from gatewise.studies.comparison.user_objective import EvaluationLoader, UserObjective

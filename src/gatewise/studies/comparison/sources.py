@@ -10,7 +10,7 @@ their index, batches are used as they come, and the record says that they were n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,11 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils.data import (
-    BatchSampler,
     DataLoader,
     IterableDataset,
-    RandomSampler,
-    SequentialSampler,
     TensorDataset,
     default_collate,
 )
@@ -113,7 +110,6 @@ class ArraySource(Source):
         size: of a batch.
         shuffle: whether every epoch has another order.
         augment: of the recipe, for images that come first.
-        chosen: the rows that are used; all by default.
     """
 
     def __init__(
@@ -123,31 +119,30 @@ class ArraySource(Source):
         *,
         shuffle: bool,
         augment: Augment | None = None,
-        chosen: Tensor | None = None,
     ) -> None:
         self.content = content
         self.size = size
         self.shuffle = shuffle
         self.augment = augment
-        self.chosen = torch.arange(length(content)) if chosen is None else chosen
+        self.rows = torch.arange(length(content))
         tensors = [leaf for leaf in leaves(content) if isinstance(leaf, Tensor)]
         self.digest = content_digest(tensors)
 
     @property
     def count(self) -> int:
         """Batches; in training a single example left over joins the batch before it."""
-        whole, rest = divmod(len(self.chosen), self.size)
+        whole, rest = divmod(len(self.rows), self.size)
         smallest = 2 if self.shuffle else 1  # batch norm cannot train on one example
         return max(1, whole + (rest >= smallest))
 
     @property
     def examples(self) -> int:
         """The number of rows."""
-        return len(self.chosen)
+        return len(self.rows)
 
     def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
         """Yield the batches of an epoch from the one at ``start`` on."""
-        rows = self.chosen
+        rows = self.rows
         if self.shuffle:
             rows = rows[order(len(rows), seed=seed, epoch=epoch)]
         for place in range(start, self.count):
@@ -160,7 +155,7 @@ class ArraySource(Source):
 
     def first(self, count: int) -> Any:
         """Return the first rows."""
-        content = take(self.content, self.chosen[:count])
+        content = take(self.content, self.rows[:count])
         if self.augment is None:
             return content
         return self._augmented(content, None, 0, 0)
@@ -182,22 +177,15 @@ class LoaderSource(Source):
     Args:
         loader: of the user. It is not changed.
         name: of the part of the data in error messages.
-        chosen: the examples that are used; all by default.
-        in_order: whether to read them in the order of the data set.
     """
 
     def __init__(
         self,
         loader: DataLoader,
         name: str,
-        chosen: Sequence[int] | None = None,
-        *,
-        in_order: bool = False,
     ) -> None:
         self.loader = loader
         self.name = name
-        self.chosen = None if chosen is None else frozenset(chosen)
-        self.in_order = in_order
         batches = self._index_batches(0, 0)
         self._count = len(batches)
         self._examples = sum(len(batch) for batch in batches)
@@ -268,25 +256,10 @@ class LoaderSource(Source):
         """Return the indices of every batch of an epoch."""
         loader = self.loader
         batches = loader.batch_sampler
-        if self.in_order:
-            return _chunks(sorted(self.chosen or ()), loader.batch_size or 1, drop_last=False)
-        plain = type(batches) is BatchSampler and type(loader.sampler) in (
-            RandomSampler,
-            SequentialSampler,
-        )
         with all_randomness(), _seeded_samplers(loader, stream_seed(seed, "sampler", epoch), epoch):
             if batches is None:
-                flat = [int(index) for index in loader.sampler]
-                return [[index] for index in flat if self.chosen is None or index in self.chosen]
-            if self.chosen is None:
-                return [[int(index) for index in batch] for batch in batches]
-            if plain:
-                flat = [int(index) for index in loader.sampler if int(index) in self.chosen]
-                return _chunks(flat, loader.batch_size or 1, drop_last=loader.drop_last)
-            kept = []
-            for batch in batches:
-                kept.append([int(index) for index in batch if int(index) in self.chosen])
-            return [batch for batch in kept if batch]
+                return [[int(index)] for index in loader.sampler]
+            return [[int(index) for index in batch] for batch in batches]
 
     def _check_pairs(self) -> None:
         """Read the order and a few examples twice, and take their digest."""
@@ -460,11 +433,3 @@ def _set_epoch(part: Any, epoch: int) -> None:
         method = getattr(target, "set_epoch", None)
         if callable(method):
             method(epoch)
-
-
-def _chunks(flat: Sequence[int], size: int, *, drop_last: bool) -> list[list[int]]:
-    """Return the numbers in lists of ``size``; at least one list, if there are any."""
-    batches = [list(flat[start : start + size]) for start in range(0, len(flat), size)]
-    if drop_last and len(batches) > 1 and len(batches[-1]) < size:
-        batches.pop()
-    return batches

@@ -12,7 +12,7 @@ import torch
 from gatewise.errors import ArgumentError
 from gatewise.stats import grid_steps
 from gatewise.studies.answer import CheckedStudy, missing_runs
-from gatewise.studies.comparison.rate_grid import RateGrid
+from gatewise.studies.comparison.learning_rates import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
 from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, describe_device, environment
@@ -187,6 +187,7 @@ class ComparisonStudy:
                 "train_examples": model.data.train.examples,
                 "test_examples": images,
                 "data_sha256": model.data.digest,
+                "model_sha256": [subject.weights for subject in self.subjects.values()],
                 "recipe": model.recipe.model_dump(mode="json", exclude_unset=True),
                 "device": describe_device(self.device),
                 "unpaired": model.data.unpaired,

@@ -94,13 +94,16 @@ def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
                 got=f"{data.name}, streamed",
                 fix="stream=False or a smaller size",
             )
-        augment = recipe.augmentation().with_normalise(data.mean, data.std)
+        is_text = len(data.shape) == 1
+        augment = None
+        if not is_text:
+            augment = recipe.augmentation().with_normalise(data.mean, data.std)
         parts = []
         for split, size, shuffle in (
             (data.train, recipe.batch, True),
             (data.test, LARGER_BATCH, False),
         ):
-            content = (split.images, split.labels)
+            content = (split.images.long() if is_text else split.images, split.labels)
             parts.append(ArraySource(content, size, shuffle=shuffle, augment=augment))
         train, test = parts
         name = data.name

@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import check_weights
-from gatewise.errors import ArgumentError, ContractError, GatewiseError, first_line
+from gatewise.errors import (
+    ArgumentError,
+    ContractError,
+    GatewiseError,
+    UnknownNameError,
+    first_line,
+)
 from gatewise.files import digest
 from gatewise.graph import find_sites, parameter_count, split_example
 from gatewise.studies.comparison.batch_forms import batch_digest, leaves
@@ -47,6 +53,7 @@ from gatewise.units import Unit, is_activation_object, unit_from
 ORIGINAL = "original"  # label of the unchanged model
 STARTING_INPUTS = 5000  # that a network sees which sets weights by its data before training
 MATCHES = ("parameters", "flops", "none")
+INSIDE = "UNIT"  # the reason of a site that is a part of a unit or layer of this library
 SAME = 0.01  # relative difference of parameters that needs no other widths
 OTHER_SEEDS = 1_000_003  # between two streams of seeds
 EXAMPLES = 2  # inputs on which a swap is planned; the plan is the same for any number
@@ -275,6 +282,8 @@ def variants(
         try:
             with all_randomness():
                 built.append(_variant(unit, model))
+        except UnknownNameError:
+            raise  # a name that was misspelt
         except GatewiseError as problem:
             left.append(LeftOut(unit.label, " ".join(str(problem).split())))
     labels = [variant.unit.label for variant in built]
@@ -404,10 +413,11 @@ def _variant(unit: UserUnit, model: UserModel) -> Variant:
         return Variant(unit, None, None, parameter_count(start))
     checked = _check_own(unit, start, model.example) if unit.own else ""
     swap, matched = _matched_plan(unit, start, model.example)
-    if swap.refused:
-        reasons = sorted({entry.why for entry in swap.refused})
+    refused = [entry for entry in swap.refused if entry.reason != INSIDE]
+    if refused:
+        reasons = sorted({entry.why for entry in refused})
         raise ArgumentError(
-            f"{len(swap.refused)} of {len(swap.refused) + len(swap.swapped)} sites are refused",
+            f"{len(refused)} of {len(refused) + len(swap.swapped)} sites are refused",
             got="; ".join(reasons)[:500],
             fix="name the sites with where=, or another unit",
         )

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cloudpickle
+
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.studies.engine.cell import Cell, Record, Work, run_cell
 from gatewise.train import StopSignal
@@ -154,11 +156,7 @@ def sendable(work: Work) -> bytes:
         ArgumentError: if it cannot be sent.
     """
     try:
-        from cloudpickle import dumps  # sends functions of a notebook or script, too
-    except ImportError:
-        from pickle import dumps
-    try:
-        return dumps(work)
+        return cloudpickle.dumps(work)  # sends functions of a notebook or script, too
     except Exception as problem:  # whatever an object of the user raises
         raise ArgumentError(
             "workers: the model, the data or a function cannot be sent to other processes",
