@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, DamagedFileError, FileError
+from gatewise.errors import ArgumentError, FileError
 from gatewise.files import write_tensors
 
 POINTS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -66,10 +66,8 @@ def test_files_of_others_are_read_and_damaged_ones_of_ours_are_noticed(tmp_path:
         gw.film([theirs, ours], POINTS, model=network(9)).counts
         == (gw.partition(network(0), POINTS).count,) * 2
     )
-    data = bytearray(ours.read_bytes())
-    data[-1] ^= 1
-    ours.write_bytes(data)
-    with pytest.raises(DamagedFileError):
+    ours.write_bytes(ours.read_bytes()[:-1])
+    with pytest.raises(FileError, match="cannot be read"):
         gw.film([ours], POINTS, model=network(9))
     with pytest.raises(FileError, match="checkpoint 2 cannot be read"):
         gw.film([theirs, tmp_path / "missing.safetensors"], POINTS, model=network(9))

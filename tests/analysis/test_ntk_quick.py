@@ -1,4 +1,4 @@
-"""Quicker ways to the same kernel: without a probe, by tiles, compiled.
+"""Quicker ways to the same kernel: without a probe, compiled.
 
 Each against the slow way it replaces.
 """
@@ -9,13 +9,7 @@ from tangent_kernels import error, explicit_ntk
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis.tangent_kernel import is_plain, layer_rules
-from gatewise.analysis.tangent_kernel.compiled import (
-    multiplications,
-    products,
-    skinny_matmul,
-    weight_gradients,
-)
+from gatewise.analysis.tangent_kernel import compiled_products, is_plain
 
 EXACT = 1e-12
 
@@ -34,61 +28,6 @@ def plain_network(outputs: int = 1) -> nn.Sequential:
         .double()
         .eval()
     )
-
-
-def by_windows(x: Tensor, d: Tensor) -> Tensor:
-    """The definition of the gradient: slopes times windows, summed over positions."""
-    windows = x.unfold(3, 3, 1).unfold(4, 3, 1)
-    return torch.einsum("ngchw,ngqhwij->ngijcq", d, windows).flatten(2, 3)
-
-
-@pytest.mark.parametrize(
-    "shape", [(1, 1, 2, 3, 4, 4), (2, 3, 5, 4, 7, 10), (3, 1, 2, 2, 3, 2), (1, 2, 1, 1, 1, 9)]
-)
-def test_tiles_give_the_weight_gradients(shape: tuple[int, ...]):
-    samples, groups, channels, filters, height, width = shape
-    x = torch.randn(samples, groups, channels, height + 2, width + 2).double()
-    d = torch.randn(samples, groups, filters, height, width).double()
-    assert error(weight_gradients(x, d), by_windows(x, d)) < EXACT
-    out = torch.empty(samples, groups, 9, filters, channels).double()
-    assert weight_gradients(x, d, out=out) is out and error(out, by_windows(x, d)) < EXACT
-
-
-def test_inner_products_of_gradients_by_tiles_are_right_in_float32():
-    """Single gradients are off by 1e-6 of their size, independently.
-
-    Their sums of 4096 products are not.
-    """
-    x, d = torch.randn(3, 1, 16, 34, 34).relu(), torch.randn(3, 1, 32, 32, 32)
-    got, want = (
-        g.double().flatten(1) for g in (weight_gradients(x, d), by_windows(x.double(), d.double()))
-    )
-    assert error(got, want) < 5e-6
-    assert error(got @ got.mT, want @ want.mT) < 1e-7
-
-
-def test_tiles_are_taken_where_they_save_multiplications():
-    direct = 9 * 32 * 32 * 64 * 64
-    assert multiplications(64, 64, (32, 32)) < direct
-    assert multiplications(4, 4, (32, 32)) > direct * 4 * 4 / 64**2
-    assert multiplications(64, 64, (2, 2)) > 9 * 2 * 2 * 64 * 64
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("outputs", [1, 2])
-@pytest.mark.parametrize("mode", ["zeros", "circular"])
-def test_kernels_by_tiles_equal_the_jacobian(
-    groups: int, outputs: int, mode: str, monkeypatch: pytest.MonkeyPatch
-):
-    for name in ("multiplications", "compiled_multiplications"):
-        monkeypatch.setattr(layer_rules, name, lambda *given: 0)
-    conv = nn.Conv2d(4, 6, 3, padding=1, padding_mode=mode, groups=groups)
-    model = nn.Sequential(
-        conv, nn.Tanh(), nn.Conv2d(6, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(4 * 5 * 8, outputs)
-    )
-    x = torch.randn(5, 4, 7, 10).double()
-    assert error(gw.ntk(model.double(), x), explicit_ntk(model, x)) < EXACT
-    assert error(gw.ntk(model, x, memory=2**18), explicit_ntk(model, x)) < EXACT
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -142,7 +81,7 @@ def test_a_model_that_mixes_samples_out_of_sight_of_the_graph_is_still_refused()
 
 
 compiled = pytest.mark.skipif(
-    products.native_library("gram") is None, reason="no compiler, or no AVX-512"
+    compiled_products.native_library() is None, reason="no compiler, or no AVX-512"
 )
 
 
@@ -161,7 +100,7 @@ def test_compiled_products_are_those_of_torch(
         z2, d2, columns = z1, d1, rows
     before = torch.randn(rows, columns).double()
     total = before.clone()
-    assert products.add_products(total, (z1, z2), (d1, d2), bias=bias, symmetric=symmetric)
+    assert compiled_products.add_products(total, (z1, z2), (d1, d2), bias=bias, symmetric=symmetric)
     want = before + (z1.double() @ z2.double().mT + bias) * (d1.double() @ d2.double().mT)
     got, want = (total.tril(), want.tril()) if symmetric else (total, want)
     assert error(got, want) < 40 * torch.finfo(torch.float32).eps
@@ -179,7 +118,9 @@ def one_thread():
 def test_what_the_compiled_form_cannot_read_is_left_to_torch(one_thread):
     def taken(rows: Tensor) -> bool:
         total = torch.zeros(len(rows), len(rows)).double()
-        return products.add_products(total, (rows, rows), (rows, rows), bias=True, symmetric=True)
+        return compiled_products.add_products(
+            total, (rows, rows), (rows, rows), bias=True, symmetric=True
+        )
 
     assert taken(torch.randn(6, 4))
     assert (
@@ -189,49 +130,3 @@ def test_what_the_compiled_form_cannot_read_is_left_to_torch(one_thread):
     )
     torch.set_num_threads(2)
     assert not taken(torch.randn(6, 4))
-
-
-@compiled
-@pytest.mark.parametrize(
-    "rows, outputs, inputs", [(1, 1, 1), (3, 5, 7), (12, 8, 512), (13, 9, 513), (24, 17, 1100)]
-)
-def test_products_of_a_few_rows_are_those_of_a_linear_layer(rows, outputs, inputs):
-    x = torch.randn(rows, inputs + 3)[:, :inputs].requires_grad_()
-    weight, bias, slope = (
-        torch.randn(outputs, inputs + 5)[:, :inputs],
-        torch.randn(outputs),
-        torch.randn(rows, outputs),
-    )
-    y = skinny_matmul.SkinnyMatmul.apply(x, weight, bias)
-    (gradient,) = torch.autograd.grad(y, x, slope)
-    want, back = x.double() @ weight.double().mT + bias.double(), slope.double() @ weight.double()
-    sums = (
-        x.double().abs() @ weight.double().abs().mT + bias.abs(),
-        slope.double().abs() @ weight.double().abs(),
-    )
-    eps = torch.finfo(torch.float32).eps  # of a product and of every sum that a term goes through
-    assert bool(((y - want).abs() <= (inputs / 16 + 6) * eps * sums[0]).all())
-    assert bool(((gradient - back).abs() <= (outputs + 1) * eps * sums[1]).all())
-
-
-@compiled
-@pytest.mark.parametrize("bias", [False, True])
-def test_a_large_layer_with_few_samples_goes_that_way_and_is_left_as_it_was(
-    bias, one_thread, monkeypatch
-):
-    monkeypatch.setattr(skinny_matmul, "LEAST_WEIGHTS", 1000)
-    taken = []
-    apply = skinny_matmul.SkinnyMatmul.apply
-    monkeypatch.setattr(
-        skinny_matmul.SkinnyMatmul, "apply", lambda *given: taken.append(given) or apply(*given)
-    )
-    model = nn.Sequential(nn.Linear(30, 40, bias=bias), nn.ReLU(), nn.Linear(40, 3))
-    x = torch.randn(14, 30)
-    got = gw.ntk(model, x)
-    assert error(got, explicit_ntk(model.double(), x.double())) < 1e-6
-    assert len(taken) == 1 and not any("forward" in vars(module) for module in model)
-    taken.clear()
-    many = torch.randn(25, 30)
-    got = gw.ntk(model.float(), many)
-    assert error(got, explicit_ntk(model.double(), many.double())) < 1e-6
-    assert not taken

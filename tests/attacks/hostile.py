@@ -1,9 +1,5 @@
-"""Makes the hostile files of ``README.md``, by hand.
+"""Makes the hostile files of ``README.md``, by hand."""
 
-With their seal right where they are meant to get past it.
-"""
-
-import hashlib
 import io
 import json
 import os
@@ -11,24 +7,13 @@ import pickle
 import zipfile
 from functools import cache
 
-BLANK = b"0" * 64
-HEAD = b'{"__metadata__":{"sha256":"'
 
-
-def seal(data: bytes) -> bytes:
-    """Put the right digest into the first blank slot."""
-    assert BLANK in data
-    return data.replace(BLANK, hashlib.sha256(data).hexdigest().encode(), 1)
-
-
-def tensor_file(
-    rest: str | bytes, data: bytes = b"", length: int | None = None, head: bytes = HEAD
-) -> bytes:
-    """A sealed safetensors file whose header is the usual beginning and ``rest``."""
+def tensor_file(rest: str | bytes, data: bytes = b"", length: int | None = None) -> bytes:
+    """A safetensors file whose header is the usual beginning and ``rest``."""
     rest = rest if isinstance(rest, bytes) else rest.encode()
-    header = head + BLANK + b'"' + rest
+    header = b'{"__metadata__":{"k":"v"' + rest
     header += b" " * (-len(header) % 8)
-    return seal((len(header) if length is None else length).to_bytes(8, "little") + header + data)
+    return (len(header) if length is None else length).to_bytes(8, "little") + header + data
 
 
 def entry(dtype="U8", shape=(1,), offsets=(0, 1), name="a") -> str:
@@ -39,16 +24,6 @@ def entry(dtype="U8", shape=(1,), offsets=(0, 1), name="a") -> str:
 
 def tensors(*entries: str, data: bytes = b"x") -> bytes:
     return tensor_file("}," + ",".join(entries) + "}", data)
-
-
-def json_file(content: str | bytes) -> bytes:
-    content = content if isinstance(content, bytes) else content.encode()
-    return seal(b'{"sha256": "' + BLANK + b'", "content": ' + content + b"}\n")
-
-
-def line(fields: str | bytes) -> bytes:
-    fields = fields if isinstance(fields, bytes) else fields.encode()
-    return seal(b'{"sha256": "' + BLANK + b'", ' + fields + b"}\n")
 
 
 class RunsCode:
@@ -89,7 +64,6 @@ def foreign_files(marker) -> dict[str, bytes]:
 
 @cache
 def hostile_tensors() -> dict[str, bytes]:
-    many = ",".join(entry(shape=[0], offsets=[0, 0], name=str(n)) for n in range(100_000))
     usual = "}," + entry() + "}"
     return {
         "header length 2^63": tensor_file(usual, b"x", 1 << 63),
@@ -97,12 +71,6 @@ def hostile_tensors() -> dict[str, bytes]:
         "header longer than the file": tensor_file(usual, b"x", 10_000),
         "header shorter than it is": tensor_file(usual, b"x", 100),
         "header of no length": tensor_file(usual, b"x", 0),
-        "header of 10 MB": tensor_file("}," + entry() + "}" + " " * 10_000_000, b"x"),
-        "100,000 tensors": tensor_file("}," + many + "}"),
-        "30,000 tensors": tensor_file("}," + many[: many.index(',"30000"')] + "}"),
-        "same tensor twice": tensors(entry(), entry()),
-        "metadata twice": tensors(entry(), '"__metadata__":{"sha256":"x"}'),
-        "digest twice": tensor_file(',"sha256":"x"},' + entry() + "}", b"x"),
         "overlapping": tensors(
             entry(shape=[2], offsets=[0, 2]),
             entry(shape=[2], offsets=[1, 3], name="b"),
@@ -126,13 +94,11 @@ def hostile_tensors() -> dict[str, bytes]:
         "size no number": tensors(entry(shape=["1"])),
         "size over 63 bits": tensors(entry(shape=[0, 1 << 63], offsets=[0, 0]), data=b""),
         "product overflows": tensors(entry(shape=[1 << 32, 1 << 32, 1 << 32])),
-        "strides overflow": tensors(entry(shape=[0, 1 << 62, 8], offsets=[0, 0]), data=b""),
-        "100,000 dimensions": tensors(entry(shape=[1] * 100_000)),
         "shape no list": tensors(entry(shape="1")),
         "no shape": tensors('"a":{"dtype":"U8","data_offsets":[0,1]}'),
         "no dtype": tensors('"a":{"shape":[1],"data_offsets":[0,1]}'),
         "no offsets": tensors('"a":{"dtype":"U8","shape":[1]}'),
-        "unknown dtype": tensors(entry(dtype="F4", shape=[2])),
+        "unknown dtype": tensors(entry(dtype="F5", shape=[2])),
         "dtype no string": tensors(entry(dtype=["U8"])),
         "entry no object": tensors('"a":1'),
         "metadata no string": tensor_file(',"n":1},' + entry() + "}", b"x"),
@@ -142,53 +108,36 @@ def hostile_tensors() -> dict[str, bytes]:
         "lone surrogate": tensors(entry().replace('"a"', '"\\ud800"')),
         "not a number": tensors(entry().replace("[1]", "[NaN]")),
         "header no object": tensor_file("}]"),
-        "no metadata": tensor_file(usual, b"x", head=b'{"__METADATA__":{"sha256":"'),
-        "no digest": tensor_file(usual, b"x", head=b'{"__metadata__":{"SHA256":"'),
     }
 
 
 @cache
 def hostile_json() -> dict[str, bytes]:
     return {
-        "nested 100,000 deep": json_file("[" * 100_000 + "]" * 100_000),
-        "objects nested 100,000 deep": json_file('{"a":' * 100_000 + "1" + "}" * 100_000),
-        "never closed": json_file("[" * 100_000),
-        "100,000 digits": json_file("1" * 100_000),
-        "beyond all floats": json_file("1e999"),
-        "NaN": json_file("NaN"),
-        "-Infinity": json_file("[-Infinity]"),
-        "same key twice": json_file('{"a": 1, "a": 2}'),
-        "content twice": json_file('1, "content": 2'),
-        "another field": json_file('1, "more": 2'),
-        "no content": line('"contents": 1'),
-        "digest twice": line('"sha256": "x", "content": 1'),
-        "lone surrogate": json_file('"\\ud800"'),
-        "not UTF-8": json_file(b'"\xff"'),
-        "raw newline in text": json_file('"\n"'),
-        "nothing": json_file(""),
-        "rubbish after it": json_file("1}{"),
-        "python": json_file("__import__('os').mkdir('marker')"),
-        "brackets never closed, 8 MB": json_file("[[]," * 2_000_000),
+        "nested 100,000 deep": b"[" * 100_000 + b"]" * 100_000,
+        "objects nested 100,000 deep": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        "never closed": b"[" * 100_000,
+        "100,000 digits": b"1" * 100_000,
+        "beyond all floats": b"1e999",
+        "NaN": b"NaN",
+        "-Infinity": b"[-Infinity]",
+        "same key twice": b'{"a": 1, "a": 2}',
+        "lone surrogate": b'"\\ud800"',
+        "not UTF-8": b'"\xff"',
+        "raw newline in text": b'"\n"',
+        "nothing": b"",
+        "rubbish after it": b"1}{",
+        "python": b"__import__('os').mkdir('marker')",
+        "brackets never closed, 8 MB": b"[[]," * 2_000_000,
     }
 
 
 @cache
 def hostile_journals() -> dict[str, bytes]:
-    first = line('"line": 1, "record": {}')
     return {
-        "wrong number": first + line('"line": 3, "record": {}'),
-        "true number": line('"line": true, "record": {}'),
-        "fractional number": line('"line": 1.0, "record": {}'),
-        "no number": line('"line": null, "record": {}'),
-        "record no object": line('"line": 1, "record": [1]'),
-        "no record": line('"line": 1'),
-        "another field": line('"line": 1, "record": {}, "more": 1'),
-        "other order": line('"record": {}, "line": 1'),
-        "same key twice": line('"line": 1, "record": {"a": 1, "a": 2}'),
-        "nested 100,000 deep": line(
-            '"line": 1, "record": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
-        ),
-        "NaN": line('"line": 1, "record": {"a": NaN}'),
-        "a million empty lines": first + b"\n" * 1_000_000,
-        "many beginnings of lines, no newline": first[:-1] + b"x" + b'{"sha256": "}}x' * 100_000,
+        "record no object": b"[1]\n",
+        "same key twice": b'{"a": 1, "a": 2}\n',
+        "nested 100,000 deep": b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+        "NaN": b'{"a": NaN}\n',
+        "a million empty lines": b"{}\n" + b"\n" * 1_000_000,
     }

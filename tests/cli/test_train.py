@@ -110,12 +110,10 @@ def test_divergence_is_exit_1_with_the_result_written(run, tmp_path):
 
 
 def test_a_disc_that_fails_is_exit_1_and_one_line(run, tmp_path, monkeypatch):
-    from gatewise.files import disk
-
-    def full(self, handle, data):
+    def full(self, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(disk.Disk, "write", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     result = run(*SMALL, "--epochs", 1, "--out", tmp_path / "run")
     assert result.exit_code == 1 and "No space left on device" in result.stderr
     assert result.stderr.count("\n") == 1 and "free some space" in result.stderr

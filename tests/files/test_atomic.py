@@ -1,7 +1,4 @@
-"""T2, T3 on the real disk: what a write leaves, and what its errors say.
-
-Every failing call is in ``tests/crash``.
-"""
+"""What a write leaves, what its errors say, locks, and folders tidied."""
 
 import errno
 import os
@@ -16,10 +13,13 @@ from gatewise.errors import ArgumentError, FileError
 from gatewise.files import (
     atomic,
     digest,
-    disk,
+    held,
     is_temporary,
+    list_folder,
     make_folder,
     read_json,
+    remove_file,
+    remove_temporaries,
     write_bytes,
     write_json,
     write_text,
@@ -74,27 +74,6 @@ def test_text_without_utf8_form_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_temporary_names_are_recognised_and_others_are_not(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        disk.Disk,
-        "rename",
-        lambda self, source, target: seen.append(source) or source.replace(target),
-    )
-    write_bytes(tmp_path / "a", b"x")
-    assert len(seen) == 1 and seen[0].parent == tmp_path
-    assert is_temporary(seen[0]) and is_temporary(str(seen[0]))
-    for name in (
-        "a",
-        ".tmp",
-        ".gatewise-.tmp",
-        "x.gatewise-0123456789abcdef.tmp",
-        ".gatewise-0123456789abcdef.tmp~",
-    ):
-        assert not is_temporary(name)
-    assert not is_temporary(seen[0] / "a")
-
-
 @pytest.mark.parametrize(
     ("place", "number", "words"),
     [
@@ -104,7 +83,7 @@ def test_temporary_names_are_recognised_and_others_are_not(tmp_path, monkeypatch
         ("n" * 256, errno.ENAMETOOLONG, "shorter name"),
         ("nul\0byte", None, "null"),
         ("\ud800", None, "surrogates"),
-        ("", None, "empty name"),
+        ("", errno.EISDIR, "this is a folder"),
     ],
 )
 def test_a_path_that_cannot_be_written_is_an_error_of_ours_that_says_what_to_do(
@@ -132,30 +111,112 @@ def test_a_path_that_cannot_be_read_is_an_error_of_ours(tmp_path, read, place, n
     assert caught.value.errno == number
 
 
-def test_a_named_pipe_or_a_device_is_refused_at_once(tmp_path, monkeypatch):
+def test_temporary_names_are_recognised_and_others_are_not(tmp_path, monkeypatch):
+    seen = []
+    real = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, to: seen.append(self) or real(self, to))
+    write_bytes(tmp_path / "a", b"x")
+    assert len(seen) == 1 and seen[0].parent == tmp_path
+    assert is_temporary(seen[0]) and is_temporary(str(seen[0]))
+    for name in ("a", ".tmp", ".gatewise-.tmp", "x.gatewise-0123456789abcdef.tmp"):
+        assert not is_temporary(name)
+    assert not is_temporary(seen[0] / "a")
+
+
+def test_a_named_pipe_or_a_device_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr(disk.os, "open", lambda *a, real=os.open: never_waiting(*a) and real(*a))
     for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(FileError, match="not a regular file") as caught:
-            read_json(path)
-        assert caught.value.errno == errno.EINVAL
-
-
-def never_waiting(path, flags, *rest):
-    """Opening a pipe without this flag would wait for ever for someone at its other end."""
-    assert flags & os.O_NONBLOCK, path
-    return True
+        for read in (read_json, digest):
+            with pytest.raises(FileError, match="not a regular file") as caught:
+                read(path)
+            assert caught.value.errno == errno.EINVAL
 
 
 def test_a_file_too_large_for_memory_is_an_error_of_ours(tmp_path, monkeypatch):
     write_json(tmp_path / "a", 1)
 
-    def read(self, handle, start, count=-1):
+    def read(self):
         raise MemoryError
 
-    monkeypatch.setattr(disk.Disk, "read", read)
+    monkeypatch.setattr(Path, "read_bytes", read)
     with pytest.raises(FileError, match="not enough memory"):
         read_json(tmp_path / "a")
+
+
+@pytest.mark.parametrize("fails", ["fsync", "replace", "write_bytes"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, fails):
+    write_bytes(tmp_path / "a", b"old")
+
+    def full(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os if fails == "fsync" else Path, fails, full)
+    with pytest.raises(FileError, match="free some space"):
+        write_bytes(tmp_path / "a", b"new")
+    monkeypatch.undo()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old"}
+
+
+def test_the_content_is_synced_before_it_gets_its_name_and_the_folder_after(tmp_path, monkeypatch):
+    done = []
+    real = Path.replace
+    monkeypatch.setattr(
+        os, "fsync", lambda number: done.append(stat.S_ISDIR(os.fstat(number).st_mode))
+    )
+    monkeypatch.setattr(Path, "replace", lambda *given: done.append("name") or real(*given))
+    write_bytes(tmp_path / "a", b"x")
+    assert done == [False, "name", True]
+
+
+def test_a_symbolic_link_is_kept_and_its_target_is_replaced(tmp_path):
+    (tmp_path / "target").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("target")
+    (tmp_path / "to nothing yet").symlink_to("new")
+    write_bytes(tmp_path / "link", b"new")
+    write_bytes(tmp_path / "to nothing yet", b"made")
+    assert (tmp_path / "target").read_bytes() == b"new" and (tmp_path / "link").is_symlink()
+    assert (tmp_path / "new").read_bytes() == b"made"
+
+
+def test_folders_are_made_once(tmp_path):
+    for _ in range(2):
+        make_folder(tmp_path / "a" / "b" / "c")
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FileError, match="taken"):
+        make_folder(tmp_path / "file")
+
+
+def test_a_lock_keeps_another_process_out_and_its_end_frees_it(tmp_path):
+    code = "import sys, gatewise.files as f\n"
+    code += "with f.held(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "lock"], **pipes) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(FileError, match="another process is at work"), held(tmp_path / "lock"):
+            pass
+        other.kill()
+        other.wait()
+    with held(tmp_path / "lock"):
+        pass
+
+
+def test_temporary_files_of_dead_writers_are_removed_and_nothing_else(tmp_path):
+    write_bytes(tmp_path / "mine", b"x")
+    dead = tmp_path / ".gatewise-0123456789abcdef.tmp"
+    dead.write_bytes(b"half")
+    assert list_folder(tmp_path) == ["mine"]
+    assert remove_temporaries(tmp_path) == [dead]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_file_is_removed_once_and_a_missing_one_is_no_error(tmp_path):
+    write_bytes(tmp_path / "a", b"x")
+    remove_file(tmp_path / "a")
+    remove_file(tmp_path / "a")
+    assert not list(tmp_path.iterdir()) and list_folder(tmp_path / "missing") == []
+    with pytest.raises(FileError, match="cannot delete"):
+        remove_file(tmp_path)
 
 
 def test_a_very_long_path_keeps_its_end_in_the_message():
@@ -177,78 +238,8 @@ def test_every_handle_is_closed_whatever_happens(tmp_path):
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_the_order_of_an_atomic_write(tmp_path, monkeypatch):
-    calls = []
-    for name in (
-        "open",
-        "write",
-        "sync",
-        "forget",
-        "read",
-        "close",
-        "rename",
-        "sync_folder",
-        "remove",
-    ):
-        real = getattr(disk.Disk, name)
-        monkeypatch.setattr(
-            disk.Disk, name, lambda *a, n=name, real=real: calls.append(n) or real(*a)
-        )
-    write_bytes(tmp_path / "a", b"x")
-    assert calls == [
-        "open",
-        "write",
-        "sync",
-        "forget",
-        "read",
-        "read",
-        "close",
-        "rename",
-        "sync_folder",
-    ]
-
-
-def test_the_real_disk_syncs_files_and_folders(tmp_path, monkeypatch):
-    synced, forgotten = [], []
-    monkeypatch.setattr(
-        os, "fsync", lambda number: synced.append(stat.S_ISDIR(os.fstat(number).st_mode))
-    )
-    monkeypatch.setattr(os, "posix_fadvise", lambda *a: forgotten.append(a[1:]))
-    write_bytes(tmp_path / "a", b"x")
-    assert synced == [False, True] and forgotten == [(0, 0, os.POSIX_FADV_DONTNEED)]
-    monkeypatch.setattr(disk, "FOLDERS_SYNC", False)
-    write_bytes(tmp_path / "a", b"x")
-    assert synced == [False, True, False]
-
-
-def test_systems_without_cache_advice_are_no_problem(tmp_path, monkeypatch):
-    monkeypatch.delattr(os, "posix_fadvise")
-    write_bytes(tmp_path / "a", b"x")
-    assert (tmp_path / "a").read_bytes() == b"x"
-
-
-def test_a_symbolic_link_is_replaced_and_its_target_is_kept(tmp_path):
-    (tmp_path / "target").write_bytes(b"old")
-    (tmp_path / "link").symlink_to("target")
-    write_bytes(tmp_path / "link", b"new")
-    assert (tmp_path / "target").read_bytes() == b"old" and not (tmp_path / "link").is_symlink()
-
-
-def test_folders_are_made_and_each_name_is_synced(tmp_path, monkeypatch):
-    synced = []
-    monkeypatch.setattr(disk.Disk, "sync_folder", lambda self, path: synced.append(path))
-    make_folder(tmp_path / "a" / "b" / "c")
-    assert (tmp_path / "a" / "b" / "c").is_dir()
-    assert synced == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
-    make_folder(tmp_path / "a")
-    assert synced[-1] == tmp_path
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(FileError, match="taken"):
-        make_folder(tmp_path / "file")
-
-
 def test_digest_of_bytes_and_of_files_is_sha256(tmp_path, monkeypatch):
-    monkeypatch.setattr("gatewise.files.seal.BLOCK", 7)
+    monkeypatch.setattr("gatewise.files.atomic.BLOCK", 7)
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert digest(b"") == empty and digest(bytearray(b"abc")) == digest(memoryview(b"abc")) == abc

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.errors import ArgumentError
-from gatewise.files import DEEPEST, decode, encode, read_json, write_json
+from gatewise.errors import ArgumentError, DamagedFileError, FileError
+from gatewise.files import find_json, read_json, write_json
+from gatewise.files.plain_json import DEEPEST, decode, encode
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.recursive(
@@ -26,24 +27,6 @@ PLAIN = st.recursive(
 def test_plain_values_come_back_equal_and_of_the_same_type(value):
     again = decode(encode(value))
     assert again == value and repr(again) == repr(value)  # repr tells 1 from True and 0.0 from -0.0
-
-
-def test_the_file_is_standard_json_that_says_its_digest(tmp_path):
-    write_json(tmp_path / "a.json", {"b": [1, 2.5, None, True], "a": "é\n"})
-    raw = (tmp_path / "a.json").read_bytes()
-    plain = json.loads(raw)
-    assert list(plain) == ["sha256", "content"] and list(plain["content"]) == ["b", "a"]
-    assert raw.endswith(b"}\n") and raw.count(b"\n") == 1
-    assert read_json(str(tmp_path / "a.json")) == {"b": [1, 2.5, None, True], "a": "é\n"}
-
-
-def test_anyone_can_check_the_seal_by_the_rule_in_the_note(tmp_path):
-    import hashlib
-
-    write_json(tmp_path / "a.json", {"n": 1})
-    raw = (tmp_path / "a.json").read_bytes()
-    seal = json.loads(raw)["sha256"]
-    assert hashlib.sha256(raw.replace(seal.encode(), b"0" * 64)).hexdigest() == seal
 
 
 def test_a_tuple_comes_back_as_a_list(tmp_path):
@@ -96,11 +79,44 @@ def test_the_deepest_allowed_content_comes_back(tmp_path):
         write_json(tmp_path / "a", nested(DEEPEST + 1))
 
 
+def test_the_file_is_standard_json_on_one_line(tmp_path):
+    write_json(tmp_path / "a.json", {"b": [1, 2.5, None, True], "a": "é\n"})
+    raw = (tmp_path / "a.json").read_bytes()
+    assert list(json.loads(raw)) == ["b", "a"] and raw.endswith(b"}\n") and raw.count(b"\n") == 1
+    assert read_json(str(tmp_path / "a.json")) == {"b": [1, 2.5, None, True], "a": "é\n"}
+
+
 def test_the_largest_allowed_content_comes_back_and_a_larger_one_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("gatewise.files.plain_json.LARGEST", 50)
-    monkeypatch.setattr("gatewise.files.envelope.LARGEST", 50)
-    monkeypatch.setattr("gatewise.files.envelope.ROOM", 92)  # exactly what is around the content
+    monkeypatch.setattr("gatewise.files.plain_json.LARGEST", 51)
     write_json(tmp_path / "a", "x" * 48)
     assert read_json(tmp_path / "a") == "x" * 48
-    with pytest.raises(ArgumentError, match="51 bytes of JSON"):
-        write_json(tmp_path / "a", "x" * 49)
+    with pytest.raises(ArgumentError, match="52 bytes of JSON"):
+        write_json(tmp_path / "a", "x" * 50)
+    (tmp_path / "a").write_bytes(b'"' + b"x" * 60 + b'"')
+    with pytest.raises(DamagedFileError, match="62 bytes, more than the 51"):
+        read_json(tmp_path / "a")
+
+
+def test_every_cut_is_noticed(tmp_path):
+    write_json(tmp_path / "a", {"a": [1, -2.5e30, "é@"], "": None})
+    good = (tmp_path / "a").read_bytes()
+    for length in range(len(good) - 1):  # the last byte is a newline
+        (tmp_path / "a").write_bytes(good[:length])
+        with pytest.raises(DamagedFileError) as caught:
+            read_json(tmp_path / "a")
+        assert str(tmp_path / "a") in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_none_or_an_error(tmp_path):
+    assert find_json(tmp_path / "a") is None
+    with pytest.raises(FileError, match="cannot read"):
+        read_json(tmp_path / "a")
+    write_json(tmp_path / "a", [])
+    assert find_json(tmp_path / "a") == []
+
+
+def test_files_of_earlier_versions_are_read_without_their_digest(tmp_path):
+    (tmp_path / "a").write_text('{"sha256": "0", "content": [1]}')
+    (tmp_path / "b").write_text('{"sha256": "0", "status": "done", "content": [1]}')
+    assert read_json(tmp_path / "a") == [1]
+    assert read_json(tmp_path / "b") == {"status": "done", "content": [1]}

@@ -20,7 +20,7 @@ from gatewise.report.charts import (
     picture_file,
     ticks,
 )
-from gatewise.report.gallery import draw, tile, unit_panels
+from gatewise.report.gallery import tile, unit_panels
 
 RELU = Plot(
     (
@@ -37,29 +37,6 @@ RELU = Plot(
     ),
     (Kink(0.0, (0.0,), 0.0),),
 )
-
-
-@pytest.mark.parametrize(
-    "latex",
-    [
-        r"\max(x, 0)",
-        r"\tfrac{1}{2}\lvert x\rvert",
-        r"\begin{cases} x & x \ge 0 \\ 0 & x < 0\end{cases}",
-        r"\dots",
-    ],
-)
-def test_formulas_are_drawn_as_outlines_only(latex):
-    drawn = draw(latex)
-    assert drawn and drawn.width > 0 and drawn.height > 0
-    assert re.fullmatch(r"[MLQCZ0-9. \-]+", drawn.path)
-
-
-@pytest.mark.parametrize(
-    "latex",
-    ["", r"\nonsense{x}", "$", "a$b", r"\begin{cases}", "{", "<script>$</script>", r"\frac"],
-)
-def test_what_cannot_be_read_is_none_and_not_an_error(latex):
-    assert draw(latex) is None
 
 
 def test_lines_break_at_kinks_and_kinks_are_marked():

@@ -7,7 +7,7 @@ import pytest
 from small_studies import TABLE
 
 from gatewise.errors import ArgumentError, MissingExtraError
-from gatewise.files import read_record
+from gatewise.files import read_json
 from gatewise.studies import OptunaObjective
 from gatewise.studies.recorders import optuna_objective
 from gatewise.train import StopSignal, train
@@ -47,7 +47,7 @@ def test_the_objective_is_the_metric_on_held_out_examples(tmp_path):
     study.optimize(objective, n_trials=3)
     assert study.direction == optuna.study.StudyDirection.MAXIMIZE
     for trial in study.trials:
-        result = read_record(
+        result = read_json(
             tmp_path / "runs" / trial.user_attrs["folder"].split("/")[-1] / "result.json"
         )
         assert trial.value == result["metrics"]["held_accuracy"]
@@ -92,7 +92,7 @@ def test_a_pruned_run_ends_early_and_can_be_resumed(tmp_path):
     whole = OptunaObjective(configure, tmp_path / "whole")(optuna.trial.FixedTrial(fixed))
     assert objective(optuna.trial.FixedTrial(fixed)) == whole  # resumed, to the same bits
     folder = next((tmp_path / "runs").iterdir())
-    assert read_record(folder / "result.json")["starts"] >= 2
+    assert read_json(folder / "result.json")["starts"] >= 2
 
 
 def test_a_search_that_is_stopped_resumes_its_run(tmp_path, monkeypatch):

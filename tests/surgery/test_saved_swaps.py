@@ -179,7 +179,7 @@ def test_a_damaged_file_of_swaps_is_not_used(tmp_path):
     original, example = build("llama")
     save(gw.swap(original, "concat_act", example), tmp_path)
     file = tmp_path / "gatewise_swaps.json"
-    file.write_text(file.read_text().replace("concat_act", "concat_akt"))
+    file.write_text(file.read_text()[:-5])
     with pytest.raises(DamagedFileError):
         gw.from_pretrained(tmp_path)
 

@@ -148,7 +148,6 @@ def test_metrics_are_one_line_an_epoch_and_the_result_says_where_everything_came
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         "config.json",
         "metrics.jsonl",
-        "metrics.jsonl.lock",
         "result.json",
         "run.lock",
         "weights.safetensors",

@@ -1,4 +1,4 @@
-"""Write a result: the picture, curves and rows as CSV, and last everything as sealed JSON."""
+"""Write a result: the picture, curves and rows as CSV, and last everything as JSON."""
 
 import csv
 import io

@@ -8,7 +8,7 @@ from gatewise_papers.common import Judgement, generated_part, with_generated_par
 from gatewise_papers.common import experiment as experiment_module
 from gatewise_papers.not_here import NOT_HERE
 
-from gatewise.files import find_record, read_json
+from gatewise.files import find_json, read_json
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results"
@@ -63,14 +63,14 @@ def test_every_record_belongs_to_an_experiment_and_none_is_tiny():
 
 def test_of_an_unfinished_experiment_only_its_plan_and_finished_cells_are_kept():
     for folder in RESULTS.rglob("unfinished"):
-        study = find_record(folder / "study.json") or {}
+        study = find_json(folder / "study.json") or {}
         assert study["name"] == folder.parent.relative_to(RESULTS).as_posix()
         assert study["study"]["scale"] in ("desk", "full")
         planned = {cell["key"] for cell in study["cells"]}
         for path in folder.rglob("*"):
             if path.is_file() and path.name != "study.json":
                 assert path.parent.parent == folder / "cells" and path.name == "cell.json"
-                record = find_record(path) or {}
+                record = find_json(path) or {}
                 # Some experiments name their cells only as they run.
                 assert record["status"] == "finished"
                 assert not planned or record["key"] in planned

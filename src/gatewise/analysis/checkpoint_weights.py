@@ -71,19 +71,12 @@ def _state_of(analysis: str, checkpoint: Any, number: int) -> Mapping[str, Tenso
 
 
 def _read(analysis: str, path: Path, number: int) -> dict[str, Tensor]:
-    """Read a file of this library, whose checksum is verified, or of any other program."""
-    from safetensors import SafetensorError, safe_open
-    from safetensors.torch import load_file
-
+    """Read a safetensors file of any program."""
     try:
-        with safe_open(path, "pt") as file:
-            has_checksum = "sha256" in (file.metadata() or {})
-        if not has_checksum:
-            return load_file(path)
-    except (OSError, SafetensorError) as error:
+        return read_tensors(path)[0]
+    except FileError as error:
         raise FileError(
             f"{analysis}: checkpoint {number} cannot be read",
             got=str(path),
             allowed="a safetensors file",
         ) from error
-    return read_tensors(path)[0]

@@ -1,34 +1,55 @@
-"""Write a file completely or not at all.
-
-Note [Order of an atomic write]
-
-The steps are: write a temporary file in the same folder; sync the file (else the new name could
-survive without the bytes); read it back and compare its digest (else a faulty disk would replace
-the good old file); rename it; sync the folder (else the rename could be lost after the call has
-returned). Nothing touches the old file before the rename. If only the last sync fails, an error is
-raised although the new content is in place, complete, and may or may not survive a power cut. A
-symbolic link is replaced by the file. Permissions are those of a new file.
-"""
+"""Write a file completely or not at all, by a temporary file that takes its place."""
 
 import errno
+import os
 import re
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import FileIO
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
-from gatewise.errors import ArgumentError, DamagedFileError, HeldError
-from gatewise.files import disk
-from gatewise.files.disk import Buffer, StrPath, write_all
-from gatewise.files.failure import explained, show
-from gatewise.files.seal import digest, digest_file
+from gatewise.errors import ArgumentError, HeldError
+from gatewise.files.failure import StrPath, damaged, explained, show
 
 TEMPORARY = re.compile(r"\.gatewise-[0-9a-f]{16}\.tmp")
+BLOCK = 1 << 20  # bytes read at once for a digest
 
 
-def write_bytes(path: StrPath, data: Buffer) -> None:
-    """Replace the file by ``data``, durably.
+@contextmanager
+def replacing(path: StrPath) -> Iterator[Path]:
+    """Yield the path of a temporary file, which takes the place of ``path`` after the block.
+
+    The temporary file is synced before it is renamed, else the new name could survive a power cut
+    without the bytes. Then the folder is synced, else the rename could be lost. After an error the
+    old file is unchanged. The file that a symbolic link leads to is replaced, and not the link.
+
+    Args:
+        path: the file.
+    """
+    path = Path(path)
+    with explained("write", path):
+        if path.is_symlink():
+            path = Path(os.path.realpath(path))  # of links in a circle, a link itself
+        if path.exists():
+            check_regular(path)  # a rename would turn a device or a pipe into a file
+        # Not made from the name, which may already have the full length.
+        temporary = path.with_name(f".gatewise-{token_hex(8)}.tmp")
+        try:
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def write_bytes(path: StrPath, data: bytes) -> None:
+    """Replace the file by ``data``.
 
     Args:
         path: the file.
@@ -39,11 +60,10 @@ def write_bytes(path: StrPath, data: Buffer) -> None:
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ArgumentError(
-            "write_bytes takes bytes",
-            got=type(data).__name__,
-            fix="write_text for text",
+            "write_bytes takes bytes", got=type(data).__name__, fix="write_text for text"
         )
-    replace_file(path, [data], digest(data))
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_text(path: StrPath, text: str) -> None:
@@ -55,19 +75,59 @@ def write_text(path: StrPath, text: str) -> None:
     """
     if not isinstance(text, str):
         raise ArgumentError(
-            "write_text takes a string",
-            got=type(text).__name__,
-            fix="write_bytes for bytes",
+            "write_text takes a string", got=type(text).__name__, fix="write_bytes for bytes"
         )
     try:
         data = text.encode()
     except UnicodeEncodeError as problem:
         raise ArgumentError(
-            "the text has no UTF-8 form",
-            got=str(problem),
-            fix="remove lone surrogates",
+            "the text has no UTF-8 form", got=str(problem), fix="remove lone surrogates"
         ) from problem
     write_bytes(path, data)
+
+
+def read_bytes(path: StrPath, most: int) -> bytes:
+    """Return the content of a regular file of at most ``most`` bytes.
+
+    Raises:
+        DamagedFileError: if it is larger, without reading it.
+        FileError: if it cannot be read.
+    """
+    with explained("read", path):
+        size = check_regular(Path(path))
+        if size > most:
+            raise damaged(path, f"{size} bytes, more than the {most} that are allowed")
+        return Path(path).read_bytes()
+
+
+def digest(source: bytes | StrPath) -> str:
+    """Return the sha256 of some bytes, or of the file at a path, as 64 lower-case hex digits.
+
+    Args:
+        source: bytes, or a path; a ``str`` is a path.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        return sha256(source).hexdigest()
+    total = sha256()
+    with explained("read", source):
+        check_regular(Path(source))
+        with Path(source).open("rb") as file:
+            while block := file.read(BLOCK):
+                total.update(block)
+    return total.hexdigest()
+
+
+def check_regular(path: Path) -> int:
+    """Return the size of a regular file; raise OSError for a folder, a device, a pipe or a socket.
+
+    Reading a pipe would wait for a writer.
+    """
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return found.st_size
 
 
 def is_temporary(path: StrPath) -> bool:
@@ -80,25 +140,21 @@ def is_temporary(path: StrPath) -> bool:
 
 
 def remove_file(path: StrPath) -> None:
-    """Delete the file, durably; do nothing if it does not exist."""
-    path = Path(path)
+    """Delete the file; do nothing if it does not exist."""
     with explained("delete", path):
-        try:
-            disk.current.remove(path)
-        except FileNotFoundError:
-            return
-        disk.current.sync_folder(path.parent)
+        Path(path).unlink(missing_ok=True)
 
 
 def remove_temporaries(folder: StrPath) -> list[Path]:
-    """Delete the files that killed writers left in the folder, and return their paths.
+    """Delete unfinished writes in the folder and return their paths.
 
-    Call this only if no other process is at work in the folder.
+    Call this only if no writer is at work in the folder.
     """
-    with explained("list", folder):
-        temporaries = [path for path in disk.current.contents(Path(folder)) if is_temporary(path)]
+    folder = Path(folder)
+    with explained("tidy", folder):
+        temporaries = sorted(filter(is_temporary, folder.iterdir()))
         for path in temporaries:
-            disk.current.remove(path)
+            path.unlink(missing_ok=True)
     return temporaries
 
 
@@ -106,97 +162,49 @@ def list_folder(folder: StrPath) -> list[str]:
     """Return the names in the folder without unfinished writes; none if it does not exist."""
     with explained("list", folder):
         try:
-            return [
-                path.name for path in disk.current.contents(Path(folder)) if not is_temporary(path)
-            ]
+            return sorted(path.name for path in Path(folder).iterdir() if not is_temporary(path))
         except FileNotFoundError:
             return []
 
 
+def make_folder(path: StrPath) -> None:
+    """Make the folder and its parents; do nothing if it exists."""
+    with explained("make the folder", path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def held(path: StrPath) -> Iterator[None]:
-    """Hold the lock file ``path`` during the block.
+    """Hold the lock file ``path`` during the block. The system frees it when its holder dies.
 
     Raises:
         HeldError: at once, if another process holds it.
     """
+    from filelock import FileLock, Timeout  # here, so that only those who lock pay for the import
+
     path = Path(path)
+    lock = FileLock(path, timeout=0)
     with explained("lock", path):
-        lock = disk.current.hold(path)
-    if lock is None:
-        raise HeldError(
-            f"another process is at work in {show(path.parent)}",
-            got=f"{show(path.name)} is held",
-            fix="wait for it to end, end it, or choose another folder",
-        )
-    with lock:
-        yield
-
-
-def make_folder(path: StrPath) -> None:
-    """Make the folder and its parents, durably; do nothing if it exists."""
-    with explained("make the folder", path):
-        _make_folder(Path(path))
-
-
-def replace_file(
-    path: StrPath,
-    parts: Iterable[Buffer],
-    expected: str,
-    slot: int | None = None,
-) -> None:
-    """Write the parts to a temporary file, compare its digest, and rename it to ``path``.
-
-    Args:
-        path: the file.
-        parts: its new content.
-        expected: the sha256 of the content, as hex digits.
-        slot: the place of the seal, which counts as blank; ``None`` for a file without a seal.
-    """
-    path = Path(path)
-    with explained("write", path):
-        if not disk.current.is_replaceable(
-            path
-        ):  # a rename would turn a device or a pipe into a file
-            raise OSError(errno.EINVAL, "not a regular file")
-        # Not made from the name, which may already have the full length.
-        temporary = path.with_name(f".gatewise-{token_hex(8)}.tmp")
-        # Before the try: a file that already exists must not be removed.
-        handle = disk.current.open(temporary, "xb+")
         try:
-            written = _fill(handle, parts, slot)
-            if written != expected:
-                raise DamagedFileError(
-                    f"{show(path)} was not replaced: what was read back is not what was written",
-                    got=f"sha256 {written}",
-                    allowed=f"sha256 {expected}",
-                    fix="check the disk, and let nothing change the data while it is being written",
-                )
-            disk.current.rename(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                disk.current.remove(temporary)
-            raise
-        disk.current.sync_folder(path.parent)
-
-
-def _fill(handle: FileIO, parts: Iterable[Buffer], slot: int | None) -> str:
-    """Write the parts, and return the digest of what the disk then holds."""
+            lock.acquire()
+        except Timeout as problem:
+            raise HeldError(
+                f"another process is at work in {show(path.parent)}",
+                got=f"{show(path.name)} is held",
+                fix="wait for it to end, end it, or choose another folder",
+            ) from problem
     try:
-        for part in parts:
-            write_all(handle, part)
-        disk.current.sync(handle)
-        disk.current.forget(handle)
-        return digest_file(handle, slot)
+        yield
     finally:
-        disk.current.close(handle)  # before the rename: Windows does not rename an open file
+        lock.release()
 
 
-def _make_folder(path: Path) -> None:
+def _sync_folder(path: Path) -> None:
+    """Return when names in the folder are on the disk."""
+    if os.name == "nt":  # cannot open a folder, and makes a rename durable without a sync
+        return
+    handle = os.open(path, os.O_RDONLY)
     try:
-        disk.current.make_folder(path)
-    except FileNotFoundError:
-        _make_folder(path.parent)
-        disk.current.make_folder(path)
-    # Also if it existed: its maker may have died before syncing.
-    disk.current.sync_folder(path.parent)
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -16,10 +16,8 @@ from pathlib import Path
 from unicodedata import is_normalized
 
 from gatewise.errors import UnsafePathError
-from gatewise.files import disk
 from gatewise.files.atomic import is_temporary
-from gatewise.files.disk import StrPath
-from gatewise.files.failure import show
+from gatewise.files.failure import StrPath, show
 
 LONGEST_PART = 255  # bytes: what ext4, APFS and NTFS take
 LONGEST_NAME = 1000  # bytes: leaves space for the folder within the 4096 that Linux takes
@@ -87,6 +85,6 @@ def _fault_of_part(part: str) -> str | None:
 
 def _stays_below(folder: Path, name: str) -> bool:
     try:
-        return disk.current.resolve(folder) in disk.current.resolve(folder / name).parents
+        return folder.resolve() in (folder / name).resolve().parents
     except (OSError, RuntimeError):  # links in a circle, or a folder that may not be read
         return False

@@ -3,11 +3,12 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from os import fspath
+from os import PathLike, fspath
+from typing import TypeAlias
 
 from gatewise.errors import DamagedFileError, FileError, GatewiseError, shorten
-from gatewise.files.disk import StrPath
 
+StrPath: TypeAlias = str | PathLike[str]
 FIXES = {
     errno.ENOSPC: "free some space on that disk, or choose a folder on another",
     errno.EDQUOT: "free some of your quota on that disk, or choose a folder on another",
@@ -65,6 +66,6 @@ def damaged(path: StrPath, why: str) -> DamagedFileError:
     return DamagedFileError(
         f"{show(path)} is damaged, or not a file of this kind",
         got=why,
-        allowed="the bytes as they were written",
+        allowed="a file as it was written",
         fix="use a copy of the file, or delete it and make it again",
     )

@@ -12,9 +12,12 @@ of them perhaps as the same one.
 import json
 from collections.abc import Iterable
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypeAlias, Union
 
 from gatewise.errors import ArgumentError
+from gatewise.files.atomic import read_bytes, write_bytes
+from gatewise.files.failure import StrPath, damaged
 
 Json: TypeAlias = Any  # one of the values of the note; which one only the caller knows
 # Where in the content: the place of the container, and the key in it. It becomes text only for an
@@ -22,8 +25,49 @@ Json: TypeAlias = Any  # one of the values of the note; which one only the calle
 Place: TypeAlias = Union[tuple["Place", str | int], None]  # noqa: UP007  a quoted name takes no bar
 
 DEEPEST = 100
-LARGEST = 1 << 26  # bytes of one file or journal line: more belongs into tensors
+LARGEST = 1 << 26  # bytes of one file: more belongs into tensors
 ALLOWED = "None, bool, int, finite float, str, and lists and string-keyed dicts of these, 100 deep"
+
+
+def write_json(path: StrPath, content: object) -> None:
+    """Replace the file by ``content`` as standard JSON, with keys in their order.
+
+    Args:
+        path: the file.
+        content: plain values, see Note [Which values].
+
+    Raises:
+        ArgumentError: if ``content`` has other values, such as NaN and infinity.
+        FileError: if the file cannot be written; it is then unchanged.
+    """
+    write_bytes(path, encode(content) + b"\n")
+
+
+def read_json(path: StrPath) -> Json:
+    """Return the content of a JSON file.
+
+    Raises:
+        DamagedFileError: if it is not whole, or not what :func:`write_json` writes.
+    """
+    data = read_bytes(path, LARGEST)
+    try:
+        content = decode(data)
+    except ValueError as problem:
+        raise damaged(path, str(problem)) from problem
+    # Earlier versions wrote a digest first, and some files had the content under a key.
+    if isinstance(content, dict) and next(iter(content), None) == "sha256":
+        del content["sha256"]
+        return content["content"] if content.keys() == {"content"} else content
+    return content
+
+
+def find_json(path: StrPath) -> Json:
+    """Return the content of a JSON file, or ``None`` if the file does not exist.
+
+    Raises:
+        DamagedFileError: if it is not whole, or not what :func:`write_json` writes.
+    """
+    return read_json(path) if Path(path).exists() else None
 
 
 def encode(value: object) -> bytes:

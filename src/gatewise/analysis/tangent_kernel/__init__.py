@@ -11,7 +11,3 @@ from gatewise.analysis.tangent_kernel.kernel import ntk as ntk
 from gatewise.analysis.tangent_kernel.kernel import ntk_routes as ntk_routes
 from gatewise.analysis.tangent_kernel.model_state import prepared as prepared
 from gatewise.analysis.tangent_kernel.plain_models import is_plain as is_plain
-from gatewise.analysis.tangent_kernel.winograd_backward import WinogradConv as WinogradConv
-from gatewise.analysis.tangent_kernel.winograd_backward import (
-    winograd_forwards as winograd_forwards,
-)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gatewise.analysis.tangent_kernel.compiled import add_products
+from gatewise.analysis.tangent_kernel.compiled_products import add_products
 
 # A symmetric block is computed in stripes of rows, each up to the diagonal. More are no faster.
 STRIPES = 3
@@ -18,11 +18,8 @@ STRIPES = 3
 LONGEST_SUM = 1 << 12
 # Bytes of convolution windows that are copied out at a time: about the size of a processor cache.
 CACHE_BYTES = 1 << 21
-# Memory of the Winograd transforms, in multiples of one sample's gradients.
-WINOGRAD_COPIES = 6
 
 Windows = Callable[[slice], Iterator[Tensor]]
-Gradients = Callable[[slice, Tensor, Tensor], None]
 
 
 def accumulator(like: Tensor) -> torch.dtype:
@@ -78,8 +75,6 @@ class LinearForm:
         window_size: numbers in a window, over all parts.
         weight: whether the weight is one of the chosen parameters.
         bias: whether the bias is.
-        gradients: a faster way to the weight gradients. It takes some samples and their slopes,
-            and writes ``(N, o, k)`` to its last argument.
     """
 
     windows: Windows
@@ -87,7 +82,6 @@ class LinearForm:
     window_size: int
     weight: bool
     bias: bool
-    gradients: Gradients | None = None
 
     def all_windows(self) -> Tensor:
         """The windows of all samples. Shape: ``(N, g, P, q)``."""
@@ -199,18 +193,10 @@ class KernelBlock:
         """Add inner products of the gradients of each sample, some channels at a time."""
         samples, groups, outputs, channels, positions = layer.slopes.shape
         size = layer.slopes.element_size()
-        copies = 2 * samples if layer.gradients is None else 2 * samples + WINOGRAD_COPIES
-        most = self.limit // (copies * groups * outputs * layer.window_size * size)
+        most = self.limit // (2 * samples * groups * outputs * layer.window_size * size)
         step = max(1, CACHE_BYTES // (groups * positions * layer.window_size * size))
         chunks = [slice(start, start + step) for start in range(0, samples, step)]
         for slopes in layer.slopes.split(max(1, min(channels, most)), dim=3):
-            if layer.gradients is not None:
-                numbers = groups * slopes.shape[3] * layer.window_size
-                features = slopes.new_empty(samples, outputs, numbers)
-                for some in chunks:
-                    layer.gradients(some, slopes[some], features[some])
-                self.add_features(features)
-                continue
             parts = [_window_gradients(layer, slopes, some) for some in chunks]
             for part in zip(*parts, strict=True):
                 self.add_features(torch.cat(part))

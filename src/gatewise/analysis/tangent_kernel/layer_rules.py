@@ -6,20 +6,13 @@ its outputs.
 
 import itertools
 from collections.abc import Callable, Container, Iterator
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatewise.analysis.tangent_kernel.compiled import (
-    TAPS,
-    compiled_multiplications,
-    has_compiled_tiles,
-    multiplications,
-    weight_gradients,
-)
 from gatewise.analysis.tangent_kernel.gram import KernelBlock, LinearForm
 from gatewise.analysis.tangent_kernel.hooks import Call
 
@@ -138,57 +131,13 @@ def _convolution_form(
         for part in zip(*parts, strict=True):
             yield _cat(list(part), 2)
 
-    gradients = None
-    if _winograd_is_cheaper(module, calls, outputs):
-        gradients = partial(_winograd_gradients, module, calls[0])
     return LinearForm(
         windows,
         _cat(slopes, -1),
         module.weight[0].numel(),
         "weight" in covered,
         "bias" in covered,
-        gradients,
     )
-
-
-def _winograd_is_cheaper(module: Layer, calls: list[Call], outputs: int) -> bool:
-    """Whether Winograd tiles need fewer multiplications for the weight gradients."""
-    simple = module.weight.shape[2:] == (TAPS, TAPS) and module.stride == module.dilation == (1, 1)
-    if not simple or len(calls) > 1:
-        return False
-    call = calls[0]
-    height, width = call.output_shape[2:]
-    channels = module.weight.shape[1]
-    filters = module.weight.shape[0] * outputs // module.groups
-    compiled = has_compiled_tiles((call.input, *call.slopes.values()))
-    count = compiled_multiplications if compiled else multiplications
-    direct = height * width * TAPS**2 * channels * filters
-    return count(channels, filters, (height, width)) < direct
-
-
-def _winograd_gradients(
-    module: Layer,
-    call: Call,
-    some: slice,
-    slopes: Tensor,
-    out: Tensor,
-) -> None:
-    """Write the weight gradients of some samples. Shape: ``(N, g, o, c, P) -> (N, o, k)``."""
-    x = call.input[some]
-    zeros = (0, 0)
-    if module.padding_mode == "zeros":
-        zeros = (zeros_around(module, 0)[0], zeros_around(module, 1)[0])
-    else:
-        x = _padded(module, x)
-    x = x.unflatten(1, (module.groups, -1))
-    samples, groups, outputs, channels, _ = slopes.shape
-    d = slopes.flatten(2, 3).unflatten(-1, call.output_shape[2:])
-    if outputs == 1:
-        weight_gradients(x, d, zeros, out.view(samples, groups, TAPS**2, channels, -1))
-        return
-    gradients = weight_gradients(x, d, zeros)  # (N, g, 9, o * c, q)
-    gradients = gradients.unflatten(3, (outputs, channels)).movedim(3, 1)
-    out.view(samples, outputs, groups, TAPS**2, channels, -1).copy_(gradients)
 
 
 def _windows(module: Layer, x: Tensor, out: torch.Size) -> Iterator[Tensor]:

@@ -69,8 +69,6 @@ WEIGHT_ARGUMENT = {
     "ConvolutionBackward0": 1,
     "EmbeddingBackward0": 0,
     "MmBackward0": 1,
-    "SkinnyMatmulBackward": 1,
-    "WinogradConvBackward": 1,
 }
 
 

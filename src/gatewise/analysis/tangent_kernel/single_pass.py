@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from gatewise.analysis.tangent_kernel.arguments import run
-from gatewise.analysis.tangent_kernel.compiled import replaced_forwards, skinny_forwards
 from gatewise.analysis.tangent_kernel.execution_plan import (
     Probe,
     SavedBytes,
@@ -20,7 +19,6 @@ from gatewise.analysis.tangent_kernel.layerwise import Backward
 from gatewise.analysis.tangent_kernel.memory import MemoryBudget, layerwise_bytes
 from gatewise.analysis.tangent_kernel.model_state import Subject
 from gatewise.analysis.tangent_kernel.sample_blocks import Samples
-from gatewise.analysis.tangent_kernel.winograd_backward import winograd_forwards
 from gatewise.errors import ArgumentError
 
 
@@ -63,7 +61,6 @@ def _run(
     subject.require_grad_only(subject.chosen.values())
     counter = SavedBytes({t.untyped_storage().data_ptr() for t in subject.tensors}, most)
     saved = saved_tensors_hooks(counter.pack, lambda packed: packed)
-    forwards = skinny_forwards(subject.modules, len(inputs[0])) | winograd_forwards(subject.modules)
-    with recorder.on(hookable_layers(subject)), saved, replaced_forwards(forwards):
+    with recorder.on(hookable_layers(subject)), saved:
         output = run(subject.model, inputs, subject.like)
     return output, counter.bytes

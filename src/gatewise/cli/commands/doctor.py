@@ -35,8 +35,6 @@ for name in sys.argv[1:]:
 FALLBACKS = {
     "split": "numpy",
     "gram": "torch",
-    "few_rows": "torch",
-    "tiles": "torch",
     "iieu": "torch",
     "sparse_rows": "torch",
 }

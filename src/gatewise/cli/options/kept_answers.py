@@ -39,10 +39,10 @@ class KeptAnswers:
     def read(self) -> "list[Answer]":
         """Return the answers that an interrupted run of the same command has kept."""
         from gatewise.analysis import Answer
-        from gatewise.files import find_record
+        from gatewise.files import find_json
 
         try:
-            record = find_record(self.path)
+            record = find_json(self.path)
         except FileError:  # cut short or changed: everything is asked again
             record = None
         if record is not None and record.get("key") == self.key:
@@ -51,13 +51,13 @@ class KeptAnswers:
 
     def add(self, answer: "Answer") -> None:
         """Keep one more answer. Failures are asked again."""
-        from gatewise.files import make_folder, write_record
+        from gatewise.files import make_folder, write_json
 
         if answer.state == "failed":
             return
         self.answers.append(answer.to_dict())
         make_folder(self.path.parent)
-        write_record(self.path, {"key": self.key, "answers": self.answers})
+        write_json(self.path, {"key": self.key, "answers": self.answers})
 
     def remove(self) -> None:
         """Forget the answers of a finished command."""

@@ -1,12 +1,19 @@
-"""Arrays of numbers in ``.npy`` and ``.npz`` files. Pickled objects are refused."""
+"""Arrays of numbers in ``.npy`` and ``.npz`` files. Pickled objects are refused.
 
+What a header says is not believed: no more is read than the rows asked for, and no memory is taken
+for numbers that the file does not have.
+"""
+
+import math
+import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.lib.npyio import NpzFile
+from numpy.lib import format as npy
 from torch import Tensor
 
 from gatewise.errors import ArgumentError, FileError
@@ -15,7 +22,7 @@ from gatewise.files import show
 ENDINGS = (".npy", ".npz")
 INPUT_NAMES = ("x", "images", "inputs", "input_ids", "data", "arr_0")
 LABEL_NAMES = ("y", "labels", "label", "targets", "arr_1")
-MOST_BYTES = 1 << 35  # of an array in a compressed file, which must be read whole
+SHARE_OF_MEMORY = 4  # the rows read may take a quarter of the machine's memory
 
 
 def read_arrays(paths: list[Path], examples: int) -> tuple[Tensor, Tensor | None]:
@@ -55,18 +62,18 @@ def _read(path: Path, count: int) -> tuple[Any, Any]:
     try:
         if path.suffix != ".npz":
             return _checked(path, np.load(path, mmap_mode="r", allow_pickle=False))[:count], None
-        # Opened here, because numpy leaves the file of a damaged archive open.
-        with path.open("rb") as file, NpzFile(file) as archive:
-            name = _member(path, archive)
-            rows = _checked(path, archive[name])[:count]
-            return rows, _labels(archive, name, len(rows))
+        with zipfile.ZipFile(path) as archive:
+            names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
+            name = _member(path, names)
+            rows = _checked(path, _rows(archive, name, count))
+            return rows, _labels(archive, names, name, len(rows))
     except OSError as problem:
         raise FileError(
             "--data: the file cannot be read",
             got=show(path),
             allowed="an array of numbers",
         ) from problem
-    except (ValueError, EOFError, zipfile.BadZipFile) as problem:
+    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as problem:
         if isinstance(problem, ArgumentError):
             raise
         raise ArgumentError(
@@ -74,14 +81,48 @@ def _read(path: Path, count: int) -> tuple[Any, Any]:
         ) from None
 
 
-def _member(path: Path, archive: Any) -> str:
-    """Return the name of the inputs in an ``.npz`` file: a usual name, or the only one."""
-    names = list(archive.files)
-    for info in archive.zip.infolist():
-        if info.file_size > MOST_BYTES:
+def _rows(archive: zipfile.ZipFile, name: str, count: int) -> Any:
+    """Return the first ``count`` rows of an array in an ``.npz`` file.
+
+    Raises:
+        ArgumentError: if they do not fit into memory.
+        ValueError: if the array is not one, or has fewer numbers than it claims.
+    """
+    with archive.open(f"{name}.npy") as file:
+        if npy.read_magic(file) != (1, 0):  # other versions have headers of any length
+            raise ValueError(f"{name} is not of version 1.0 of the format")
+        shape, by_columns, kind = npy.read_array_header_1_0(file)
+        if kind.hasobject:
+            raise ValueError(f"{name} holds pickled objects")
+        if any(size < 0 for size in shape):
+            raise ValueError(f"{name} has the shape {shape}")
+        rows = min(count, *shape[:1]) if shape else 1
+        wanted = math.prod(shape if by_columns else (rows, *shape[1:])) * kind.itemsize
+        if wanted > _most_bytes():
             raise ArgumentError(
-                "--data: an array is too large", got=f"{show(path)}: {info.filename}"
+                "--data: the array does not fit into memory",
+                got=f"{name}: {wanted:,} bytes",
+                allowed=f"{_most_bytes():,} bytes, a quarter of the memory",
+                fix="save it as .npy, of which only the rows needed are read",
             )
+        data = file.read(wanted)
+    if len(data) < wanted:
+        raise ValueError(f"{name} ends early")
+    numbers = np.frombuffer(data, kind)
+    if by_columns:
+        return numbers.reshape(shape, order="F")[:rows]
+    return numbers.reshape(rows, *shape[1:]) if shape else numbers.reshape(())
+
+
+def _most_bytes() -> int:
+    """Return how many bytes the rows may take."""
+    if not hasattr(os, "sysconf"):
+        return 1 << 31
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // SHARE_OF_MEMORY
+
+
+def _member(path: Path, names: list[str]) -> str:
+    """Return the name of the inputs in an ``.npz`` file: a usual name, or the only one."""
     known = [name for name in INPUT_NAMES if name in names]
     if known:
         return known[0]
@@ -95,13 +136,13 @@ def _member(path: Path, archive: Any) -> str:
     )
 
 
-def _labels(archive: Any, name: str, rows: int) -> Any:
+def _labels(archive: zipfile.ZipFile, names: list[str], inputs: str, rows: int) -> Any:
     """Return the labels of the rows, if the file has integers under a usual name."""
     for label in LABEL_NAMES:
-        if label in archive.files and label != name:
-            values = archive[label]
+        if label in names and label != inputs:
+            values = _rows(archive, label, rows)
             if values.ndim == 1 and values.dtype.kind in "iu" and len(values) >= rows:
-                return values[:rows]
+                return values
     return None
 
 

@@ -1,11 +1,11 @@
-"""Decode a set once, into a sealed file that later runs map into memory.
+"""Decode a set once, into a file that later runs map into memory.
 
 Note [The decoded file]. It is ``gatewise-decoded/NAME-KEY.safetensors`` in the data folder, or in
 the folder that ``GATEWISE_CACHE`` names. KEY is a digest of the set, of the digests of its sources,
 and of ``LAYOUT``. The file is written after all sources have been checked and decoded, completely
 or not at all. A damaged or different file is made again from the sources. Where it cannot be
-written, the set is used from memory and a warning says so. The seal shows that the file is as it
-was written, not who wrote it: protect the folder as you protect your programs.
+written, the set is used from memory and a warning says so. Nothing shows who wrote the file:
+protect the folder as you protect your programs.
 """
 
 import json
@@ -76,7 +76,7 @@ def _mapped(home: Path, file: str, name: str, key: str, classes: int) -> DataSet
         return None
     try:
         return _set(name, tensors, facts, classes)
-    except (KeyError, ValueError):  # sealed with this key, but by another program
+    except (KeyError, ValueError):  # with this key, but of another program
         return None
 
 

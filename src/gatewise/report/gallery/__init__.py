@@ -1,8 +1,6 @@
 """The gallery of units."""
 
-from gatewise.report.gallery.formula import draw as draw
 from gatewise.report.gallery.page import gallery_page as gallery_page
-from gatewise.report.gallery.page import undrawn as undrawn
 from gatewise.report.gallery.plain_formula import plain as plain
 from gatewise.report.gallery.records import Card as Card
 from gatewise.report.gallery.records import Curve as Curve

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatewise.report.charts import Chart, Panels
-from gatewise.report.gallery.formula import Drawing, draw
 from gatewise.report.gallery.plain_formula import plain
 from gatewise.report.gallery.records import Card, Gallery
 from gatewise.report.gallery.unit_charts import tile, unit_panels
@@ -18,7 +17,6 @@ class _View:
 
     card: Card
     anchor: str
-    drawing: Drawing | None
     plain: str
     panels: Panels
     tile: Chart | None
@@ -63,7 +61,6 @@ def gallery_page(gallery: Gallery) -> str:
             _View(
                 card=card,
                 anchor=anchor,
-                drawing=draw(card.formula),
                 plain=plain(card.formula),
                 panels=unit_panels(card.plot, card.name),
                 tile=tile(card.plot),
@@ -78,11 +75,6 @@ def gallery_page(gallery: Gallery) -> str:
         views=views,
         summary=_summary(gallery.cards),
     )
-
-
-def undrawn(gallery: Gallery) -> list[str]:
-    """Return the names of the units whose formula could not be drawn and is shown as text."""
-    return [card.name for card in gallery.cards if draw(card.formula) is None]
 
 
 def _summary(cards: Sequence[Card]) -> _Summary:

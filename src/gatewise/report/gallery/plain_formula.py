@@ -1,4 +1,4 @@
-"""LaTeX as one line of plain text, for terminals, screen readers and formulas not drawn."""
+"""LaTeX as one line of plain text, for terminals and pages."""
 
 import re
 

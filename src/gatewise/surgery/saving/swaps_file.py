@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.files import read_record, write_record
+from gatewise.files import read_json, write_json
 from gatewise.surgery.planning import Plan, signature_of
 from gatewise.surgery.rewrite import RECORD
 from gatewise.surgery.saving.moved_plans import fit_plan
@@ -34,12 +34,12 @@ class SavedSwaps:
     def write(self, file: str | Path) -> None:
         """Write the file."""
         plans = [json.loads(plan.to_json()) for plan in self.plans]
-        write_record(file, {"gatewise_swaps": FORMAT, "plans": plans, "config": dict(self.config)})
+        write_json(file, {"gatewise_swaps": FORMAT, "plans": plans, "config": dict(self.config)})
 
     @classmethod
     def read(cls, file: str | Path) -> "SavedSwaps":
         """Read the file; an error if it is another one, or damaged."""
-        record = read_record(file)
+        record = read_json(file)
         plans = record.get("plans")
         config = record.get("config", {})
         known = record.get("gatewise_swaps") == FORMAT

@@ -20,12 +20,10 @@ from gatewise.train.loop.callbacks import AtEpochs as AtEpochs
 from gatewise.train.loop.callbacks import Start as Start
 from gatewise.train.loop.callbacks import Step as Step
 from gatewise.train.loop.callbacks import Watcher as Watcher
-from gatewise.train.loop.checkpoint import SLOTS as SLOTS
 from gatewise.train.loop.checkpoint import Checkpoints as Checkpoints
 from gatewise.train.loop.checkpoint import Progress as Progress
 from gatewise.train.loop.checkpoint import Saved as Saved
 from gatewise.train.loop.checkpoint import named_state as named_state
-from gatewise.train.loop.checkpoint import read_checkpoint as read_checkpoint
 from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
 from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import device_of as device_of

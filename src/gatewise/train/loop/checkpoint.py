@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to resume, in one sealed file; the previous one is kept.
+"""Checkpoints: everything a run needs to resume, in one file.
 
 Note [What a checkpoint holds]
 
@@ -7,18 +7,13 @@ metadata: step, epoch, cursor (batches of the epoch that are done), sums of the 
 of the metrics file, seconds of work, digests of configuration and data, environment, the scale of
 the loss with float16. It is one file, so that no part can be older than another. There is no state
 of a random generator; see Note [No position to restore]. There is no state of a schedule: it is a
-function of the step.
-
-Two slots are written in turn. A slot is replaced only after the new file was read back from the
-disc, and the other slot then still holds the previous state. If the newest file is later found
-damaged, the run resumes from the other one, logs a warning, and ends in the same bits.
+function of the step. A new checkpoint replaces the old one in one step, so that a run that is
+killed at any moment resumes from one of the two.
 """
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +21,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from gatewise.errors import DamagedFileError, FileError
+from gatewise.errors import DamagedFileError
 from gatewise.files import digest, read_tensors, remove_file, write_tensors
 
-log = logging.getLogger("gatewise.train")
-FORMAT = 1
+FORMAT = 2
 SCALER = ("scale", "_growth_tracker")  # what changes in the state of a loss scaler
-SLOTS = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass
@@ -66,85 +60,51 @@ class Saved:
 
 
 class Checkpoints:
-    """The two slots in the folder of a run."""
+    """The checkpoint in the folder of a run.
+
+    Args:
+        folder: of the run.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.number = 0  # of the newest checkpoint; its slot is the remainder by two
+        self.path = folder / CHECKPOINT
 
     def save(self, saved: Saved) -> None:
-        """Write the next checkpoint over the older of the two.
-
-        When this returns, the checkpoint survives a power cut.
-        """
-        number = self.number + 1
+        """Replace the checkpoint. When this returns, the new one is on the disk."""
         state = {
             "progress": asdict(saved.progress),
             "identity": saved.identity,
             "environment": saved.environment,
             "scalars": saved.scalars,
             "format": FORMAT,
-            "number": number,
         }
         metadata = {"run": json.dumps(state, allow_nan=False)}
-        write_tensors(self._slot(number), saved.tensors, metadata=metadata)
-        self.number = number
+        write_tensors(self.path, saved.tensors, metadata=metadata)
 
     def load(self) -> Saved | None:
-        """Return the newest undamaged checkpoint; None if none was ever written.
+        """Return the checkpoint; None if none was written.
 
         Raises:
-            DamagedFileError: if there are checkpoints and all are damaged.
+            DamagedFileError: if it is not a checkpoint of this version.
         """
-        valid: dict[int, Saved] = {}
-        problems: list[DamagedFileError] = []
-        for slot in SLOTS:
-            try:
-                number, saved = read_checkpoint(self.folder / slot)
-                valid[number] = saved
-            except DamagedFileError as problem:
-                problems.append(problem)
-            except FileError as problem:
-                if problem.errno != ENOENT:
-                    raise
-        if problems and not valid:
-            raise problems[0]
-        for problem in problems:
-            log.warning("a checkpoint is damaged; the previous one is used: %s", problem)
-        self.number = max(valid, default=0)
-        return valid.get(self.number)
+        if not self.path.exists():
+            return None
+        tensors, metadata = read_tensors(self.path)
+        try:
+            state = json.loads(metadata["run"])
+            if state.pop("format") != FORMAT:
+                raise ValueError("its format is that of another version")
+            return Saved(**state | {"progress": Progress(**state["progress"]), "tensors": tensors})
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
+            raise DamagedFileError(
+                f"{self.path} is not a checkpoint of this version",
+                got=str(problem),
+                fix="delete it, and run again",
+            ) from problem
 
     def remove(self) -> None:
-        """Delete both slots."""
-        for slot in SLOTS:
-            remove_file(self.folder / slot)
-
-    def _slot(self, number: int) -> Path:
-        """Return the file of a checkpoint."""
-        return self.folder / SLOTS[number % 2]
-
-
-def read_checkpoint(path: Path) -> tuple[int, Saved]:
-    """Return number and content of one checkpoint file.
-
-    Raises:
-        DamagedFileError: if it is not a checkpoint of this version.
-    """
-    tensors, metadata = read_tensors(path)
-    try:
-        state = json.loads(metadata["run"])
-        if state.pop("format") != FORMAT:
-            raise ValueError("its format is that of another version")
-        number = int(state.pop("number"))
-        return number, Saved(
-            **state | {"progress": Progress(**state["progress"]), "tensors": tensors}
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
-        raise DamagedFileError(
-            f"{path} is not a checkpoint of this version",
-            got=str(problem),
-            fix="delete it, and run again",
-        ) from problem
+        """Delete the checkpoint."""
+        remove_file(self.path)
 
 
 def named_state(

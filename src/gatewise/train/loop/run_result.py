@@ -9,7 +9,7 @@ import numpy
 from torch import Tensor
 
 from gatewise.errors import DamagedFileError
-from gatewise.files import find_record, write_record
+from gatewise.files import find_json, write_json
 
 FILE = "result.json"
 FORMAT = 1
@@ -59,7 +59,7 @@ def pack_bits(bits: Tensor) -> str:
 
 def write_result(folder: Path, result: Result) -> None:
     """Write ``result.json``, which ends the run."""
-    write_record(folder / FILE, result.to_dict())
+    write_json(folder / FILE, result.to_dict())
 
 
 def read_result(folder: Path) -> Result | None:
@@ -68,7 +68,7 @@ def read_result(folder: Path) -> Result | None:
     Raises:
         DamagedFileError: if the file was changed.
     """
-    content = find_record(folder / FILE)
+    content = find_json(folder / FILE)
     if content is None:
         return None
     try:

@@ -3,10 +3,10 @@
 Note [The folder of a run]
 
 ``config.json`` is written first, ``result.json`` last. Between them ``metrics.jsonl`` grows by a
-line per epoch, and two checkpoints take turns. ``weights.safetensors`` is written just before the
-result, and then the checkpoints are deleted. Whenever a process dies, the next one with the same
-configuration resumes from the newest checkpoint and ends in the same bits. A folder of another
-configuration is an error, and nothing in it is changed.
+line per epoch, and ``checkpoint.safetensors`` is replaced now and then. ``weights.safetensors`` is
+written just before the result, and then the checkpoint is deleted. Whenever a process dies, the
+next one with the same configuration resumes from the checkpoint and ends in the same bits. A folder
+of another configuration is an error, and nothing in it is changed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,12 +23,12 @@ from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.files import (
     Journal,
     digest,
-    find_record,
+    find_json,
     held,
     list_folder,
     make_folder,
     remove_temporaries,
-    write_record,
+    write_json,
     write_tensors,
 )
 from gatewise.train.config import RunConfig
@@ -166,7 +166,7 @@ def _run(
 ) -> Result | None:
     """Train to the end and write the result; None if stopped."""
     if group.leads:
-        write_record(
+        write_json(
             folder / CONFIG, {"config_sha256": setup.config.digest, "config": setup.config.plain}
         )
     else:
@@ -208,7 +208,7 @@ def _run(
 
 
 def _finish(folder: Path, loop: Loop, reason: str | None) -> Result:
-    """Write weights and result, and delete the checkpoints."""
+    """Write weights and result, and delete the checkpoint."""
     tensors, _ = loop.state()
     records = loop.journal.read()
     metrics = records[-1] if records else None
@@ -290,7 +290,7 @@ def check_folder(folder: Path, config: RunConfig) -> None:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the content of ``config.json``: ``config_sha256`` and ``config``."""
-    content = find_record(folder / CONFIG)
+    content = find_json(folder / CONFIG)
     if content is None:
         raise ArgumentError("there is no run in this folder", got=str(folder))
     if not {"config", "config_sha256"} <= content.keys():

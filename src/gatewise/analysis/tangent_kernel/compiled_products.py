@@ -1,18 +1,14 @@
 """The compiled form of ``KernelBlock._add_dense``: float32, one thread, AVX-512."""
 
 import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
-from typing import TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.native import COUNT, POINTER, compiled_library, struct_fields
 
 SIDE = 5  # samples along each side of a tile of the compiled code
-Forwards: TypeAlias = dict[nn.Module, Callable[[Tensor], Tensor]]  # layers and faster forwards
 
 
 class _Gram(ctypes.Structure):
@@ -52,7 +48,7 @@ def add_products(
         return False
     if total.dtype != torch.float64 or total.stride(1) != 1:
         return False
-    handle = native_library("gram")
+    handle = native_library()
     if handle is None:
         return False
     call = _Gram(
@@ -76,28 +72,9 @@ def is_readable(rows: Tensor) -> bool:
 
 
 @cache
-def native_library(name: str) -> ctypes.CDLL | None:
-    """The compiled ``name.c``; None without a compiler, or without AVX-512 that makes it fast."""
-    handle = compiled_library(name)
-    if handle is not None and handle[f"gw_{name}_is_quick"]():
+def native_library() -> ctypes.CDLL | None:
+    """The compiled ``gram.c``; None without a compiler, or without AVX-512 that makes it fast."""
+    handle = compiled_library("gram")
+    if handle is not None and handle.gw_gram_is_quick():
         return handle
     return None
-
-
-def require_library(name: str) -> ctypes.CDLL:
-    """The same for callers that have checked that it is available."""
-    handle = native_library(name)
-    assert handle is not None  # noqa: S101  the caller has checked it
-    return handle
-
-
-@contextmanager
-def replaced_forwards(forwards: Forwards) -> Iterator[None]:
-    """Run layers by other forward functions inside the context."""
-    try:
-        for module, forward in forwards.items():
-            module.forward = forward
-        yield
-    finally:
-        for module in forwards:
-            vars(module).pop("forward", None)
