@@ -17,7 +17,7 @@ from gatewise.surgery.calls.coverage import Unreached as Unreached
 from gatewise.surgery.calls.functions import FUNCTIONS as FUNCTIONS
 from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
 from gatewise.surgery.calls.functions import activation as activation
-from gatewise.surgery.calls.graph_calls import is_graph_form as is_graph_form
+from gatewise.surgery.calls.functions import is_graph_form as is_graph_form
 from gatewise.surgery.calls.matching import check_call as check_call
 from gatewise.surgery.calls.matching import match_calls as match_calls
 from gatewise.surgery.calls.matching import match_readers as match_readers

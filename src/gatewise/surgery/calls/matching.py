@@ -27,7 +27,7 @@ from gatewise.graph import (
 from gatewise.surgery.calls.aliases import Overwritten
 from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
-from gatewise.surgery.calls.graph_calls import graph_calls
+from gatewise.surgery.calls.functions import graph_calls
 from gatewise.surgery.calls.reads import whole_form
 from gatewise.surgery.calls.record import record_calls, record_readers
 from gatewise.surgery.reasons import Reason, Refusal
