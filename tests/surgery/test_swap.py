@@ -418,7 +418,8 @@ def test_bytes_for_backward_are_in_the_receipt_of_a_swap_that_preserves_nothing(
     proof = gw.receipt(gw.swap(model, "crelu", x, width="half")).proof
     assert proof is not None and proof.notes == ()
     before = 4 * 5 * (6 + 8 + 8)  # the input, that of GELU, and that of the last layer
-    after = 4 * 5 * (6 + 4 + 8)  # the input, that of CReLU, and that of the last layer
+    # The input, both halves of CReLU, and the input of the last layer.
+    after = 4 * 5 * (6 + 4 + 4 + 8)
     assert proof.saved_bytes == (before, after)
 
 
