@@ -22,11 +22,11 @@ from gatewise.report.charts import (
     WIDE,
     Cell,
     Chart,
-    Forest,
-    Interval,
     Mark,
     Panels,
     Picture,
+    RateRow,
+    RateRows,
     Series,
     Table,
     grid,
@@ -195,19 +195,36 @@ def test_names_do_not_lie_on_each_other(points):
             )  # touching, at worst
 
 
-def test_a_forest_has_one_scale_with_zero_on_it():
-    rows_ = [
-        Interval("a", 2.0, 1.5, 2.5, (1.0, 3.0), "better", 0.01),
-        Interval("b", -1.0, math.nan, math.nan, (-1.0,), "worse"),
-    ]
-    drawn = lay_out(Forest("t", "", "points", rows_))
-    assert any(tick.zero for tick in drawn.across) and [row.colour for row in drawn.rows] == [
-        "up",
-        "flat",  # without an interval there is no colour, whatever the verdict says
-    ]
-    assert drawn.rows[0].figures == "+2.00 [+1.50, +2.50]" and drawn.rows[1].figures == "−1.00"
-    assert drawn.rows[1].bar == "" and drawn.rows[1].p == ""
-    assert places(drawn.rows[0].point.path)[0][0] == drawn.x(2.0)
+def rate_rows(*rows: RateRow) -> RateRows:
+    base = RateRow("relu", "", "flat", [(0.1, 1.0), (0.01, 2.0)])
+    return RateRows("t", "", rows or [UNIT], base, "accuracy", "points")
+
+
+UNIT = RateRow(
+    "a",
+    "better",
+    "up",
+    [(0.01, 1.5), (0.1, math.nan), (1.0, 3.0)],
+    [(1.0, 2.0), (math.nan, math.nan), (2.5, 3.5)],
+    best=(1.0, 3.0),
+    value=2.0,
+    low=1.5,
+    high=2.5,
+    figures="+2.0",
+)
+
+
+def test_rows_share_one_scale_with_zero_on_it():
+    other = RateRow("b", "undecided", "flat", value=-1.0)
+    drawn = lay_out(rate_rows(UNIT, other))
+    assert any(tick.zero for tick in drawn.along)
+    first, second = drawn.rows
+    assert places(first.bar.replace("H", f"L{drawn.d(1.5)} "))[0][0] == drawn.d(1.5)
+    assert second.bar == "" and places(second.point)[0][0] == drawn.d(-1.0)
+    assert places(first.best)[0] == pytest.approx((drawn.x(1.0), drawn.y(3.0)))
+    # A rate at which every run diverged breaks the curve.
+    assert first.line.count("M") == 2 and len(first.points) == 2 and second.line == ""
+    assert [tick.label for tick in drawn.across] == ["1e−2", "0.1", "1"]
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3)])
@@ -290,7 +307,7 @@ def test_a_sheet_shows_every_kind_of_record():
     shown = parse(
         page(
             small,
-            Forest("f", "", "points", [Interval("a", 1, 0, 2)]),
+            rate_rows(),
             Picture("p", [[0, 255]]),
             Table(["a"], [["1"]]),
             Panels("many", "side by side", [small, small]),
@@ -303,7 +320,7 @@ def test_a_sheet_shows_every_kind_of_record():
     assert (
         len(shown.all("figure", "plot")) == 4
         and len(shown.all("img")) == 1
-        and len(shown.all("table")) == 2
+        and len(shown.all("table")) == 1
     )
     assert shown.one("pre").text == "run <this>" and "inside" in shown.one("details").text
     assert shown.one("details").one("summary").text == "more"
@@ -313,13 +330,14 @@ def test_every_drawing_has_words_for_those_who_cannot_see_it():
     shown = parse(
         page(
             chart(Series("s", [(0, 1), (1, 2)])),
-            Forest("f", "", "points", [Interval("a", 1, 0, 2, verdict="better")]),
+            rate_rows(),
         )
     )
     fields = shown.all("svg", "field")
     assert [field.attributes["aria-label"] for field in fields] == [
         "a title: y against x for s",
-        "a: +1.00 [0.00, +2.00], better",
+        "a: accuracy",
+        "a: +2.0, better",
     ]
     assert all(field.attributes["role"] == "img" for field in fields)
     assert all(

@@ -1,4 +1,4 @@
-"""Verdicts, intervals and p-values of compare_runs and compare_tuned_runs."""
+"""Verdicts, intervals and p-values of compare_runs."""
 
 import math
 
@@ -10,9 +10,7 @@ from gatewise.errors import ArgumentError
 from gatewise.stats import (
     Comparison,
     compare_runs,
-    compare_tuned_runs,
     detectable_difference,
-    needs_confirmation,
     permutation_p,
     plan_seeds,
     safe_spread,
@@ -88,39 +86,6 @@ def test_verdict_interval_and_corrected_p_never_contradict_each_other() -> None:
         for verdict in ("better", "worse", "equivalent", "undecided")
         for method in methods
     }
-
-
-def test_verdicts_of_tuned_runs_never_contradict_their_interval() -> None:
-    random = np.random.default_rng(2)
-    reasons = set()
-    grid = [0.001, 0.003, 0.01, 0.03]
-    for _ in range(150):
-        results = {}
-        chosen = {}
-        for name in "abc":
-            place = int(random.integers(0, 4))
-            chosen[name] = grid[place]
-            results[name] = {}
-            gain = random.normal(0, 1)
-            for rate in grid:
-                if rate == chosen[name] or random.random() < 0.8:
-                    values = gain + random.normal(random.normal(0, 0.2), 0.4, 8)
-                    results[name][rate] = by_seed(values)
-        comparison = compare_tuned_runs(
-            results,
-            chosen,
-            "a",
-            grid=grid,
-            higher_is_better=bool(random.random() < 0.5),
-            margin=random.choice([None, 1.0]),
-        )
-        check_consistency(comparison)
-        reasons.update(row.reason for row in comparison.differences)
-    assert {
-        "",
-        "depends on the learning rate",
-        "not confirmed at the neighbouring learning rates",
-    } <= reasons
 
 
 @pytest.mark.parametrize("n", [3, 5, 10, 20])
@@ -284,145 +249,6 @@ def test_detectable_differences_and_seeds_are_those_of_the_noncentral_t() -> Non
     assert plan_seeds(1e-9, 1.0, 10) is None
 
 
-def tuned_example() -> tuple[dict, dict]:
-    """Let relu choose a bad rate: gelu beats it there, and not at the rate next to it."""
-    random = np.random.default_rng(3)
-    noise = random.normal(0, 0.1, (4, 10))
-    results = {
-        "relu": {0.01: by_seed(92.0 + noise[0]), 0.03: by_seed(93.5 + noise[1])},
-        "gelu": {0.01: by_seed(93.0 + noise[2])},
-        "worse": {0.01: by_seed(80.0 + noise[3])},
-    }
-    return results, {"relu": 0.01, "gelu": 0.01, "worse": 0.01}
-
-
-def test_a_tuned_difference_must_hold_at_the_neighbouring_rates() -> None:
-    results, chosen = tuned_example()
-    grid = [0.003, 0.01, 0.03]
-    row = compare_tuned_runs(results, chosen, "relu", grid=grid)["gelu"]
-    assert (row.verdict, row.reason) == ("undecided", "depends on the learning rate")
-    assert row.difference == pytest.approx(1.0, abs=0.1)
-    results["relu"][0.03] = {seed: value - 2 for seed, value in results["relu"][0.03].items()}
-    row = compare_tuned_runs(results, chosen, "relu", grid=grid)["gelu"]
-    assert row.reason == "not confirmed at the neighbouring learning rates"
-    assert row.verdict == "undecided" and math.isnan(row.interval[0])
-    results["relu"][0.003] = by_seed(np.full(10, 85.0))
-    row = compare_tuned_runs(results, chosen, "relu", grid=grid)["gelu"]
-    assert row.verdict == "better"
-    # The lower end is the smallest over the baseline's rates.
-    ends = []
-    for rate in grid:
-        alone = {"relu": results["relu"][rate], "gelu": results["gelu"][0.01]}
-        ends.append(compare_runs(alone, "relu", comparisons=2)["gelu"].interval[0])
-    assert row.interval[0] == min(ends)
-    lower = compare_tuned_runs(results, chosen, "relu", grid=grid, higher_is_better=False)
-    # Where lower is better, gelu is worse and needs its own neighbours.
-    assert lower["gelu"].reason == "not confirmed at the neighbouring learning rates"
-
-
-def test_only_the_runs_that_a_verdict_needs_are_asked_for() -> None:
-    results, chosen = tuned_example()
-    grid = [0.003, 0.01, 0.03]
-    needed = needs_confirmation(results, chosen, "relu", grid=grid)
-    assert needed == [("worse", 0.003), ("worse", 0.03)]
-    del results["relu"][0.03]
-    needed = needs_confirmation(results, chosen, "relu", grid=grid)
-    assert set(needed) == {("relu", 0.003), ("relu", 0.03), ("worse", 0.003), ("worse", 0.03)}
-    results["relu"][0.03] = dict(list(results["relu"][0.01].items())[:4])
-    assert ("relu", 0.03) in needs_confirmation(results, chosen, "relu", grid=grid)
-
-
-def test_a_neighbour_at_which_every_run_diverged_does_not_hide_that_a_method_is_worse() -> None:
-    draw = np.random.default_rng(3)
-    noise = draw.normal(0, 0.3, (4, 8))
-    diverged = dict.fromkeys(range(8), math.nan)
-    results = {
-        "relu": {1.0: dict(enumerate(74 + noise[0]))},
-        "abs": {
-            0.5: dict(enumerate(69 + noise[1])),
-            1.0: dict(enumerate(66 + noise[2])),
-            2.0: diverged,
-        },
-    }
-    chosen, grid = {"relu": 1.0, "abs": 1.0}, [0.5, 1.0, 2.0]
-    row = compare_tuned_runs(results, chosen, "relu", grid=grid)["abs"]
-    assert (row.verdict, row.reason) == ("worse", "")
-    # By hand: the upper end is the largest of those at the rates with finished runs.
-    tops = []
-    for rate in (0.5, 1.0):
-        pairs = [results["abs"][rate][seed] - results["relu"][1.0][seed] for seed in range(8)]
-        half = stats.t.ppf(0.975, 7) * np.std(pairs, ddof=1) / 8**0.5
-        tops.append(np.mean(pairs) + half)
-    assert row.interval[1] == pytest.approx(max(tops))
-    # One finished run at that rate is too few to say anything about it.
-    results["abs"][2.0] = diverged | {0: 75.0}
-    row = compare_tuned_runs(results, chosen, "relu", grid=grid)["abs"]
-    assert row.verdict == "undecided"
-    # A baseline that diverges next to its rate does not hide that a method is better.
-    turned = {"relu": results["abs"] | {2.0: diverged}, "abs": results["relu"]}
-    turned["abs"] |= {rate: turned["abs"][1.0] for rate in (0.5, 2.0)}
-    row = compare_tuned_runs(turned, chosen, "relu", grid=grid)["abs"]
-    assert row.verdict == "better"
-
-
-def test_runs_that_diverged_at_a_neighbour_count_as_the_worst_value_of_all_runs() -> None:
-    # One seed of the baseline is far above the others, and the method follows it. So the method is
-    # worse where it is compared seed by seed, but its worst value is not below a typical baseline.
-    theirs = {seed: 70 + 0.01 * seed + 30 * (seed == 7) for seed in range(8)}
-    ours = {seed: value - 4 - 0.01 * (seed % 2) for seed, value in theirs.items()}
-    results = {
-        "relu": {1.0: theirs},
-        "abs": {0.5: ours, 1.0: ours, 2.0: dict.fromkeys(range(8), math.nan)},
-    }
-    chosen = {"relu": 1.0, "abs": 1.0}
-    row = compare_tuned_runs(results, chosen, "relu", grid=[0.5, 1.0, 2.0])["abs"]
-    pairs = [min(ours.values()) - value for value in theirs.values()]
-    half = stats.t.ppf(0.975, 7) * np.std(pairs, ddof=1) / 8**0.5
-    assert row.interval[1] == pytest.approx(np.mean(pairs) + half)
-    assert (row.verdict, row.reason) == ("undecided", "depends on the learning rate")
-    del results["abs"][2.0]
-    row = compare_tuned_runs(results, chosen, "relu", grid=[0.5, 1.0])["abs"]
-    assert row.verdict == "worse"
-
-
-@pytest.mark.parametrize("lost", ["relu", "abs"])
-def test_a_method_that_diverged_in_every_final_run_is_undecided(lost: str) -> None:
-    runs = {seed: 70 + 0.1 * seed for seed in range(8)}
-    results = {"relu": {1.0: runs}, "abs": {1.0: runs}}
-    results[lost] = {1.0: dict.fromkeys(range(8), math.nan)}
-    chosen = {"relu": 1.0, "abs": 1.0}
-    row = compare_tuned_runs(results, chosen, "relu", correct={})["abs"]
-    assert row.verdict == "undecided" and row.new_examples is None
-
-
-def test_a_diverged_neighbour_leaves_the_verdict_for_new_examples() -> None:
-    draw = np.random.default_rng(5)
-    images = draw.random(2000)
-
-    def right(accuracy: float) -> dict[int, np.ndarray]:
-        noise = draw.normal(0, 0.02, (8, 2000))
-        return {seed: images + noise[seed] < accuracy for seed in range(8)}
-
-    correct = {"relu": {1.0: right(0.8)}, "abs": {0.5: right(0.6), 1.0: right(0.6)}}
-    results: dict[str, dict] = {}
-    for name, by_rate in correct.items():
-        results[name] = {}
-        for rate, by_seed in by_rate.items():
-            results[name][rate] = {seed: float(bits.mean()) for seed, bits in by_seed.items()}
-    chosen, grid = {"relu": 1.0, "abs": 1.0}, [0.5, 1.0, 2.0]
-    results["abs"][2.0] = dict.fromkeys(range(8), math.nan)
-    row = compare_tuned_runs(results, chosen, "relu", grid=grid, correct=correct)["abs"]
-    assert row.verdict == "worse"
-    assert row.new_examples is not None and row.new_examples.verdict == "worse"
-
-
-def test_one_rate_for_all_is_the_untuned_comparison() -> None:
-    results, chosen = tuned_example()
-    at_one = {name: {0.01: rates[0.01]} for name, rates in results.items()}
-    plain = {name: rates[0.01] for name, rates in results.items()}
-    assert compare_tuned_runs(at_one, chosen, "relu") == compare_runs(plain, "relu")
-
-
 def two_way_by_hand(table: np.ndarray) -> tuple[float, float]:
     """Mean squares of a two-way layout, as in a text book."""
     n, m = table.shape
@@ -476,8 +302,6 @@ def test_bad_input_is_refused_by_name() -> None:
         compare_runs({"a": {3: "x"}, "b": {3: 1.0}}, "b")
     with pytest.raises(ArgumentError, match="margin"):
         compare_runs({"a": {0: 1.0}}, "a", margin=-1.0)
-    with pytest.raises(ArgumentError, match="chosen learning rate"):
-        compare_tuned_runs({"a": {0.1: {0: 1.0}}}, {"a": 0.2}, "a")
     with pytest.raises(ArgumentError, match="no such method"):
         compare_runs({"a": {0: 1.0}}, "a")["b"]
     with pytest.raises(ArgumentError, match="effect"):
@@ -493,6 +317,6 @@ def test_rounding_at_the_very_end_of_an_interval_contradicts_nothing() -> None:
             for bits in range(-4, 5):
                 gap = half + bits * math.ulp(half)
                 edge = Estimate(gap, 0.37, freedom, 1.0, freedom + 1, "paired t")
-                decision = decide([edge], [edge], rules)
+                decision = decide([edge], rules)
                 outside = decision.interval[0] > 0
                 assert decision.decided == outside == (decision.p_corrected <= 0.05)

@@ -17,10 +17,6 @@ from gatewise.errors import GatewiseError
 
 FUNCTIONS = [
     stats.compare_runs,
-    stats.compare_tuned_runs,
-    stats.needs_confirmation,
-    stats.compare_pairs,
-    stats.pool_blocks,
     stats.permutation_p,
     stats.detectable_difference,
     stats.seeds_needed,
@@ -32,15 +28,12 @@ FUNCTIONS = [
     stats.judge_all_better,
     stats.judge_trend,
     stats.judge_everywhere,
-    stats.rank,
     stats.rank_trend,
     stats.holm,
     stats.mean,
     stats.standard_deviation,
     stats.finite,
     stats.half_width,
-    stats.paired_difference,
-    stats.enough_to_rank,
     stats.p_at_most,
 ]
 NUMBERS = [
@@ -198,7 +191,8 @@ def random_table(random: random.Random) -> Any:
     """A table of any layout with cells of any kind."""
     count = random.randrange(6)
     names = random.sample(
-        ["method", "seed", "acc", "task", "step", "name", "3", "value", "metric", ""], 4
+        ["method", "seed", "acc", "task", "step", "name", "3", "value", "metric", "", "lr", "fold"],
+        4,
     )
     cells = [*NUMBERS, *TEXTS, None]
     shape = random.random()
@@ -229,6 +223,8 @@ def test_no_raw_exception_of_tables(full: bool) -> None:
             for name in (
                 "method",
                 "task",
+                "rate",
+                "average",
                 "seed",
                 "value",
                 "metric",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gatewise.stats import compare_runs, compare_tuned_runs, needs_confirmation, seeds_needed
+from gatewise.stats import compare_runs, seeds_needed
 
 ERRORS = 3.9
 
@@ -81,79 +81,6 @@ def test_three_equal_differences_on_few_images_are_no_verdict(full: bool) -> Non
         row = compare_runs(results, "relu", resolution=1 / 360, comparisons=7)["gelu"]
         wrong += row.verdict != "undecided"
     assert wrong / count <= above(0.05 / 7, count)
-
-
-RATES = [10 ** (-3 + place / 2) for place in range(5)]
-
-
-class TunedUnit:
-    """A unit whose accuracy is a parabola of the learning rate, 0 at its best rate.
-
-    Args:
-        random: The generator of all draws.
-        bend: Points lost per decade squared.
-        gain: Points gained at every rate.
-        tuning_seeds: Runs per rate on held-out data, with a standard deviation of 1 point.
-    """
-
-    def __init__(self, random, bend: float, gain: float, tuning_seeds: int) -> None:
-        self.random = random
-        offset = random.uniform(-0.25, 0.25)
-        places = (np.arange(len(RATES)) - 2) / 2
-        curve = -bend * (places - offset) ** 2
-        self.curve = dict(zip(RATES, curve - curve.max() + gain, strict=True))
-        held_out = [
-            value + random.normal(0, 1 / math.sqrt(tuning_seeds)) for value in self.curve.values()
-        ]
-        self.chosen = RATES[int(np.argmax(held_out))]
-
-    def runs(self, rate: float) -> dict[int, float]:
-        return by_seed(self.curve[rate] + self.random.normal(0, 0.5, 10))
-
-
-def study(random, bend: float, gains: list[float], tuning_seeds: int) -> tuple[set[str], set[str]]:
-    """The verdicts without and with confirmation; runs are added only where they are needed."""
-    units = {"relu": TunedUnit(random, bend, 0.0, tuning_seeds)}
-    for place, gain in enumerate(gains):
-        units[f"unit {place}"] = TunedUnit(random, bend, gain, tuning_seeds)
-    chosen = {name: unit.chosen for name, unit in units.items()}
-    results = {name: {unit.chosen: unit.runs(unit.chosen)} for name, unit in units.items()}
-    final = {name: results[name][chosen[name]] for name in units}
-    unconfirmed = {row.verdict for row in compare_runs(final, "relu").differences}
-    for name, rate in needs_confirmation(results, chosen, "relu", grid=RATES):
-        results[name][rate] = units[name].runs(rate)
-    assert not needs_confirmation(results, chosen, "relu", grid=RATES)
-    comparison = compare_tuned_runs(results, chosen, "relu", grid=RATES)
-    return unconfirmed, {row.verdict for row in comparison.differences}
-
-
-@pytest.mark.parametrize("bend", [1.0, 5.0])
-def test_confirmation_keeps_the_error_rate_of_tuned_studies(bend: float, full: bool) -> None:
-    """Seven units equal to the baseline at their best rates; five tuning seeds a rate."""
-    random = np.random.default_rng(30 + int(bend))
-    count = 1500 if full else 60
-    without = 0
-    confirmed = 0
-    for _ in range(count):
-        before, after = study(random, bend, [0.0] * 7, tuning_seeds=5)
-        without += before != {"undecided"}
-        confirmed += after != {"undecided"}
-    assert confirmed / count <= above(0.05, count)
-    if full:
-        assert confirmed / count <= 0.03
-        assert without / count >= 0.15  # what the rule is for
-
-
-def test_confirmation_keeps_most_of_the_power(full: bool) -> None:
-    """A unit that is 1 point better at its best rate, twice the spread of a run."""
-    random = np.random.default_rng(40)
-    count = 1000 if full else 100
-    shown = 0
-    for _ in range(count):
-        _, after = study(random, 2.0, [1.0], tuning_seeds=5)
-        shown += after == {"better"}
-    # 86 to 91 % in 5,000 simulated studies.
-    assert shown / count >= 0.86 - ERRORS * math.sqrt(0.86 * 0.14 / count)
 
 
 def test_seeds_needed_give_the_power_they_promise(full: bool) -> None:

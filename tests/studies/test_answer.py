@@ -19,6 +19,7 @@ from report.made_study import (
 )
 
 from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.report import comparison_page
 from gatewise.stats import compare_runs
 from gatewise.studies import ComparisonResult, comparison_csv, row_words
 
@@ -182,6 +183,33 @@ def test_a_single_rate_is_the_paired_t_and_says_so() -> None:
         assert result[row.name].p == pytest.approx(row.p_corrected)
 
 
+def failed_study(bad: str, seeds: int, **options: Any) -> ComparisonResult:
+    """A study in which the first seeds of a unit fail."""
+    header = made_header(6, **options)
+    records: list[dict[str, Any]] = []
+    while asked := ComparisonResult(header, records).missing("conv"):
+        for unit, step, seed in asked:
+            records.append(made_record(header, "conv", unit, step, seed))
+            if unit == bad and seed < seeds:
+                records[-1].update(status="failed", value=None, error="out of memory")
+    return ComparisonResult(header, records)
+
+
+@pytest.mark.parametrize("unit", ["relu", "silu"])
+def test_a_unit_whose_runs_all_failed_is_not_decided(unit: str) -> None:
+    result = failed_study(unit, 6)
+    assert result["silu"].verdict == "not decided"
+    assert result["silu"].reason == "fewer than three learning rates with all seeds"
+    assert result["elu"].verdict == ("not decided" if unit == "relu" else "better")
+    assert len(result.lines) > 10 and "out of memory" in comparison_page(result)
+
+
+def test_a_failed_run_at_a_single_rate_leaves_the_other_pairs() -> None:
+    result = failed_study("silu", 1, rates=1)
+    assert (result["silu"].runs, result["elu"].runs) == (5, 6)
+    assert result["silu"].verdict == "better"
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_fewer_than_three_seeds_have_no_verdict(seeds: int) -> None:
     result = made_result(seeds, rates=1)
@@ -206,7 +234,7 @@ def test_several_models_have_verdicts_of_their_own() -> None:
     assert result.answer("mlp")["silu"].verdict == "better"
     with pytest.raises(ArgumentError, match="no such model"):
         result.rows()
-    assert "per network" in str(result)
+    assert "per network" in str(result) and len(result.lines) <= 25
 
 
 def test_plain_values_are_json_and_csv_has_every_row(result) -> None:

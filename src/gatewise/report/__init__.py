@@ -10,11 +10,11 @@ from gatewise.report.charts import SOLID as SOLID
 from gatewise.report.charts import Cell as Cell
 from gatewise.report.charts import Chart as Chart
 from gatewise.report.charts import Film as Film
-from gatewise.report.charts import Forest as Forest
-from gatewise.report.charts import Interval as Interval
 from gatewise.report.charts import Mark as Mark
 from gatewise.report.charts import Panels as Panels
 from gatewise.report.charts import Picture as Picture
+from gatewise.report.charts import RateRow as RateRow
+from gatewise.report.charts import RateRows as RateRows
 from gatewise.report.charts import Regions as Regions
 from gatewise.report.charts import Series as Series
 from gatewise.report.charts import Table as Table

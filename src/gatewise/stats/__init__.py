@@ -1,10 +1,5 @@
-"""All statistics of the library: intervals, verdicts, exact tests, power, ranks and claims."""
+"""All statistics of the library: intervals, verdicts, exact tests, power and claims."""
 
-from gatewise.stats.blocks import PairComparison as PairComparison
-from gatewise.stats.blocks import PairDifference as PairDifference
-from gatewise.stats.blocks import PooledDifference as PooledDifference
-from gatewise.stats.blocks import compare_pairs as compare_pairs
-from gatewise.stats.blocks import pool_blocks as pool_blocks
 from gatewise.stats.checks import check_number as check_number
 from gatewise.stats.checks import check_whole as check_whole
 from gatewise.stats.claims import ClaimEvidence as ClaimEvidence
@@ -29,21 +24,14 @@ from gatewise.stats.factorial import judge_factorial as judge_factorial
 from gatewise.stats.factorial import judge_single_rates as judge_single_rates
 from gatewise.stats.factorial import planned_steps as planned_steps
 from gatewise.stats.new_examples import NewExamples as NewExamples
-from gatewise.stats.paired import PairedDifference as PairedDifference
-from gatewise.stats.paired import paired_difference as paired_difference
 from gatewise.stats.power import detectable_difference as detectable_difference
 from gatewise.stats.power import plan_seeds as plan_seeds
 from gatewise.stats.power import safe_spread as safe_spread
 from gatewise.stats.power import seeds_needed as seeds_needed
 from gatewise.stats.prediction_test import p_at_most as p_at_most
-from gatewise.stats.ranking import Ranking as Ranking
-from gatewise.stats.ranking import enough_to_rank as enough_to_rank
-from gatewise.stats.ranking import rank as rank
 from gatewise.stats.ranking import rank_trend as rank_trend
 from gatewise.stats.sign_flips import permutation_p as permutation_p
 from gatewise.stats.summary import finite as finite
 from gatewise.stats.summary import half_width as half_width
 from gatewise.stats.summary import mean as mean
 from gatewise.stats.summary import standard_deviation as standard_deviation
-from gatewise.stats.tuned import compare_tuned_runs as compare_tuned_runs
-from gatewise.stats.tuned import needs_confirmation as needs_confirmation

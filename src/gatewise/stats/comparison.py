@@ -225,7 +225,7 @@ def compare_runs(
         if name == baseline:
             continue
         estimates = estimates_of(ours, base, rules, worst)
-        decision = decide(estimates, estimates, rules)
+        decision = decide(estimates, rules)
         new = for_new_examples(
             examples.get(name, {}),
             examples.get(baseline, {}),
@@ -340,33 +340,20 @@ def estimates_of(ours: Seeds, theirs: Seeds, rules: Rules, worst: float) -> list
     return estimates
 
 
-def decide(
-    against_baseline: Sequence[Estimate],
-    against_method: Sequence[Estimate],
-    rules: Rules,
-) -> Decision:
+def decide(estimates: Sequence[Estimate], rules: Rules) -> Decision:
     """Return the interval that spans the estimates, and what follows from it.
 
-    Zero outside it on the good side means that every estimate of ``against_baseline`` shows a
-    better method. Zero outside it on the bad side means that every estimate of ``against_method``
-    shows a worse one. The first estimates of both must be the same.
-
     Args:
-        against_baseline: A verdict "better" must hold in all of them.
-        against_method: A verdict "worse" must hold in all of them.
+        estimates: A verdict must hold in all of them.
         rules: Of the comparison.
     """
-    if rules.higher_is_better:
-        lower, upper = against_baseline, against_method
-    else:
-        lower, upper = against_method, against_baseline
-    low, high = _hull(lower, upper, rules.alpha)
-    alone = _hull(lower, upper, rules.level)
+    low, high = _hull(estimates, rules.alpha)
+    alone = _hull(estimates, rules.level)
     if not (math.isfinite(low) and math.isfinite(high)):
         missing = (math.nan, math.nan)
         return Decision(missing, alone, math.nan, 1.0, UNDECIDED)
-    above = max(map(Estimate.p_above, lower))
-    below = max(map(Estimate.p_below, upper))
+    above = max(map(Estimate.p_above, estimates))
+    below = max(map(Estimate.p_below, estimates))
     p = min(1.0, 2 * min(above, below))
     outside = low > 0 or high < 0
     p_corrected = min(1.0, rules.comparisons * p)
@@ -391,7 +378,6 @@ def describe(
     decision: Decision,
     rules: Rules,
     *,
-    reason: str = "",
     new: NewExamples | None = None,
 ) -> Difference:
     """Return the row of one method.
@@ -403,7 +389,6 @@ def describe(
         main: The estimate of the runs that did not diverge.
         decision: What the interval says.
         rules: Of the comparison.
-        reason: Why it is undecided, if the caller knows.
         new: What holds for new examples.
     """
     finished = list(_finished(ours).values())
@@ -427,7 +412,7 @@ def describe(
         p_corrected=decision.p_corrected,
         p_exact=p_exact,
         verdict=decision.verdict,
-        reason=reason or _reason(ours, theirs, main, decision, rules, p_exact),
+        reason=_reason(ours, theirs, main, decision, rules, p_exact),
         detectable=smallest,
         seeds_needed=needed,
         method=main.method,
@@ -472,14 +457,10 @@ def _worst(groups: Any, rules: Rules) -> float:
     return min(values) if rules.higher_is_better else max(values)
 
 
-def _hull(
-    lower: Sequence[Estimate],
-    upper: Sequence[Estimate],
-    alpha: float,
-) -> tuple[float, float]:
+def _hull(estimates: Sequence[Estimate], alpha: float) -> tuple[float, float]:
     """Return the smallest lower end and the largest upper end; NaN if one is not known."""
-    lows = [one.bounds(alpha)[0] for one in lower]
-    highs = [one.bounds(alpha)[1] for one in upper]
+    lows = [one.bounds(alpha)[0] for one in estimates]
+    highs = [one.bounds(alpha)[1] for one in estimates]
     if any(map(math.isnan, lows)) or any(map(math.isnan, highs)):
         return math.nan, math.nan
     return min(lows), max(highs)

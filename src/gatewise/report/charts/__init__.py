@@ -1,6 +1,5 @@
 """One chart model, one layout, two renderers: SVG in pages and matplotlib for image files."""
 
-from gatewise.report.charts.forest_layout import colour_of as colour_of
 from gatewise.report.charts.label_places import HIGH as HIGH
 from gatewise.report.charts.label_places import LETTER as LETTER
 from gatewise.report.charts.label_places import LINE as LINE
@@ -22,8 +21,6 @@ from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK
 from gatewise.report.charts.records import Cell as Cell
 from gatewise.report.charts.records import Chart as Chart
 from gatewise.report.charts.records import Film as Film
-from gatewise.report.charts.records import Forest as Forest
-from gatewise.report.charts.records import Interval as Interval
 from gatewise.report.charts.records import Look as Look
 from gatewise.report.charts.records import Mark as Mark
 from gatewise.report.charts.records import Panels as Panels

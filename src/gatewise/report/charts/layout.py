@@ -6,14 +6,12 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.report.charts.chart_layout import lay_out_chart
-from gatewise.report.charts.forest_layout import lay_out_forest
 from gatewise.report.charts.picture_layout import lay_out_picture
 from gatewise.report.charts.rate_rows_layout import lay_out_rate_rows
 from gatewise.report.charts.records import (
     ALIGNMENTS,
     Cell,
     Chart,
-    Forest,
     Picture,
     RateRows,
     Regions,
@@ -41,7 +39,6 @@ def lay_out_table(table: Table) -> TableLayout:
 
 LAYOUTS: dict[type, Callable[[Any], Any]] = {
     Chart: lay_out_chart,
-    Forest: lay_out_forest,
     Picture: lay_out_picture,
     RateRows: lay_out_rate_rows,
     Regions: lay_out_regions,
@@ -59,7 +56,7 @@ def lay_out(record: Any) -> Any:
         raise ArgumentError(
             "page: this cannot be shown",
             got=type(record).__name__,
-            allowed="Chart, Forest, Picture, RateRows, Regions, Table, Panels, Film",
+            allowed="Chart, Picture, RateRows, Regions, Table, Panels, Film",
         )
     return LAYOUTS[type(record)](record)
 

@@ -30,8 +30,10 @@ def rate_rows_picture(rows: RateRows, format: str = "png") -> bytes:
     layout: RateRowsLayout = lay_out(rows)
     count = max(1, len(rows.rows))
     height = EDGES + ROW * count
-    options = {"font.size": 9, "svg.hashsalt": "gatewise", "text.parse_math": False}
-    with matplotlib.rc_context(options):
+
+    with matplotlib.rc_context(
+        {"font.size": 9, "svg.hashsalt": "gatewise", "text.parse_math": False}
+    ):
         figure = Figure(figsize=(WIDTH, height))
         widths = [1.0 if layout.x else 0.01, 1.0 if layout.d else 0.01]
         axes = figure.subplots(

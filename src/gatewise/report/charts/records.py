@@ -1,4 +1,4 @@
-"""The chart model: charts, forest plots, pictures, tables and planes of regions as plain records.
+"""The chart model: charts, rows of a comparison, pictures, tables and regions as plain records.
 
 A record says what is shown, not where. `layout` computes where, once for both renderers: the
 template ``charts.html`` draws records into a page, and `picture_file` draws them into a file.
@@ -121,59 +121,6 @@ class Chart:
     small: bool = False
     legend: bool = True
     description: str = ""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """One row of a forest plot: a difference with its interval.
-
-    Args:
-        name: What is compared with the baseline.
-        value: The difference.
-        low: The lower end of the interval; NaN if there is no interval.
-        high: The upper end of the interval; NaN if there is no interval.
-        dots: The single differences that ``value`` is the mean of.
-        verdict: The verdict in words. The ends of the interval alone decide the colour.
-        p: The p-value, if there is one.
-        dot_notes: The tooltip of each dot, or nothing for its number.
-    """
-
-    name: str
-    value: float
-    low: float
-    high: float
-    dots: Sequence[float] = ()
-    verdict: str = ""
-    p: float | None = None
-    dot_notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Forest:
-    """Differences from a baseline, one below the other, on one axis.
-
-    Args:
-        title: The heading of the plot.
-        about: A sentence on how to read it.
-        label: What is measured, and in which unit.
-        rows: One interval per row.
-        p_label: The heading of the column of p-values.
-        decimals: Digits after the decimal point. An end of an interval that is not zero gets
-            more if it needs them.
-        range: Ends of the axis. None takes them from the rows.
-        level: What the intervals are, as the heading of their column.
-        higher_is_better: Whether a positive difference is the better one.
-    """
-
-    title: str
-    about: str
-    label: str
-    rows: Sequence[Interval]
-    p_label: str = "p"
-    decimals: int = 2
-    range: tuple[float, float] | None = None
-    level: str = "95 %"
-    higher_is_better: bool = True
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,10 @@ def _raced(runs: FactorialRuns, state: Progress) -> Progress:
     kept = grid & ((means >= means.max(-1, keepdims=True) - depth) | _near_best(grid, means))
     kept = np.where(begun[:, None, None], kept, grid)
     used = first | (kept & begun[:, None, None])[..., None]
-    asked = used & ~runs.present
+    if runs.count == 1:
+        # The pairs that are left can be compared, so a lost run does not end its unit.
+        used = np.broadcast_to(state.rates[:, None, :, None], runs.values.shape)
+    asked = used & ~runs.present & ~runs.lost
     return replace(state, kept=kept, used=used, asked=asked, ended=~asked.any((1, 2, 3)))
 
 

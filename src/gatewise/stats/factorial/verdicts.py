@@ -85,7 +85,7 @@ def judge_factorial(
     comparisons = comparisons or max(1, runs.values.shape[1] - 1)
     alpha = level / comparisons
     steps = grid_steps(runs.count)[None, :] / state.stride[:, None]
-    used = state.used & state.ended[:, None, None, None]
+    used = state.used & ~runs.lost & state.ended[:, None, None, None]
     kept = state.kept
     heights = np.where(used, runs.values, 0.0)
     placing = np.where(used, runs.placing, 0.0)

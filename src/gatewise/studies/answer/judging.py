@@ -123,6 +123,8 @@ class ModelJudge:
 
     def _verdict(self, unit: int, verdicts: FactorialVerdicts) -> tuple[Verdict, str]:
         """Return the verdict on a unit and what limits it."""
+        if not self.state.kept[0, 0].any():
+            return "not decided", TOO_FEW_RATES
         if not self._has_learned(unit):
             return "nothing was learned", ""
         if not self._has_learned(0):
@@ -327,11 +329,15 @@ def judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
     """
     if study.header.origin and study.header.rates is None:
         return _judge_table(study, model)
-    return ModelJudge(study, model).answer()
+    judge = ModelJudge(study, model)
+    # At a single rate, the pairs that are left can be compared where a run failed.
+    if judge.runs.count == 1 and judge.runs.lost.any() and judge.state.ended[0]:
+        return _judge_table(study, model)
+    return judge.answer()
 
 
 def _judge_table(study: CheckedStudy, model: str) -> ModelAnswer:
-    """Return the rows of a table without learning rates, whose methods may lack seeds."""
+    """Return the rows of runs at one learning rate, of which some units may lack seeds."""
     header = study.header
     results: dict[str, dict[int, float]] = {label: {} for label in header.labels}
     for record in study.of_model(model):

@@ -199,8 +199,8 @@ def text_lines(result: "ComparisonResult") -> list[str]:
     elif result.header.rates is not None and result.header.rates.count > 1:
         lines.append(RULE)
     models = list(result.answers.values())
-    for answer in models[:MOST_MODELS]:
-        lines.append("")
+    for place, answer in enumerate(models[:MOST_MODELS]):
+        lines += [""] if place or len(models) == 1 else []
         lines += table_lines(result, answer)
     if len(models) > MOST_MODELS:
         lines.append(f"and {len(models) - MOST_MODELS} more tables on the page")
