@@ -162,13 +162,15 @@ class Cluster:
         now = time.monotonic()
         if now - self.looked > LOOK_SECONDS:
             self.looked = now
+            self._probe()
+            if self.unreachable:  # Ray would wait for a minute, and then end this process
+                return self.last_slots
             with self._guarded():
                 resources = self.ray.cluster_resources()
             slots = int(resources.get("CPU", 1)) // self.threads
             if self.gpus:
                 slots = min(slots, int(resources.get("GPU", 0) / self.gpus))
             self.last_slots = max(1, slots)
-            self._probe()
         return self.last_slots
 
     def wait(self, references: list[Any]) -> list[Any]:
