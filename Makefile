@@ -19,7 +19,7 @@ CORE := $(VENV)/.core-ready
 DEV := $(VENV)/.dev-ready
 DOCS := $(VENV)/.docs-ready
 DATA := $(if $(GATEWISE_DATA),$(if $(DATA_TOOL),$(GATEWISE_DATA)/.laid-out))
-SOURCES := src tests benchmarks tools
+SOURCES := src laboratory tests conftest.py benchmarks tools
 CHECKS := tests/test_architecture.py tests/test_form.py tests/test_docstrings.py tests/test_public_names.py tests/test_docs_run.py
 export GATEWISE_DATA
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
@@ -27,7 +27,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full check gpu-check format errors bench surgery-table docs notebooks dist data clean
+.PHONY: help demo test test-papers test-all test-full check format errors bench surgery-table real real-smallest docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -46,6 +46,9 @@ demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); w
 # Without the files that `make check` runs.
 test: $(DEV) $(DATA) ## run the tests that a change needs: every part, about 6 minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(addprefix --ignore=,$(CHECKS)) $(PYTEST_ARGS)
+
+test-papers: $(DEV) $(DATA) ## run the tests of gatewise_papers alone
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) laboratory/tests $(PYTEST_ARGS)
 
 test-all: export GATEWISE_THOROUGH = 1
 test-all: test ## run all tests but the full counts (20 minutes)
@@ -68,22 +71,25 @@ errors: $(CORE) ## measure every unit and write docs/errors.md again
 	$(BIN)/python tools/measure_unit_errors.py docs/errors.md
 
 bench: $(CORE) ## measure units against their targets, then the peers that PEERS has (minutes; exit 1 if a target is missed)
-	OMP_NUM_THREADS=1 $(BIN)/gatewise bench --out benchmarks/results/bench.csv --page benchmarks/results/bench.html; missed=$$?; \
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/units.py; missed=$$?; \
 	for each in orthogonal ntk path_kernel partition reconstruct; do OMP_NUM_THREADS=1 $(PEERS) benchmarks/$$each.py || exit 1; done; \
 	if command -v chromium chromium-browser google-chrome >/dev/null; then $(BIN)/python benchmarks/explorer.py || exit 1; fi; \
 	exit $$missed
 
-# Triton in a folder of its own: it is large, and only these tests need it.
-GPU := .gpu
-GPU_TESTS := OMP_NUM_THREADS=1 PYTHONPATH=$(GPU) $(BIN)/python -m pytest -q
-
-gpu-check: $(DEV) ## check the kernels for GPUs without one: run them in Triton's interpreter, compile them for four GPUs
-	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(GPU) "triton>=3.9,<4"
-	TRITON_INTERPRET=1 $(GPU_TESTS) tests/fused/test_gpu_interpreted.py
-	$(GPU_TESTS) tests/fused/test_gpu_form.py tests/fused/test_gpu_compiled.py
 
 surgery-table: $(DEV) ## try surgery on 72 networks and write docs/surgery_models.md again (minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m surgery.zoo_rows docs/surgery_models.md
+
+# Weights are fetched once into a cache outside the repository (GATEWISE_REAL, else the user's cache folder).
+# MODELS names rows, in quotes: make real MODELS='"CREPE tiny" MiniLM-L6'.
+MODELS ?=
+REAL := OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m real_models
+
+real: $(DEV) ## run the library on real models and write docs/real_models.md again (an hour; 0.6 GB are fetched once)
+	$(REAL) run $(MODELS)
+
+real-smallest: $(DEV) ## fetch the three smallest real models, which tests read (90 MB, once)
+	$(REAL) fetch smallest
 
 docs: $(DOCS) ## build the documentation site in site/: strict, every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -99,10 +105,10 @@ data: $(DATA) ## lay the real data sets out under GATEWISE_DATA
 	@test -n "$(DATA_TOOL)" || { echo "Say with what: make data DATA_TOOL=program (see CONTRIBUTING.md)"; exit 2; }
 
 clean: ## remove what the commands above wrote, but not .venv
-	rm -rf demo .gpu build dist site src/*.egg-info .pytest_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf demo build dist site src/*.egg-info laboratory/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find src tests laboratory -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(CORE): pyproject.toml constraints.txt
+$(CORE): pyproject.toml laboratory/pyproject.toml constraints.txt
 	@tools/set-up core "$(VENV)" "$(PYTHON)" "$(TORCH)"
 	@touch $@
 

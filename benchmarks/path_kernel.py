@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import torch
+from gatewise_papers import deep_gated
 from kept import keep
 from torch import Tensor
-
-import gatewise as gw
 
 REPEATS = 5
 WALKED = ((4, 4), (6, 5), (8, 6), (8, 7))  # width, depth
@@ -36,31 +35,34 @@ def median_times(*functions: Callable[[], object]) -> list[float]:
     return [statistics.median(taken) for taken in times]
 
 
-def walk(model: gw.nn.DeepGatedNetwork, x: Tensor) -> Tensor:
+def walk(model: deep_gated.DeepGatedNetwork, x: Tensor) -> Tensor:
     """The kernel by enumeration, vectorised."""
-    return gw.paths(model, x).kernel("activity")
+    return deep_gated.paths(model, x).kernel("activity")
 
 
 def measurements() -> Iterator[dict[str, object]]:
     """One row for each network."""
     for width, depth in WALKED:
-        model, x = gw.nn.DeepGatedNetwork(1, width, depth, gate="galu"), torch.randn(20, 1)
-        if not torch.equal(walk(model, x), gw.path_kernel(model, x)):
+        model, x = deep_gated.DeepGatedNetwork(1, width, depth, gate="galu"), torch.randn(20, 1)
+        if not torch.equal(walk(model, x), deep_gated.path_kernel(model, x)):
             raise SystemExit("the kernel is not that of the paths walked")
         ours, walked = median_times(
-            lambda m=model, x=x: gw.path_kernel(m, x), lambda m=model, x=x: walk(m, x)
+            lambda m=model, x=x: deep_gated.path_kernel(m, x), lambda m=model, x=x: walk(m, x)
         )
         yield row(f"dense w={width} d={depth}", 20, width ** (depth - 1), ours, walked)
     for width, depth in LARGE:
-        model, x = gw.nn.DeepGatedNetwork(784, width, depth, gate="galu"), torch.randn(200, 784)
-        (ours,) = median_times(lambda m=model, x=x: gw.path_kernel(m, x, kind="log_lambda"))
+        model, x = (
+            deep_gated.DeepGatedNetwork(784, width, depth, gate="galu"),
+            torch.randn(200, 784),
+        )
+        (ours,) = median_times(lambda m=model, x=x: deep_gated.path_kernel(m, x, kind="log_lambda"))
         yield row(f"dense w={width} d={depth}", 200, 784.0 * width ** (depth - 1), ours)
     for size in MAPS:
-        model = gw.nn.DeepGatedConvNetwork(
+        model = deep_gated.DeepGatedConvNetwork(
             (3, size, size), (64, 64, 128, 128), dense=(256,), gate="galu"
         )
         x = torch.randn(8, 3, size, size)
-        (ours,) = median_times(lambda m=model, x=x: gw.path_kernel(m, x, kind="features"))
+        (ours,) = median_times(lambda m=model, x=x: deep_gated.path_kernel(m, x, kind="features"))
         yield row(f"conv 64,64,128,128 on {size}x{size}", 8, None, ours)
 
 

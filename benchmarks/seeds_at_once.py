@@ -18,12 +18,15 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from gatewise_papers.deep_gated import (
+    DeepGatedNetwork,
+    StackedNetworks,
+    mean_squared_error,
+    train_stacked,
+)
+from gatewise_papers.deep_gated.experiments import generator, orders, uniform
 from kept import keep
 from torch import Tensor, nn
-
-from gatewise.models.gated import DeepGatedNetwork
-from gatewise.papers.deep_gated.shared import generator, orders, uniform
-from gatewise.train import StackedNetworks, mean_squared_error, train_stacked
 
 REPEATS = 5
 LR = 1e-4

@@ -20,10 +20,10 @@ import sys
 import time
 
 import torch
+from gatewise_papers.iieu.experiments import THROUGHPUT as PUBLISHED
 from kept import facts, keep, rows_of
 
 import gatewise as gw
-from gatewise.papers.iieu import THROUGHPUT as PUBLISHED
 
 TURNS, REPEATS = 2, 2
 Costs = list[gw.analysis.Cost]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from gatewise.layers import GatedLinear, matched_width
+from gatewise_papers.deep_gated import GatedLinear, matched_width
 
 INPUTS, HIDDEN, EXAMPLES, STEPS = 8, 48, 512, 400
 FAMILY = {

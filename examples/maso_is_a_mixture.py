@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.mixture import GaussianMixture
 from torch import nn
 
-from gatewise.layers import MASO
+from gatewise_papers.maso import MASO
 
 
 def mixture_of(maso: MASO, unit: int) -> GaussianMixture:

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.layers import PSLinear, StaticPSLinear, anneal_splits
+from gatewise.layers import PSLinear
+from gatewise_papers.psc import StaticPSLinear, anneal_splits
 
 X = torch.linspace(-1, 1, 513).unsqueeze(1)
 

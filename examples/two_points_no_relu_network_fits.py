@@ -12,22 +12,23 @@ gates that open softly, tell the points apart.
 import torch
 
 import gatewise as gw
+from gatewise_papers import deep_gated
 
 X = torch.tensor([[0.6, -0.8, 0.3], [1.2, -1.6, 0.6]], dtype=torch.float64)
 Y = torch.tensor([1.0, -1.0], dtype=torch.float64)
 STEPS = 600
 
 
-def make(gate: str) -> gw.nn.DeepGatedNetwork:
+def make(gate: str) -> deep_gated.DeepGatedNetwork:
     """A network of depth 3 and width 32."""
     examples = {"examples": len(X)} if gate == "random" else {}
     generator = torch.Generator().manual_seed(0)
-    return gw.nn.DeepGatedNetwork(
+    return deep_gated.DeepGatedNetwork(
         3, 32, 3, gate=gate, dtype=torch.float64, generator=generator, **examples
     )
 
 
-def loss_after_training(model: gw.nn.DeepGatedNetwork, index: torch.Tensor | None) -> float:
+def loss_after_training(model: deep_gated.DeepGatedNetwork, index: torch.Tensor | None) -> float:
     """Squared error over the two points, by Adam from where the model stands."""
     optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
     loss = torch.zeros(())
@@ -46,7 +47,7 @@ def main() -> None:
         model = make(gate)
         index = torch.arange(len(X)) if gate == "random" else None
         loss = loss_after_training(model, index)
-        kernel = gw.path_kernel(model, X, kind="features", index=index)
+        kernel = deep_gated.path_kernel(model, X, kind="features", index=index)
         print(f"{gate:10} {loss:8.4f}   {torch.linalg.matrix_rank(kernel, hermitian=True).item()}")
     print(f"no output that doubles with its input loses less than 9/5 = {9 / 5:.4f}")
 

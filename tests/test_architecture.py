@@ -15,17 +15,19 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gatewise"
+LABORATORY = ROOT / "laboratory" / "gatewise_papers"
+PAPERS = {"crelu", "deep_gated", "iieu", "maso", "psc"}
 
 ROWS = (
     {"errors", "words"},
-    {"devices", "files", "native", "stats", "units"},
-    {"fused"},
+    {"extensions"},
+    {"devices", "files", "native", "stats"},
+    {"units"},
     {"layers", "graph", "testing"},
     {"models", "surgery", "analysis", "data"},
     {"train"},
     {"sparsity", "studies"},
     {"report"},
-    {"papers", "speed"},
     {
         "__init__",
         "nn",
@@ -84,6 +86,8 @@ def wrong_imports(part: str, text: str) -> list[str]:
     for line, name in imported_modules(ast.parse(text)):
         if name.startswith("."):
             wrong.append(f"line {line}: {name!r} is relative; write the full name")
+        elif name.split(".")[0] == "gatewise_papers":
+            wrong.append(f"line {line}: gatewise does not know gatewise_papers ({name})")
         elif name.split(".")[0] == "gatewise" and not may_import(part, part_of(name)):
             wrong.append(f"line {line}: {part} may not import {part_of(name)} ({name})")
     return wrong
@@ -115,10 +119,11 @@ def test_imports_point_one_way():
 @pytest.mark.parametrize(
     ("part", "planted"),
     [
-        ("units", "from gatewise.layers.maso.maso_layer import MASO"),
+        ("units", "from gatewise_papers.maso import MASO"),
+        ("cli", "from gatewise_papers.all_experiments import experiments"),
         ("units", "import gatewise.cli"),
         ("units", "from gatewise import create_model"),
-        ("units", "def late():\n    from gatewise.fused import table"),
+        ("units", "def late():\n    from gatewise.layers import table"),
         ("units", "import importlib\nimportlib.import_module('gatewise.testing')"),
         ("errors", "from gatewise.units import list_units"),
         ("files", "from gatewise import units"),
@@ -151,31 +156,76 @@ def test_a_right_import_is_let_pass(part: str, planted: str):
     assert wrong_imports(part, planted) == []
 
 
+def wrong_in_laboratory(importer: str, text: str) -> list[str]:
+    """Imports in ``text``, a module of the laboratory, of another paper or of the command line."""
+    wrong = []
+    paper = importer.split(".")[1] if "." in importer else ""
+    for line, name in imported_modules(ast.parse(text)):
+        parts = name.split(".")
+        if parts[:2] == ["gatewise", "cli"] and importer != "gatewise_papers.reproduce":
+            wrong.append(f"line {line}: only the command imports {name}")
+        other = parts[1] if parts[0] == "gatewise_papers" and len(parts) > 1 else ""
+        if paper in {*PAPERS, "common", "data"} and other in PAPERS - {paper}:
+            wrong.append(f"line {line}: {paper} may not import {name}")
+        if name.startswith("."):
+            wrong.append(f"line {line}: {name!r} is relative; write the full name")
+    return wrong
+
+
+def test_a_paper_imports_no_other_and_no_command_line():
+    found = []
+    for name, path in SOURCES.items():
+        if name.startswith("gatewise_papers"):
+            found += [f"{path} {wrong}" for wrong in wrong_in_laboratory(name, path.read_text())]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from gatewise_papers.psc import StaticPSConv2d",
+        "from gatewise.cli import app",
+        "from . import table1",
+    ],
+)
+def test_a_planted_wrong_import_of_a_paper_is_caught(planted: str):
+    assert len(wrong_in_laboratory("gatewise_papers.maso.experiments.table1", planted)) == 1
+
+
 def module_name(path: Path) -> str:
     """Dotted name of a source file: ``src/gatewise/units/__init__.py`` is ``gatewise.units``."""
-    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    home = SOURCE if path.is_relative_to(SOURCE) else LABORATORY
+    parts = path.relative_to(home.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-SOURCES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+FILES = [*sorted(SOURCE.rglob("*.py")), *sorted(LABORATORY.rglob("*.py"))]
+PRODUCT = set(FILES[: len(list(SOURCE.rglob("*.py")))])
+SOURCES = {module_name(path): path for path in FILES}
 PACKAGES = {name for name, path in SOURCES.items() if path.name == "__init__.py"}
 
 
 def past_a_face(importer: str, text: str) -> list[str]:
-    """Imports in ``text``, the file called ``importer``, that go past the face of a package."""
+    """Imports in ``text``, the file called ``importer``, that go past the face of a package.
+
+    The laboratory also builds on the modules and packages of gatewise's parts.
+    """
     home = importer if importer in PACKAGES else importer.rpartition(".")[0]
     wrong = []
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ImportFrom) or not node.module:
             continue
-        if node.module.split(".")[0] != "gatewise":
+        top = node.module.split(".")[0]
+        if top not in ("gatewise", "gatewise_papers"):
+            continue
+        if top == "gatewise" and home.startswith("gatewise_papers") and node.module.count(".") < 3:
             continue
         package = node.module if node.module in PACKAGES else node.module.rpartition(".")[0]
         parent = package.rpartition(".")[0]
         inside = f"{home}.".startswith(f"{package}.")
         beside = node.module == package and f"{home}.".startswith(f"{parent}.")
         listed = package == "gatewise.units.catalogue" and home.startswith("gatewise.units")
-        if not (inside or beside or listed or package == "gatewise"):
+        if not (inside or beside or listed or package == top):
             wrong.append(
                 f"line {node.lineno}: {node.module} is behind the face of {parent or package}"
             )
@@ -236,15 +286,17 @@ def steps_used(part: str, text: str) -> list[str]:
         wrong += [f"line {node.lineno}: {name} of {node.module} is private" for name in private]
         below_a_part = node.module.count(".") > 1 and node.module not in PACKAGES
         unit = node.module.startswith("gatewise.units.catalogue.")
-        if below_a_part and not unit and part_of(node.module) != part:
+        ours = node.module.startswith("gatewise.")
+        if below_a_part and ours and not unit and part_of(node.module) != part:
             wrong.append(f"line {node.lineno}: {node.module} is a step of another part")
     return wrong
 
 
 def test_tests_use_faces():
     found = []
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        part = path.relative_to(ROOT / "tests").parts[0]
+    tests = (ROOT / "tests", ROOT / "laboratory" / "tests")
+    for home, path in [(folder, path) for folder in tests for path in sorted(folder.rglob("*.py"))]:
+        part = path.relative_to(home).parts[0]
         found += [f"{path} {wrong}" for wrong in steps_used(part, path.read_text())]
     assert not found, "\n" + "\n".join(found)
 
@@ -265,7 +317,7 @@ def test_a_planted_import_of_a_step_is_caught(planted: str, wrong: int):
 
 def test_no_folder_is_full():
     count = Counter(
-        path.parent.relative_to(SOURCE).as_posix()
+        path.parent.relative_to(SOURCE if path in PRODUCT else LABORATORY).as_posix()
         for path in SOURCES.values()
         if path.name != "__init__.py"
     )
@@ -321,14 +373,15 @@ def test_no_module_has_the_name_of_a_public_function():
         name
         for name, path in SOURCES.items()
         if name.rpartition(".")[2] in public
+        and path in PRODUCT
         and path.parent.relative_to(SOURCE).as_posix() not in CATALOGUES
     }
     assert not taken, f"these hide or repeat a public function: {sorted(taken)}"
 
 
-def declared(*groups: str) -> set[str]:
+def declared(*groups: str, home: Path = ROOT) -> set[str]:
     """Distributions that pyproject.toml names in the core, or in the extras ``groups``."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((home / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = project["dependencies"] + [
         each for group in groups or extras for each in extras[group]
@@ -344,7 +397,7 @@ def undeclared(text: str, allowed: set[str]) -> list[str]:
         for _, name in imported_modules(ast.parse(text))
         if not name.startswith(".")
     }
-    third_party = tops - sys.stdlib_module_names - {"gatewise"}
+    third_party = tops - sys.stdlib_module_names - {"gatewise", "gatewise_papers"}
     return sorted(
         name
         for name in third_party
@@ -359,6 +412,9 @@ def test_sources_import_only_what_the_package_declares():
         for _, path in files_of_parts()
         for name in undeclared(path.read_text(), known)
     ]
+    known = declared(home=LABORATORY.parent)
+    for path in sorted(LABORATORY.rglob("*.py")):
+        found += [f"{path} {name}" for name in undeclared(path.read_text(), known)]
     assert not found, "declare in pyproject.toml, in the core or an extra:\n" + "\n".join(found)
 
 

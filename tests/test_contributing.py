@@ -76,7 +76,9 @@ ALL += [pytest.param(title, marks=pytest.mark.thorough) for title in STEPS if ti
 @pytest.mark.parametrize("title", ALL)
 def test_following_the_section_alone_touches_two_files_and_works(title: str, tmp_path: Path):
     steps = STEPS[title]
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for top in ("src", "laboratory"):
+        ignored = shutil.ignore_patterns("__pycache__", "tests")
+        shutil.copytree(ROOT / top, tmp_path / top, ignore=ignored)
     touched = set()
     for step in steps:
         path = tmp_path / step.path
@@ -90,7 +92,8 @@ def test_following_the_section_alone_touches_two_files_and_works(title: str, tmp
     assert 1 <= len(touched) <= MOST_FILES
     checks = [step.text for step in steps if step.what == "check"]
     assert len(checks) == 1
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    folders = [str(tmp_path / "src"), str(tmp_path / "laboratory")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     command = [sys.executable, "-c", checks[0]]
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False

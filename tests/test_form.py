@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "gatewise"
+ROOT = Path(__file__).parent.parent
+SOURCES = (ROOT / "src" / "gatewise", ROOT / "laboratory" / "gatewise_papers")
 
 FORMATTER_OFF = ("fmt: skip", "fmt: off")
 # `nn.Module`, `autograd.Function` and `UnitModule` document these.
@@ -27,8 +28,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 @functools.cache
 def sources() -> dict[str, str]:
     texts = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        texts[str(path.relative_to(SOURCE.parent))] = path.read_text()
+    for path in [path for home in SOURCES for path in sorted(home.rglob("*.py"))]:
+        texts[str(path.relative_to(ROOT))] = path.read_text()
     return texts
 
 

@@ -12,7 +12,8 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "gatewise"
+ROOT = Path(__file__).parents[1]
+SOURCES = (ROOT / "src" / "gatewise", ROOT / "laboratory" / "gatewise_papers")
 NOT_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -40,14 +41,21 @@ def code_tokens(text: str) -> list[tokenize.TokenInfo]:
 
 
 def main() -> None:
-    """Print the sizes."""
+    """Print the sizes of both packages."""
+    for source in SOURCES:
+        print(f"{source.name}:")
+        print_sizes(source)
+
+
+def print_sizes(source: Path) -> None:
+    """Print the sizes of one package."""
     parts: Counter[str] = Counter()
     functions = []
     comprehensions = lines = 0
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted(source.rglob("*.py")):
         text = path.read_text()
         tokens = code_tokens(text)
-        parts[path.relative_to(SOURCE).parts[0]] += len(tokens)
+        parts[path.relative_to(source).parts[0]] += len(tokens)
         lines += len({row for each in tokens for row in range(each.start[0], each.end[0] + 1)})
         for node in ast.walk(ast.parse(text)):
             comprehensions += isinstance(node, COMPREHENSIONS)

@@ -25,7 +25,6 @@ SECTIONS = {
     "graph": "Read a model",
     "units": "Activation functions",
     "models": "Networks",
-    "fused": "Compile a function",
     "report": "Pages",
 }
 

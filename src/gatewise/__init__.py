@@ -8,12 +8,10 @@ if _TYPE_CHECKING:
     from gatewise import data as data
     from gatewise import errors as errors
     from gatewise import functional as functional
-    from gatewise import fused as fused
     from gatewise import graph as graph
     from gatewise import layers as layers
     from gatewise import models as models
     from gatewise import nn as nn
-    from gatewise import papers as papers
     from gatewise import report as report
     from gatewise import sparsity as sparsity
     from gatewise import stats as stats
@@ -22,10 +20,8 @@ if _TYPE_CHECKING:
     from gatewise import testing as testing
     from gatewise import train as train
     from gatewise import units as units
-    from gatewise.analysis import AlignmentTracker as AlignmentTracker
     from gatewise.analysis import GateMonitor as GateMonitor
     from gatewise.analysis import affine_map as affine_map
-    from gatewise.analysis import alignment as alignment
     from gatewise.analysis import corner_crops as corner_crops
     from gatewise.analysis import cost as cost
     from gatewise.analysis import diagnose as diagnose
@@ -36,22 +32,15 @@ if _TYPE_CHECKING:
     from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import identify as identify
     from gatewise.analysis import invariance as invariance
-    from gatewise.analysis import neutralisation as neutralisation
     from gatewise.analysis import ntk as ntk
     from gatewise.analysis import orthogonality as orthogonality
     from gatewise.analysis import pairing as pairing
     from gatewise.analysis import partition as partition
-    from gatewise.analysis import path_kernel as path_kernel
-    from gatewise.analysis import paths as paths
-    from gatewise.analysis import properties as properties
-    from gatewise.analysis import property_table as property_table
     from gatewise.analysis import rademacher as rademacher
     from gatewise.analysis import reconstruct as reconstruct
     from gatewise.analysis import region_prior as region_prior
     from gatewise.analysis import spectrum as spectrum
-    from gatewise.analysis import subnetworks as subnetworks
     from gatewise.analysis import term_s_range as term_s_range
-    from gatewise.fused import fuse as fuse
     from gatewise.graph import find_sites as find_sites
     from gatewise.models import create_model as create_model
     from gatewise.models import get_model as get_model
@@ -78,8 +67,10 @@ if _TYPE_CHECKING:
     from gatewise.surgery import swap as swap
     from gatewise.surgery import undo as undo
     from gatewise.units import create_unit as create_unit
+    from gatewise.units import fuse as fuse
     from gatewise.units import get_unit as get_unit
     from gatewise.units import list_units as list_units
+    from gatewise.units import unfuse as unfuse
 
 __version__ = "0.1.0"
 
@@ -90,12 +81,10 @@ _PARTS = (
     "data",
     "errors",
     "functional",
-    "fused",
     "graph",
     "layers",
     "models",
     "nn",
-    "papers",
     "report",
     "sparsity",
     "stats",
@@ -107,10 +96,8 @@ _PARTS = (
 )
 _NAMES = {
     "analysis": (
-        "AlignmentTracker",
         "GateMonitor",
         "affine_map",
-        "alignment",
         "corner_crops",
         "cost",
         "diagnose",
@@ -121,23 +108,16 @@ _NAMES = {
         "ideal_spectrum",
         "identify",
         "invariance",
-        "neutralisation",
         "ntk",
         "orthogonality",
         "pairing",
         "partition",
-        "path_kernel",
-        "paths",
-        "properties",
-        "property_table",
         "rademacher",
         "reconstruct",
         "region_prior",
         "spectrum",
-        "subnetworks",
         "term_s_range",
     ),
-    "fused": ("fuse",),
     "graph": ("find_sites",),
     "models": (
         "create_model",
@@ -169,8 +149,10 @@ _NAMES = {
     ),
     "units": (
         "create_unit",
+        "fuse",
         "get_unit",
         "list_units",
+        "unfuse",
     ),
 }
 _PART_OF = {name: part for part, names in _NAMES.items() for name in names}
@@ -181,8 +163,6 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll] - the tables ab
 
 
 def __getattr__(name: str) -> object:
-    if name in _PARTS or name in _PART_OF:
-        _importlib.import_module("gatewise.fused")  # units get their compiled forms
     if name in _PARTS:
         return _importlib.import_module(f"gatewise.{name}")
     if name in _PART_OF:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-import gatewise.fused as _fused  # noqa: F401  units get their compiled forms
 from gatewise.units import registered_units as _units
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Units, layers and the papers' networks as modules.
+"""Units and layers as modules.
 
 For example, ``gatewise.nn.CReLU()`` and ``gatewise.nn.PSConv2d(...)``.
 """
@@ -6,14 +6,12 @@ For example, ``gatewise.nn.CReLU()`` and ``gatewise.nn.PSConv2d(...)``.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import gatewise.fused as _fused  # noqa: F401  units get their compiled forms
 from gatewise.units import registered_units as _units
 
 # For type checkers. At run time the catalogue lists the units, and layers are loaded on demand,
 # because most users of a unit need none.
 if TYPE_CHECKING:
     from gatewise.layers import *  # noqa: F403
-    from gatewise.models import *  # noqa: F403
     from gatewise.units import *  # noqa: F403
 
 _UNIT_MODULES = {unit.module.__name__: unit.module for unit in _units().values()}
@@ -21,12 +19,9 @@ globals().update(_UNIT_MODULES)
 
 
 def _layers() -> dict[str, Any]:
-    """Return the public names of layers and models."""
-    names = {}
-    for part in ("layers", "models"):
-        package = importlib.import_module(f"gatewise.{part}")
-        names.update({name: getattr(package, name) for name in package.__all__})
-    return names
+    """Return the public names of layers."""
+    package = importlib.import_module("gatewise.layers")
+    return {name: getattr(package, name) for name in package.__all__}
 
 
 def __getattr__(name: str) -> Any:

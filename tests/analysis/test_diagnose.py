@@ -64,6 +64,7 @@ def found():
         name="small",
         reference="mine.py:net --input 2x3x8x8",
         checkpoints=[network(0, PAIRED).state_dict(), network(1, PAIRED)],
+        questions="all",
     )
 
 
@@ -455,7 +456,7 @@ def test_names_of_layers_do_not_change_the_answer() -> None:
         model.add_module(first, nn.Linear(4, 6))
         model.add_module("act", nn.Softmax(1))
         model.add_module(last, nn.ReLU())
-        made = gw.diagnose(model, torch.ones(9, 4), seconds=0.5)
+        made = gw.diagnose(model, torch.ones(9, 4), seconds=0.5, questions="all")
         return [(each.state, each.reason) for each in made]
 
     assert answers("memory", "limit") == answers("first", "last")
@@ -509,7 +510,7 @@ BAD = [
 )
 def test_bad_inputs_are_named(change, words) -> None:
     with pytest.raises(ArgumentError, match=words):
-        gw.diagnose(network(), change(images()[0]))
+        gw.diagnose(network(), change(images()[0]), questions="all")
 
 
 def test_layers_that_wait_for_their_first_input_are_built() -> None:
@@ -529,13 +530,13 @@ def test_weights_that_are_not_numbers_are_named_with_their_layer() -> None:
     with pytest.raises(
         ArgumentError, match=r"weights of '3' contain NaN or infinity.*3\.weight: 1 of 432"
     ):
-        gw.diagnose(model, images()[0])
+        gw.diagnose(model, images()[0], questions="all")
 
 
 def test_too_many_inputs_for_memory_say_how_many_would_do() -> None:
     x = images()[0]
     with pytest.raises(ArgumentError, match=r"24 inputs would need .* fix: examples=4,"):
-        gw.diagnose(network(), x, examples=24, memory=2 * 4 * x[0].nbytes)
+        gw.diagnose(network(), x, examples=24, memory=2 * 4 * x[0].nbytes, questions="all")
 
 
 @pytest.mark.parametrize(

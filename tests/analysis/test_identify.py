@@ -115,3 +115,43 @@ def test_an_onnx_copy_with_another_gelu_differs(tmp_path):
     assert "same outputs" in same.copies[0]
     other = gw.identify(models["none"], x, copy=tmp_path / "tanh.onnx")
     assert "DIFFER" in other.copies[0]
+
+
+class ClampedGate(nn.Module):
+    """A gated linear unit, with the clamps that a model was trained with or without them."""
+
+    def __init__(self, gate: bool, value: bool, act: str, limit) -> None:
+        super().__init__()
+        self.gate = nn.Linear(8, 16)
+        self.up = nn.Linear(8, 16)
+        self.down = nn.Linear(16, 8)
+        self.clamps = (gate, value)
+        self.config = Config(act, swiglu_limit=limit)
+
+    def forward(self, x):
+        gate, up = self.gate(x), self.up(x)
+        if self.clamps[0]:
+            gate = gate.clamp(max=7.0)
+        if self.clamps[1]:
+            up = up.clamp(-7.0, 7.0)
+        return self.down(functional.silu(gate) * up)
+
+
+@pytest.mark.parametrize(
+    ("gate", "value", "act", "limit", "words"),
+    [
+        (True, True, "silu", 7.0, ""),
+        (False, True, "silu", 7.0, "the gate is not clamped, the configuration says 7"),
+        (True, False, "silu", 7.0, "the value is not clamped, the configuration says 7"),
+        (True, True, "silu", 10.0, "the gate is clamped at 7, the configuration says 10"),
+        (False, False, "gelu", None, "the code computes silu, the configuration says gelu"),
+        (False, False, "silu", None, ""),
+    ],
+)
+def test_a_difference_from_the_configuration_is_named(gate, value, act, limit, words):
+    torch.manual_seed(0)
+    found = gw.identify(ClampedGate(gate, value, act, limit).eval(), torch.randn(4, 8))
+    (site,) = found.sites
+    assert site.agrees is (words == "")
+    assert words in site.differs and bool(site.differs) == bool(words)
+    assert words in str(found)

@@ -119,7 +119,10 @@ def test_fresh_weights_and_models_that_classify_nothing_are_not_decided() -> Non
     maps[0].weight.data.mul_(9)
     check = gw.diagnose(maps, torch.randn(12, 1, 6, 6), questions=QUICK).input_check
     assert check.state == "not decided" and "no classifier" in check.line
-    assert gw.diagnose(fresh, torch.randn(9, 6), real=False).input_check.state == "not decided"
+    assert (
+        gw.diagnose(fresh, torch.randn(9, 6), real=False, questions="all").input_check.state
+        == "not decided"
+    )
 
 
 def test_advice_that_reads_suspect_inputs_is_held_back_and_the_weights_still_speak() -> None:

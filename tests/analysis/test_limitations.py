@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 import torch
+from gatewise_papers import deep_gated, iieu
 from torch import nn
 
 import gatewise as gw
@@ -34,10 +35,10 @@ CASES = {
     "rows": (lambda: gw.invariance(nn.ReLU(), [IMAGES.flatten(1)[:, :4]]), None),
     "no filters": (lambda: gw.pairing(nn.ReLU()), Limitation.NO_FILTERS),
     "two filters": (lambda: gw.pairing(nn.Linear(4, 2)), Limitation.NO_FILTERS),
-    "two numbers": (lambda: gw.properties("crelu"), Limitation.UNSUPPORTED_UNIT),
+    "two numbers": (lambda: iieu.properties("crelu"), Limitation.UNSUPPORTED_UNIT),
     "abs": (lambda: gw.reconstruct(SQUARE, IMAGES, unit="abs"), Limitation.UNSUPPORTED_UNIT),
     "singular": (
-        lambda: gw.alignment(torch.ones(3, 3), torch.ones(3)),
+        lambda: deep_gated.alignment(torch.ones(3, 3), torch.ones(3)),
         Limitation.SINGULAR_KERNEL,
     ),
     "wrong argument": (lambda: gw.pairing(network(), draws=0), None),

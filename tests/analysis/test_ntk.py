@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gatewise_papers import deep_gated
 from tangent_kernels import error, explicit_ntk
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -170,7 +171,10 @@ NETWORKS = {
         lambda: head(gw.nn.PSConv2d(4, 3, 3), nn.Tanh(), gw.nn.PSConv2d(3, 2, 2)),
         IMAGES,
     ),
-    "gates": (lambda: nn.Sequential(gw.nn.GatedLinear(5, 4, gate="silu"), nn.Linear(4, 2)), (5,)),
+    "gates": (
+        lambda: nn.Sequential(deep_gated.GatedLinear(5, 4, gate="silu"), nn.Linear(4, 2)),
+        (5,),
+    ),
 }
 SAMPLES = 6
 

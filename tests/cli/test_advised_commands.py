@@ -168,7 +168,7 @@ def test_advice_is_ordered_and_small_savings_are_left_out(home) -> None:
     with torch.no_grad():
         model[0].bias[:6] = -1e3
     x = torch.from_numpy(np.load("x.npy"))
-    made = gw.diagnose(model, x, seconds=0.5)
+    made = gw.diagnose(model, x, seconds=0.5, questions="all")
     every = [*made.advice, *made.more_advice]
     assert len(made.advice) <= 3 and len(every) >= 2
     keys = [(item.strength == "weak", item.kind != "saving", -item.size) for item in every]

@@ -190,13 +190,6 @@ def test_the_help_that_main_prints_is_that_of_the_application(run):
     assert help_text(["list", "units", "relu"]) is None
 
 
-def test_help_of_diagnose_names_every_check():
-    from gatewise.analysis import QUESTIONS
-    from gatewise.cli.commands.diagnose import CHECKS
-
-    assert CHECKS == tuple(QUESTIONS)
-
-
 @pytest.mark.parametrize(
     "command", [["compare", "--units", "relu,gelu"], ["train", "--model", "mlp"]]
 )

@@ -46,9 +46,10 @@ def factory(tmp_path):
     return path
 
 
-def test_the_help_names_every_question(run) -> None:
-    words = run("diagnose", "--help").stdout.replace("│", " ").split()
-    assert " ".join(f"{name}," for name in QUESTIONS)[:-1] in " ".join(words)
+def test_an_unknown_question_lists_all(run, factory) -> None:
+    message = run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "gatess").stderr
+    assert "did you mean 'gates'?" in message
+    assert ", ".join(sorted(QUESTIONS)) in " ".join(message.split())
 
 
 def test_a_factory_with_arrays_gives_a_page_a_record_and_a_summary(run, factory, tmp_path) -> None:

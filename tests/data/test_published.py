@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from gatewise_papers.data import parse_idx
 
 from gatewise.data import Form, Published, data_folder, read_other, read_published
-from gatewise.data.sets import parse_idx
 from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import Disk
 

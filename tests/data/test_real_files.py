@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from gatewise_papers.data import mnist
 
 from gatewise.data import load, state
-from gatewise.data.sets import mnist
 
 pytestmark = pytest.mark.data
 

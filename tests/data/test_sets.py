@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 from data.pickles import batch
+from gatewise_papers.data import mnist, parse_matlab
+from gatewise_papers.iieu import CLASS, NO_OBJECT
 
 import gatewise as gw
 from gatewise.data import (
-    CLASS,
     DETECTION,
     EXAMPLES,
-    NO_OBJECT,
     SEGMENTATION,
     DataSet,
     Form,
@@ -32,7 +32,7 @@ from gatewise.data import (
     shuffled_pixels,
     state,
 )
-from gatewise.data.sets import draw_signals, mnist, parse_matlab
+from gatewise.data.sets import draw_signals
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
 
 NAMES = [
@@ -395,7 +395,7 @@ def idx(values: torch.Tensor) -> bytes:
 @pytest.fixture
 def fashion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
     """Fashion-MNIST of 30 and 12 images, published for this test."""
-    module = sys.modules["gatewise.data.sets.mnist_files"]
+    module = sys.modules["gatewise_papers.data.mnist_files"]
     made = {}
     for split, count in (("train", 30), ("test", 12)):
         made[split, "images"] = torch.randint(0, 256, (count, 28, 28), dtype=torch.uint8)
@@ -500,7 +500,7 @@ def test_svhn_is_read_from_its_matlab_files(tmp_path: Path, monkeypatch: pytest.
         x, y = images[part].permute(2, 3, 1, 0).numpy(), labels[part].view(-1, 1).numpy()
         contents[f"svhn/{name}_32x32.mat"] = matlab(X=x, y=y)
     files = publish("svhn", tmp_path, contents, monkeypatch)
-    monkeypatch.setattr(sys.modules["gatewise.data.sets.svhn"], "FILES", tuple(files))
+    monkeypatch.setattr(sys.modules["gatewise_papers.data.svhn"], "FILES", tuple(files))
     found = load("svhn", folder=tmp_path)
     check(found)
     assert torch.equal(found.train.images, images[:8]) and torch.equal(

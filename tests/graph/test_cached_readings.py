@@ -250,7 +250,7 @@ def test_a_diagnosis_exports_once_per_mode_and_signature(exports):
         nn.Linear(8, 4),
     )
     x = torch.randn(16, 3, 8, 8)
-    diagnosis = gw.diagnose(model, [(x, torch.arange(16) % 4)], seconds=0.5)
+    diagnosis = gw.diagnose(model, [(x, torch.arange(16) % 4)], seconds=0.5, questions="all")
     assert len(diagnosis.answers) > 10
     mine = [call for call in exports if call[0] == id(model)]
     assert mine and max(Counter(mine).values()) == 1

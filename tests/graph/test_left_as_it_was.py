@@ -8,6 +8,7 @@ from collections import deque
 import numpy as np
 import pytest
 import torch
+from gatewise_papers import deep_gated
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
@@ -158,9 +159,9 @@ CALLS = {
     "identify": lambda model: gw.identify(model, example=X[:1]),
     "cost": lambda model: gw.cost(model, X, repeats=1),
     "ntk": lambda model: gw.ntk(model, X),
-    "path_kernel": lambda model: gw.path_kernel(model, X),
-    "paths": lambda model: gw.paths(model, X),
-    "subnetworks": lambda model: gw.subnetworks(model, X),
+    "path_kernel": lambda model: deep_gated.path_kernel(model, X),
+    "paths": lambda model: deep_gated.paths(model, X),
+    "subnetworks": lambda model: deep_gated.subnetworks(model, X),
     "partition": lambda model: gw.partition(model, X[:3], steps=8),
     "affine_map": lambda model: gw.affine_map(model, X),
     "pairing": lambda model: gw.pairing(model, draws=2),
@@ -279,7 +280,7 @@ def test_a_diagnosis_leaves_a_model_as_it_was():
     for kind in ("old spectral norm", "generators", "half frozen", "caching", "filled cache"):
         model = MODELS[kind]()
         before = (attributes(model), generators(model), can_be_copied(model))
-        gw.diagnose(model, [X], seconds=1.0)
+        gw.diagnose(model, [X], seconds=1.0, questions="all")
         assert differing(before[0], attributes(model)) == []
         assert same(before[1], generators(model))
         assert can_be_copied(model) == before[2]

@@ -22,15 +22,18 @@ WRITTEN: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "half of x plus abs": ("ReLU", lambda h: (h + h.abs()) / 2),
     "sign": ("ReLU", lambda h: h * (torch.sign(h) + 1) / 2),
     "leaky": ("leaky ReLU with slope 0.1", lambda h: torch.where(h >= 0, h, 0.1 * h)),
-    "gelu": ("GELU", lambda h: 0.5 * h * (1 + torch.erf(h / 2**0.5))),
-    "silu": ("SiLU", lambda h: h / (1 + torch.exp(-h))),
-    "silu by a gate": ("SiLU", lambda h: h * torch.sigmoid(h)),
     "twice silu": ("a nonlinear function", lambda h: (2 * h) * torch.sigmoid(h)),
     "two bounds": ("ReLU6", lambda h: h.clamp(0, 6)),
     "another bound": ("a nonlinear function", lambda h: h.clamp(min=1)),
     "two tensors": ("leaky ReLU with slope 0.5", lambda h: torch.maximum(h, h / 2)),
     "sine": ("a nonlinear function", torch.sin),
-    "square": ("the square", lambda h: functional.silu(h) ** 2),
+}
+# These are one site each.
+SITES = {
+    "gelu": ("gelu", lambda h: 0.5 * h * (1 + torch.erf(h / 2**0.5))),
+    "silu": ("silu", lambda h: h / (1 + torch.exp(-h))),
+    "silu by a gate": ("silu", lambda h: h * torch.sigmoid(h)),
+    "square": ("composite", lambda h: functional.silu(h) ** 2),
 }
 
 
@@ -61,6 +64,13 @@ def test_an_activation_written_as_arithmetic_is_named(case: str) -> None:
     name, function = WRITTEN[case]
     said = notes(Written(function), torch.randn(4, 6))
     assert len(said) == 1 and said[0].startswith(f"not a site: {name}, written as "), said
+
+
+@pytest.mark.parametrize("case", SITES)
+def test_an_activation_written_with_several_calls_is_a_site(case: str) -> None:
+    op, function = SITES[case]
+    found = gw.find_sites(Written(function), torch.randn(4, 6))
+    assert [site.op for site in found] == [op] and not found.notes
 
 
 def test_an_assignment_by_a_mask_is_named() -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gatewise_papers.deep_gated import RandomGate
 from torch import Tensor, nn
 
 from gatewise import layers
-from gatewise.layers.gated import RandomGate
 from gatewise.layers.orthonormal import orthogonal
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
+from gatewise_papers.maso import ApodizedConv2d
 from layers.orthogonal_in_processes import SentOrthogonal
 from torch import nn
 from torch.func import functional_call, grad, jacfwd, jacrev, vmap
@@ -16,7 +17,6 @@ from torch.nn.utils import parametrizations, parametrize
 from gatewise.errors import ArgumentError
 from gatewise.layers.orthonormal import gram_schmidt_forms as maps
 from gatewise.layers.orthonormal import orthogonal
-from gatewise.layers.pooling import ApodizedConv2d
 from gatewise.testing import check_layer
 
 SAME_Q = ("gram_schmidt", "modified_gram_schmidt", "qr", "cholesky")

@@ -5,12 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from gatewise_papers.maso import MASO, ApodizedConv2d
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.maso import MASO
 from gatewise.layers.orthonormal import orthogonal, orthogonality_penalty, slope_overlap
-from gatewise.layers.pooling import ApodizedConv2d
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from itertools import product
 
 import pytest
 import torch
+from gatewise_papers import psc
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -471,8 +472,8 @@ def test_input_gradients_are_channels_last_where_those_of_torch_are(inputs, weig
     expected = format_of_gradient(nn.Conv2d(8, 6, 3, **options))
     for layer in (
         gw.nn.PSConv2d(8, 6, 3, **options),
-        gw.nn.LowRankPSConv2d(8, 6, 3, rank=2, **options),
-        gw.nn.StaticPSConv2d(8, 6, 3, split=0.5, **options),
-        gw.nn.StaticPSConv2d(8, 6, 3, **options).eval(),
+        psc.LowRankPSConv2d(8, 6, 3, rank=2, **options),
+        psc.StaticPSConv2d(8, 6, 3, split=0.5, **options),
+        psc.StaticPSConv2d(8, 6, 3, **options).eval(),
     ):
         assert format_of_gradient(layer) or not expected

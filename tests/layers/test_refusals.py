@@ -7,14 +7,15 @@ import math
 
 import pytest
 import torch
+from gatewise_papers.deep_gated import GatedConv2d, GatedLinear, OutsideGatedConv1d, RandomGate
+from gatewise_papers.maso import MASO, SoftConv2d
+from gatewise_papers.psc import StaticPSLinear
 from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.layers.gated import GatedConv2d, GatedLinear, OutsideGatedConv1d, RandomGate
 from gatewise.layers.iieu import Coupler
-from gatewise.layers.maso import MASO, SoftConv2d
-from gatewise.layers.phase import PSConv2d, StaticPSLinear
+from gatewise.layers.phase import PSConv2d
 from gatewise.layers.pooling import BetaChannelPool, BetaPool1d, BetaPool2d
 from gatewise.units.catalogue.beta_vq import BetaModule
 from gatewise.units.contract import allocating

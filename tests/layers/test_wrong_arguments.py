@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from gatewise_papers.maso import MASO
 from layers.every_layer import MAPS, ROWS, SEQUENCES
 from torch import nn
 
 from gatewise import layers
 from gatewise.errors import GatewiseError
-from gatewise.layers.maso import MASO
 
 WRONG: list[Any] = [
     None,

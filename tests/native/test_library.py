@@ -42,13 +42,28 @@ def test_a_source_is_compiled_once_and_then_found(fresh: Path):
 def test_a_file_or_folder_that_others_can_write_to_is_not_loaded(fresh: Path):
     library("split")
     made = next(fresh.iterdir())
+    before = made.stat().st_ino
     made.chmod(0o777)
     library.cache_clear()
-    assert "not the user's own" in library("split").reason and library("split").handle is None
-    made.chmod(0o755)
+    assert library("split").reason.startswith("compiled by")  # again
+    assert made.stat().st_ino != before
     fresh.chmod(0o777)
     library.cache_clear()
     assert "can be written to by others" in library("split").reason
+
+
+@needs_compiler
+@pytest.mark.parametrize("mask", [0o002, 0o000])
+def test_what_is_written_is_loaded_again_whatever_the_umask(fresh: Path, mask: int):
+    before = os.umask(mask)
+    try:
+        assert library("split").reason.startswith("compiled by")
+        library.cache_clear()
+        assert library("split").reason == "compiled before"
+    finally:
+        os.umask(before)
+    (made,) = fresh.iterdir()
+    assert made.stat().st_mode & 0o777 == 0o700 and fresh.stat().st_mode & 0o777 == 0o700
 
 
 def test_without_a_compiler_the_reason_is_said(fresh: Path, monkeypatch: pytest.MonkeyPatch):

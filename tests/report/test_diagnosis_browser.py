@@ -39,7 +39,7 @@ def path(tmp_path_factory) -> Path:
         {name: part * value for name, value in model.state_dict().items()} for part in (0.5, 0.8)
     ]
     batches = [(torch.randn(12, 3, 8, 8), torch.arange(12) % 3)]
-    made = gw.diagnose(model, batches, seconds=1.0, checkpoints=earlier)
+    made = gw.diagnose(model, batches, seconds=1.0, checkpoints=earlier, questions="all")
     assert not [each.detail for each in made if each.state == "failed"]
     return gw.write_page(made, tmp_path_factory.mktemp("diagnosis") / "page.html")
 

@@ -48,7 +48,7 @@ def record() -> dict[str, Any]:
     x, y = torch.randn(16, 3, 8, 8), torch.arange(16) % 3
     earlier = {name: 0.9 * value + 0.02 for name, value in model.state_dict().items()}
     made = gw.diagnose(
-        model, [(x, y)], seconds=1.0, name="a network", checkpoints=[earlier]
+        model, [(x, y)], seconds=1.0, name="a network", checkpoints=[earlier], questions="all"
     ).to_dict()
     made["questions"] += [
         {

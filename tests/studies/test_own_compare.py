@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from gatewise_papers import psc
 from studies.own_networks import Net, digits, loaders
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -356,11 +357,11 @@ def test_learned_splits_are_cooled_by_the_training():
         return {"accuracy": float(torch.stack(right).mean())}
 
     def net() -> nn.Module:
-        layers = [nn.Flatten(), gw.layers.StaticPSLinear(64, 8), nn.ReLU(), nn.Linear(8, 10)]
+        layers = [nn.Flatten(), psc.StaticPSLinear(64, 8), nn.ReLU(), nn.Linear(8, 10)]
         return nn.Sequential(*layers)
 
     data = ((x - 0.5, y), (x_test - 0.5, y_test))
     gw.compare(net, ["gelu"], data, evaluate=evaluate, **QUICK)
     steps = -(-len(x) // RECIPE.batch)
-    want = gw.layers.split_temperature((steps - 1) / steps)
+    want = psc.split_temperature((steps - 1) / steps)
     assert want < 0.5 and seen[-1] == pytest.approx(want)

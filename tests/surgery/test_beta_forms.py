@@ -97,7 +97,7 @@ def test_the_receipt_states_the_distance_and_refuses_what_is_no_maximum():
     assert (
         sum("at most 0.003 from the maximum" in note for note in receipt.notes) == 3
     )  # 2, 9 and 3 pieces
-    assert "at most 0.003 from the maximum" in str(receipt)
+    assert "at most 0.003 from the maximum" in receipt.details
     assert [why for why in receipt.refused.values() if "gelu is no maximum" in why]
 
 

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from gatewise_papers import psc
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
@@ -30,7 +31,7 @@ class Everything(nn.Module):
             nn.BatchNorm2d(4, affine=False),
         )
         self.depthwise, self.norm_dw = nn.Conv2d(4, 8, 3, groups=4), nn.BatchNorm2d(8)
-        self.split = gw.nn.StaticPSConv2d(8, 6, 1)
+        self.split = psc.StaticPSConv2d(8, 6, 1)
         self.maxout = gw.nn.BetaChannelPool(2, beta=1.0)
         self.late = nn.BatchNorm2d(3)
         self.head, self.norm_head = gw.nn.orthogonal(nn.Linear(3, 3), gain=True), nn.BatchNorm1d(3)
@@ -45,7 +46,7 @@ class Everything(nn.Module):
 def trained(model: nn.Module, x: Tensor) -> nn.Module:
     """Statistics and affine numbers that are not what they start from."""
     for module in model.modules():
-        if isinstance(module, gw.nn.StaticPSConv2d):
+        if isinstance(module, psc.StaticPSConv2d):
             module.set_temperature(0.001)  # so that the split has settled
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             if module.weight is not None:

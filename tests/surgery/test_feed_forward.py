@@ -87,7 +87,7 @@ def test_matched_parts_start_as_the_first_channels_of_the_plain_part():
     model = part(nn.SiLU())
     x = example()
     changed = gw.swap(model, "geglu", x, hidden="matched")
-    assert "WIRING PROVED, FUNCTION NEW" in str(gw.receipt(changed))
+    assert "WIRING CHECKED, FUNCTION NEW" in str(gw.receipt(changed))
     width = changed[3].in_features
     hidden = F.gelu(model[0](x)[:, :width])
     want = F.linear(hidden, model[3].weight[:, :width], model[3].bias)

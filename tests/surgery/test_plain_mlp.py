@@ -86,7 +86,7 @@ def test_matched_parts_start_as_the_gate_without_its_value(name):
     assert plan.parameters == (parameters(block), parameters(changed))
     assert abs(parameters(changed) - parameters(block)) <= (8 + 8 + 1) / 2
     assert plan.operations[1] < plan.operations[0] * 1.05
-    assert str(gw.receipt(changed)).startswith("WIRING PROVED, FUNCTION NEW")
+    assert str(gw.receipt(changed)).startswith("WIRING CHECKED, FUNCTION NEW")
     with torch.no_grad():
         torch.testing.assert_close(changed(x), plain_output(block, x, name))
     (site,) = gw.find_sites(changed, x, units=True)
@@ -214,7 +214,7 @@ def test_what_cannot_become_plain_is_refused_with_the_reason():
         gw.swap(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)), "plain_mlp", x)
     with pytest.raises(ArgumentError, match="read by others too"):
         gw.swap(ReadTwice(), "plain_mlp", x)
-    with pytest.raises(ArgumentError, match="several operations"):
+    with pytest.raises(ArgumentError, match="written with several calls"):
         gw.swap(gated_blocks.Clamped(), "plain_mlp", x)
     with pytest.raises(ArgumentError, match="hidden is not a width"):
         gw.swap(gated_blocks.Chunked(), "plain_mlp", x, hidden="half")

@@ -82,7 +82,7 @@ def test_the_receipt_says_on_which_edges():
         "add in (model) reads (model):relu#0",
         "add in (model) reads (model):relu#2",
     )
-    assert all(f"put back: {edge}" in str(receipt) for edge in receipt.put_back)
+    assert all(f"put back: {edge}" in receipt.details for edge in receipt.put_back)
     assert receipt.to_dict()["put_back"] == receipt.put_back
 
 

@@ -64,7 +64,7 @@ def test_units_of_a_swap_are_sites_of_the_next_one():
     assert torch.allclose(second(x), by_hand(model, x, F.gelu, F.gelu, F.gelu), atol=1e-6)
     assert torch.allclose(first(x), by_hand(model, x, F.silu, F.silu, F.silu), atol=1e-6)
     assert gw.receipt(second).earlier == 1 and gw.receipt(first).earlier == 0
-    assert "earlier swaps of this model: 1" in str(gw.receipt(second))
+    assert "earlier swaps of this model: 1" in gw.receipt(second).details
 
 
 def test_calls_that_the_first_swap_left_are_rewritten_beside_its_own():

@@ -63,6 +63,6 @@ def test_every_question_is_answered_or_does_not_apply(name):
     model, example, _ = build(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        diagnosis = gw.diagnose(model, [example], seconds=2.0)
+        diagnosis = gw.diagnose(model, [example], seconds=2.0, questions="all")
     for question in diagnosis.to_dict()["questions"]:
         assert question["state"] in ("answered", "does not apply"), question

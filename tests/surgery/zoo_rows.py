@@ -20,7 +20,7 @@ import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.files import write_text
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
-from gatewise.surgery.proof import SwapFailed
+from gatewise.surgery.proof import Proof, SwapFailed
 from gatewise.surgery.propagate import POLICIES, defer, follow
 from gatewise.surgery.reasons import Refusal
 
@@ -57,7 +57,7 @@ class Row:
     sites: tuple[int, int, int]
     alone: tuple[int, int, int]
     together: tuple[int, float]  # sites, factor of parameters
-    float64: float
+    float64: float | None
     float32: float
     gradient: float
     psc: tuple[int, int]
@@ -68,7 +68,8 @@ class Row:
     def line(self) -> str:
         cells = [self.name, *("/".join(map(str, each)) for each in (self.sites, self.alone))]
         cells += [f"{self.together[0]}, x {self.together[1]:.2f}"]
-        cells += [f"{each:.1g}" for each in (self.float64, self.float32, self.gradient)]
+        numbers = (self.float64, self.float32, self.gradient)
+        cells += ["-" if each is None else f"{each:.1g}" for each in numbers]
         cells += ["/".join(map(str, self.psc)), str(self.units)]
         return "| " + " | ".join(cells) + " |"
 
@@ -155,14 +156,23 @@ def row(name: str) -> Row:
         sites=site_counts(in_eval(graph)),
         alone=tuple(alone(graph, policy) for policy in POLICIES),
         together=(count, receipt.parameters[1] / receipt.parameters[0] if receipt else 1.0),
-        float64=max(proof.output_float64, proof.train_output) if proof else 0.0,
+        float64=double_precision(proof) if proof else 0.0,
         float32=max(proof.output_float32, proof.random_input) if proof else 0.0,
-        gradient=proof.gradient if proof else 0.0,
+        gradient=(proof.reference_gradient if proof.gradient is None else proof.gradient)
+        if proof
+        else 0.0,
         psc=(deferred_alone(graph, dict(model.named_modules())), deferred),
         units=units,
         seconds=seconds,
         live=proof.live if proof else "",
     )
+
+
+def double_precision(proof: Proof) -> float | None:
+    """The largest difference in float64; ``None`` if a large model was compared in its own type."""
+    if proof.output_float64 is None or proof.train_output is None:
+        return None
+    return max(proof.output_float64, proof.train_output)
 
 
 def cells_of(line: str) -> list[str]:
@@ -178,7 +188,10 @@ def totals(lines: Iterable[str]) -> str:
         parts = [cell.partition(",")[0].split("/") for cell in columns[place]]
         added = [sum(map(int, each)) for each in zip(*parts, strict=True)]
         cells.append("/".join(map(str, added)))
-    worst = [f"{max(map(float, columns[place])):.1g}" for place in (4, 5, 6)]
+    worst = []
+    for place in (4, 5, 6):
+        numbers = [float(cell) for cell in columns[place] if cell != "-"]
+        worst.append(f"{max(numbers):.1g}")
     return "| " + " | ".join([*cells[:4], *worst, *cells[4:]]) + " |"
 
 

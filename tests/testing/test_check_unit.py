@@ -15,7 +15,9 @@ from gatewise.errors import ContractError, MissingExtraError, UnknownNameError
 from gatewise.testing import CHECKS, check_unit, measure
 from gatewise.units.contract import EXACT, Limits, UnitModule, promise, unit_facts
 
-SMOOTH = {name: promise(4, 2**-22) for name in ("float16", "bfloat16", "float32")}
+SMOOTH = {
+    name: promise(4, 2**-22, back_absolute=2**-19) for name in ("float16", "bfloat16", "float32")
+}
 
 
 def crelu_like(function, **changes):
@@ -96,7 +98,7 @@ ARITHMETIC = [
         (lambda x: torch.cat((x.clamp(min=0), x.neg().relu()), 1), "derivative_at_each_kink"),
         (
             lambda x: torch.cat((x.nan_to_num().relu(), x.neg().relu()), 1),
-            "limits_hold_at_every_length",
+            "every_half_precision_value_is_within",
         ),
         (
             lambda x: torch.cat((x.relu(), x.detach().neg().relu()), 1),
@@ -128,7 +130,7 @@ def test_a_broken_crelu_fails_by_the_check_that_should_notice(broken, noticed_by
     [
         ({"channel_ratio": Fraction(1)}, "output_has_the_declared_width"),
         ({"kinks": {0.0: 1.0}}, "derivative_at_each_kink"),
-        ({"limits": Limits((0.0, math.inf), (math.inf, 1.0))}, "limits_hold_at_every_length"),
+        ({"limits": Limits((0.0, math.inf), (math.inf, 1.0))}, "the_curve_tends_to_its_limits"),
         ({"spans": {"relu": (0.0, 1.0)}}, "parts_span_what_is_declared"),
         (
             {"reference": lambda x: torch.cat((x.relu(), x.abs()), 1)},
@@ -141,15 +143,20 @@ def test_a_wrong_fact_fails_by_the_check_that_should_notice(changes, noticed_by)
     assert noticed_by in failing_checks(crelu_like(good, **changes), ARITHMETIC)
 
 
-def test_torchs_own_silu_fails_where_ours_does_not():
-    """At minus infinity it is NaN, its bfloat16 tail is lost, and its bits depend on the length."""
-    text = failing_checks(smooth_like(lambda x: torch.nn.functional.silu(x)), ARITHMETIC)
-    for check in (
-        "limits_hold_at_every_length",
-        "every_length_gives_the_same_bits",
-        "bad_input_gets_our_error",
-    ):
-        assert check in text
+def test_values_that_depend_on_the_length_are_noticed():
+    def shifts(x):
+        return gw.functional.silu(x) + (1e-3 if x.shape[-1] == 7 else 0.0)
+
+    assert "a row of 7" in failing_checks(
+        smooth_like(shifts), ["every_length_gives_the_same_values"]
+    )
+
+
+def test_values_that_depend_on_the_batch_are_noticed():
+    def shifts(x):
+        return gw.functional.silu(x) + (1e-3 if x.shape[0] == 1 else 0.0)
+
+    assert "batch" in failing_checks(smooth_like(shifts), ["batches_do_not_matter"])
 
 
 def test_an_understated_error_is_noticed():
@@ -259,9 +266,7 @@ def test_a_wrong_check_name_gets_the_nearest():
 def test_measure_reports_torchs_own_beside_ours():
     rows = {(r.dtype, r.direction): r for r in measure("gelu", dtypes=("bfloat16",))}
     row = rows["bfloat16", "forward"]
-    assert row.kept and row.inputs == 65536 and row.ulps <= 1
-    assert (
-        row.torch_ulps > 10_000
-        and row.torch_absolute > row.promised_absolute
-        and row.torch_hidden >= 1
-    )
+    assert row.kept and row.inputs > 60_000
+    # It is torch's own.
+    assert (row.ulps, row.absolute) == (row.torch_ulps, row.torch_absolute)
+    assert row.torch_hidden == 0

@@ -48,6 +48,8 @@ def test_ten_folds_average_and_vote(tmp_path):
         )
         assert read_result(tmp_path / f"fold-{fold}").config["hold_out"]["fold"] == fold
     assert found.average == pytest.approx(sum(found.errors) / 3)
+    squares = sum((error - found.average) ** 2 for error in found.errors)
+    assert found.standard_error == pytest.approx((squares / 2 / 3) ** 0.5)
     assert found.vote == pytest.approx(
         (sum(shares).argmax(1) != DATA.test.labels).double().mean().item()
     )
@@ -64,7 +66,7 @@ def test_convergence_is_the_lowest_loss_its_epoch_and_the_first_epochs_below():
     found = convergence(
         [{"epoch": n, "train_loss": loss} for n, loss in enumerate(losses, 1)], [2.5, 2.0, 1.0]
     )
-    assert (found.lowest, found.lowest_at, found.reached) == (1.5, 5, {2.5: 2, 2.0: 3, 1.0: None})
+    assert (found.lowest, found.lowest_at, found.reached) == (1.5, 5, {2.5: 3, 2.0: 5, 1.0: None})
     with pytest.raises(ArgumentError, match="no epochs"):
         convergence([])
 

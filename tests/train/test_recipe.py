@@ -6,13 +6,11 @@ import pytest
 import torch
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel
-from small_runs import EXAMPLES
 
-from gatewise.data import DataSet, Split, load
+from gatewise.data import DataSet, Split
 from gatewise.errors import ArgumentError, FileError, UnknownNameError
 from gatewise.models import create_model
 from gatewise.train.config import (
-    FOLDER,
     Recipe,
     RunConfig,
     fields_at,
@@ -301,6 +299,12 @@ def test_fields_of_nested_tables_are_found():
     )
 
 
-def test_recipes_are_files_in_the_package():
-    assert FOLDER.is_dir() and len(recipes()) == len(list(FOLDER.glob("*.toml")))
-    assert load("digits", train=EXAMPLES).classes == 10
+def test_another_package_adds_a_folder_of_recipes(tmp_path, monkeypatch):
+    from gatewise.train.config import add_recipes, recipe_files
+
+    monkeypatch.setattr(recipe_files, "_FOLDERS", list(recipe_files._FOLDERS))
+    (tmp_path / "slow.toml").write_text((recipe_files._FOLDERS[0] / "adam.toml").read_text())
+    with pytest.raises(UnknownNameError):
+        find_recipe("slow")
+    add_recipes(tmp_path)
+    assert "slow" in recipes() and find_recipe("slow") == find_recipe("adam")

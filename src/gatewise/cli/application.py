@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from gatewise.cli.commands import (
-    bench,
     compare,
     diagnose,
     doctor,
@@ -14,7 +13,6 @@ from gatewise.cli.commands import (
     inspect,
     listing,
     report,
-    reproduce,
     sparsify,
     stats,
     swap,
@@ -38,7 +36,7 @@ First steps:
 MODEL is, for example, `torchvision:resnet18` or `file.py:function`.
 
 Exit codes: 0 success, 1 a check failed, 2 invalid input, 130 interrupted (Ctrl+C).
-After 130, run the same command again: `train`, `compare` and `reproduce` resume.
+After 130, run the same command again: `train` and `compare` resume.
 """
 
 MODELS = "Models"
@@ -111,8 +109,6 @@ app.command("train", rich_help_panel=TRAINING)(train.train)
 app.command("compare", rich_help_panel=TRAINING)(compare.compare)
 app.command("stats", rich_help_panel=TRAINING)(stats.stats)
 app.command("report", rich_help_panel=TRAINING)(report.report)
-app.command("reproduce", rich_help_panel=TRAINING)(reproduce.reproduce)
 app.add_typer(listing.group, name="list", rich_help_panel=REFERENCE)
-app.command("bench", rich_help_panel=REFERENCE)(bench.bench)
 app.command("explore", rich_help_panel=REFERENCE)(explore.explore)
 app.command("doctor", rich_help_panel=REFERENCE)(doctor.doctor)

@@ -1,5 +1,6 @@
 """Groups of commands: how their help looks, and how errors of gatewise end a command."""
 
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -7,6 +8,7 @@ from typer.core import TyperGroup
 
 from gatewise.cli.output import print_error
 from gatewise.errors import ContractError, GatewiseError, closest_name
+from gatewise.extensions import extension_commands, in_papers, unknown_addition
 
 CHECK_FAILED = 1
 BAD_INPUT = 2
@@ -27,6 +29,22 @@ class Group(TyperGroup):
             code = CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
             raise typer.Exit(code) from None
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, those of installed packages last."""
+        more = extension_commands() if ctx.parent is None else {}
+        return [*super().list_commands(ctx), *sorted(more)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command of gatewise, or of an installed package."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None and ctx.parent is None:
+            point = extension_commands().get(cmd_name)
+            if point is not None:
+                return _as_command(cmd_name, point.load())
+            if in_papers("commands", cmd_name):
+                raise unknown_addition("commands", "command", cmd_name, ())
+        return command
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first argument names."""
         self.suggest_commands = bool(args) and closest_name(args[0], self.commands) is not None
@@ -44,3 +62,10 @@ class Group(TyperGroup):
         for title, rows in sections.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def _as_command(name: str, function: Callable[..., Any]) -> Any:
+    """Return a function of another package as a command."""
+    application = typer.Typer(add_completion=False, rich_markup_mode=None)
+    application.command(name, rich_help_panel="From other packages")(function)
+    return typer.main.get_command(application)

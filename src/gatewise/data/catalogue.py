@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from gatewise.data.choice import choose
 from gatewise.data.data_set import DataSet
 from gatewise.data.published import Published
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions, unknown_addition
 
 Reader = TypeVar("Reader", bound=Callable[..., DataSet])
 
@@ -72,7 +73,7 @@ del CHOICES["whole"]  # the rest are options
 _SOURCES: dict[str, Source] = {}
 
 
-def data_set(
+def register_data_set(
     name: str,
     *,
     title: str,
@@ -114,14 +115,20 @@ def data_set(
 
 
 def datasets() -> Mapping[str, Source]:
-    """Return every data set by name, in the order of the names. The mapping is read-only."""
+    """Return every data set by name, with those of installed extensions. It is read-only.
+
+    It is in the order of the names.
+    """
+    load_extensions("data")
     return MappingProxyType(dict(sorted(_SOURCES.items())))
 
 
 def find_set(name: str) -> Source:
     """Return the catalogue entry of a set. An unknown name raises an error with the nearest one."""
     if not isinstance(name, str) or name not in _SOURCES:
-        raise unknown_name("data set", name, _SOURCES)
+        load_extensions("data")
+    if not isinstance(name, str) or name not in _SOURCES:
+        raise unknown_addition("data", "data set", name, _SOURCES)
     return _SOURCES[name]
 
 

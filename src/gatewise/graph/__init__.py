@@ -59,6 +59,7 @@ from gatewise.graph.reading import SiteGraph as SiteGraph
 from gatewise.graph.reading import find_sites as find_sites
 from gatewise.graph.relations import consumers as consumers
 from gatewise.graph.relations import producers as producers
+from gatewise.graph.roles import POOLER as POOLER
 from gatewise.graph.roles import ROLES as ROLES
 from gatewise.graph.shapes import broadcast_dim as broadcast_dim
 from gatewise.graph.shapes import group_of as group_of

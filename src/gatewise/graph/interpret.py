@@ -7,7 +7,7 @@ every value, whether a module, a function or a call in place makes it.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,10 @@ from torch.utils._pytree import tree_leaves
 
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.ops import LEAVES
-from gatewise.graph.sites import SiteNodes
 from gatewise.graph.trace import Graph, Node, tensors_in
+
+if TYPE_CHECKING:
+    from gatewise.graph.sites import SiteNodes
 
 Values = dict[Node, Any]
 # Of each replaced node: the nodes whose values go in instead, and the function of these values.
@@ -160,7 +162,7 @@ def run_graph(
     return tuple(values[node] for node in tensors_in(output.arguments["values"])), kept
 
 
-def replacing(sites: Iterable[tuple[SiteNodes, Callable[[Tensor], Tensor]]]) -> Replace:
+def replacing(sites: Iterable[tuple["SiteNodes", Callable[[Tensor], Tensor]]]) -> Replace:
     """Return the ``replace`` of :func:`run_graph` that computes another function at each site."""
     return {site.output: ((site.input,), function) for site, function in sites}
 

@@ -130,7 +130,9 @@ def find_sites(
         }
         if not _has_arithmetic(reading.graph, modules):
             continue
-        outputs = {site.output for site in reading.site_nodes.values()}
+        outputs: set[Node] = set()
+        for site in reading.site_nodes.values():
+            outputs.update((site.output, *site.region))
         for note in written_activations(reading.graph, modules, outputs):
             if note not in notes:
                 notes.append(note)
@@ -242,6 +244,7 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
         modes=modes,
         gate=None if glu is None else glu.gate,
         value=None if glu is None else glu.value,
+        written=tuple(dict.fromkeys(node.op for node in site.region)),
     )
 
 

@@ -8,7 +8,18 @@ from gatewise.graph.relations import ancestors, consumers, multiplies_own_ancest
 from gatewise.graph.sites import SiteNodes
 from gatewise.graph.trace import Node
 
-ROLES = ("stem", "block-inner", "block-out", "mlp", "squeeze-excite", "gate", "glu", "other")
+POOLER = "pooler"  # after a layer on one position of a sequence
+ROLES = (
+    "stem",
+    "block-inner",
+    "block-out",
+    "mlp",
+    "squeeze-excite",
+    "gate",
+    "glu",
+    POOLER,
+    "other",
+)
 NEARBY = 40  # nodes: a residual block closes within a few dozen calls
 NORMS_BEFORE_A_SUM = ("batch_norm", "layer_norm", "group_norm")
 
@@ -30,6 +41,8 @@ def role_of(site: SiteNodes, earlier: set[Node], glu: Glu | None = None) -> str:
     if _follows_a_sum(site.input):
         return "block-out"
     before = producers(site.input)
+    if site.op == "tanh" and len(before) == 1 and _reads_one_position(before[0]):
+        return POOLER
     after = consumers(site.output)
     if before and after and all(node.op in ("linear", "addmm") for node in (*before, *after)):
         return "mlp"
@@ -46,6 +59,16 @@ def _feeds_a_gate(site: SiteNodes) -> bool:
             if user.op in GATES and multiplies_own_ancestor(user):
                 return True
     return False
+
+
+def _reads_one_position(layer: Node) -> bool:
+    """Return whether a linear layer reads one position of a sequence, such as the first token."""
+    if layer.op not in ("linear", "addmm") or not layer.inputs:
+        return False
+    node = next((source for source in layer.inputs if source.op not in LEAVES), layer)
+    while node.op in ELEMENTWISE | {"slice"} and node.inputs:
+        node = node.inputs[0]
+    return node.op in ("select", "index", "gather") and (node.inputs[0].rank or 0) > 2
 
 
 def _follows_a_sum(node: Node) -> bool:

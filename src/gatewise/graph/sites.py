@@ -1,7 +1,7 @@
 """Find the activation sites of a graph: which nodes are one, and which module makes the call."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,9 +10,11 @@ from torch import nn
 from gatewise.graph.glu import Branch
 from gatewise.graph.ops import BROADCAST, ELEMENTWISE, GLUS, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
-from gatewise.units import TwoBranchUnit, registered_units
+from gatewise.graph.written_activations import Written, find_written
+from gatewise.units import LeafModule, TwoBranchUnit, UnitModule, registered_units
 
 SQUARED_RELU = "relu2"  # a ReLU of which the code uses only the square
+RECTIFIERS = ("relu", "leaky_relu")
 COMPOSITE = "composite"  # an activation made of several operations, such as a GELU written out
 
 
@@ -41,6 +43,7 @@ class Site:
         modes: ``"eval"``, ``"train"`` or both.
         gate: the branch of the gate, for the role ``"glu"``.
         value: the branch that the gate multiplies, for the role ``"glu"``.
+        written: the operators of an activation that the code writes with several calls.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Site:
     modes: tuple[str, ...]
     gate: Branch | None = None
     value: Branch | None = None
+    written: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the site as plain values."""
@@ -82,6 +86,9 @@ class SiteNodes:
         order: which activation call of the whole forward pass this is; the first one, if the site
             has several.
         layout: how the input holds gate and value, for a gated linear unit of this library.
+        region: the calls of an activation that the code writes with several calls.
+        inner: order, operator and module of each activation call in the region; the module is
+            empty for a functional call.
     """
 
     path: str
@@ -92,6 +99,8 @@ class SiteNodes:
     output: Node
     order: int
     layout: str | None = None
+    region: tuple[Node, ...] = ()
+    inner: tuple[tuple[int, str, str], ...] = ()
 
 
 def activation_sites(
@@ -102,8 +111,8 @@ def activation_sites(
 ) -> list[SiteNodes]:
     """Return every activation call, in the order of the calls.
 
-    Calls of this library's gated linear units are sites. With ``units``, calls of its units with as
-    many outputs as inputs are sites too, whatever operators they are made of.
+    A call of one of this library's units with as many outputs as inputs is one site, whatever
+    operators it is made of. With ``units``, its ``op`` is the name of the unit.
     """
     modules = dict(model.named_modules())
     by_scope: dict[Scope, list[Node]] = defaultdict(list)
@@ -117,12 +126,26 @@ def activation_sites(
     # A unit is a class of its own, never one of torch's.
     if any(getattr(nn, type(each).__name__, None) is not type(each) for each in modules.values()):
         unit_calls = _unit_calls(by_scope, modules, every=units)
+    written: dict[Node, Written] = {}  # by each of its activation calls, or by its last call
+    for found in find_written(graph):
+        is_own = _is_internal(found.end, modules)
+        if not is_own and _is_of_one_module(found, by_scope, modules, unit_calls):
+            members = [member for member in found.region if is_activation(member.op)]
+            written |= dict.fromkeys(members or [found.end], found)
     activations = []
     for node in graph:
-        if node.scope in unit_calls or (is_activation(node.op) and node.floating):
+        is_call = is_activation(node.op) and node.floating
+        called = is_call and not _is_internal(node, modules)
+        if node.scope in unit_calls or called or node in written:
             activations.append(node)
+    orders = {node: order for order, node in enumerate(activations)}
     for order, node in enumerate(activations):
         if node.scope in module_calls:
+            continue
+        if node in written:
+            found = written[node]
+            if node is next(member for member in found.region if member in written):
+                sites.append(_written_site(found, orders))
             continue
         path, call = node.scope
         if node.scope in unit_calls:
@@ -135,14 +158,38 @@ def activation_sites(
             continue
         ends = _module_call(node, by_scope[node.scope], modules)
         if ends is None:
-            square = _square_of(node)
-            op, result = (node.op, node) if square is None else (SQUARED_RELU, square)
-            sites.append(SiteNodes(path, call, "functional", op, node.inputs[0], result, order))
+            source = node.inputs[0]
+            sites.append(SiteNodes(path, call, "functional", node.op, source, node, order))
             continue
         module_calls.add(node.scope)
         op = node.op if ends == (node.inputs[0], node) else COMPOSITE
         sites.append(SiteNodes(path, call, _module_kind(path, modules, calls), op, *ends, order))
     return sites
+
+
+def _is_internal(node: Node, modules: dict[str, nn.Module]) -> bool:
+    """Return whether an activation is a part of one of this library's units or layers.
+
+    A sigmoid in a gate is. A rectifier, such as those in CReLU, is an activation of its own.
+    """
+    if node.op in RECTIFIERS:
+        return False
+    path = node.scope[0]
+    module = modules.get(path)
+    # The path of a parent is that of the child without its last name.
+    while module is not None and not isinstance(module, LeafModule):
+        if not path:
+            return False
+        path = path.rpartition(".")[0]
+        module = modules.get(path)
+    if module is None:
+        return False
+    return not isinstance(module, UnitModule) or not _is_one_operator(module)
+
+
+def _is_one_operator(unit: UnitModule) -> bool:
+    """Return whether there is a kernel for a unit, so that its call is one operator."""
+    return not unit.fusable or unit.fused_function is not None
 
 
 def _module_call(
@@ -169,17 +216,49 @@ def _module_call(
     return ends if ends is not None and ends[0].shape == ends[1].shape else None
 
 
-def _square_of(node: Node) -> Node | None:
-    """Return the call that squares a ReLU, if the code goes on with the square alone."""
-    if node.op != "relu" or len(node.users) != 1:
-        return None
-    user = node.users[0]
-    squares = user.op == "square"
-    if user.op == "pow":
-        squares = user.arguments.get("self") is node and user.arguments.get("exponent") == 2
-    if user.op in ("mul", "multiply"):
-        squares = user.arguments.get("self") is node and user.arguments.get("other") is node
-    return user if squares else None
+def _is_of_one_module(
+    found: Written,
+    by_scope: Mapping[Scope, Sequence[Node]],
+    modules: dict[str, nn.Module],
+    unit_calls: Collection[Scope],
+) -> bool:
+    """Whether one module's code writes the activation, and is not one activation as a whole.
+
+    Calls of activation modules that are children of it count as its code.
+    """
+    home = found.end.scope
+    if home in unit_calls or _module_call(found.end, by_scope[home], modules) is not None:
+        return False
+    for member in found.region:
+        path = member.scope[0]
+        if member.scope == home:
+            continue
+        inside = by_scope[member.scope]
+        is_child = path.rpartition(".")[0] == home[0] and home in member.scopes
+        if not is_child or len(inside) > 1 or _module_call(member, inside, modules) is None:
+            return False
+    return True
+
+
+def _written_site(found: Written, orders: Mapping[Node, int]) -> SiteNodes:
+    path, call = found.end.scope
+    inner = []
+    for member in found.region:
+        if is_activation(member.op):
+            home = member.scope[0] if member.scope != found.end.scope else ""
+            inner.append((orders[member], member.op, home))
+    order = inner[0][0] if inner else orders[found.end]
+    return SiteNodes(
+        path,
+        call,
+        "functional",
+        found.op,
+        found.root,
+        found.end,
+        order,
+        region=found.region,
+        inner=tuple(inner),
+    )
 
 
 def _input_and_output(inside: Sequence[Node]) -> tuple[Node, Node] | None:
@@ -213,7 +292,7 @@ def _unit_calls(
     Args:
         by_scope: the nodes of each call.
         modules: the modules by path.
-        every: whether units with as many outputs as inputs count, besides gated linear units.
+        every: whether they have the unit's name, besides gated linear units.
     """
     names: dict[type, str] = {unit.module: name for name, unit in registered_units().items()}
     calls: dict[Scope, tuple[str, Node, Node]] = {}
@@ -227,8 +306,10 @@ def _unit_calls(
         if ends is None or single:
             continue
         keeps_shape = ends[0].shape == ends[1].shape
-        if isinstance(module, TwoBranchUnit) or (every and keeps_shape):
+        if isinstance(module, TwoBranchUnit):
             calls[scope] = (name, *ends)
+        elif keeps_shape:
+            calls[scope] = (name if every else COMPOSITE, *ends)
     return calls
 
 

@@ -1,10 +1,12 @@
 """Activations that a model's code computes by arithmetic, such as ``torch.where(h > 0, h, 0)``.
 
-They are no sites, since no single call makes them. A note names each one, so that a user knows
-what a swap leaves as it is.
+Those of :data:`WRITTEN_AS` are one site each, such as ``relu(x).square()`` and ``x * sigmoid(x)``.
+The others are no sites, since no single call makes them. A note names each one, so that a user
+knows what a swap leaves as it is.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from gatewise.graph.ops import (
     Form,
     Kind,
     get_operator,
+    is_activation,
     operators_of,
 )
 from gatewise.graph.trace import Graph, Node, Scope
@@ -47,6 +50,74 @@ STATISTICS = operators_of(Kind.REDUCTION, Kind.ARG_REDUCTION, Kind.SOFTMAX, Kind
 # Beyond 6, where ReLU6 ends, so that it is not taken for ReLU.
 GRID = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64)
 TOLERANCE = 1e-6  # for constants such as sqrt(2) that the code writes in single precision
+
+
+# The operators of sites that are written with several calls, by their name in words.
+WRITTEN_AS: Mapping[str, str] = {
+    "squared ReLU": "relu2",
+    "squared leaky ReLU": "leaky_relu2",
+    "SiLU": "silu",
+    "GELU by a sigmoid": "quick_gelu",
+    "GELU": "gelu",
+    "GELU with tanh": "gelu_tanh",
+    "Mish": "mish",
+    "hardswish": "hardswish",
+}
+MOST_CALLS = 16  # of one written activation
+STARTS = frozenset({"erf", "exp"})  # with which one may be written without an activation
+
+
+@dataclass(frozen=True)
+class Written:
+    """An activation that is written with several calls.
+
+    Attributes:
+        root: its input.
+        end: the call that makes its output.
+        region: all of its calls, in order.
+        op: its name.
+    """
+
+    root: Node
+    end: Node
+    region: tuple[Node, ...]
+    op: str
+
+
+def find_written(graph: Graph) -> Iterator[Written]:
+    """Yield the activations that the code of one module writes with several calls, in order.
+
+    Every call but the last is read by the others only, so that one call of a unit can take the
+    place of all of them.
+    """
+    if not any(is_activation(node.op) or node.op in STARTS for node in graph):
+        return
+    roots = _Roots(graph, (), ARITHMETIC | {node.op for node in graph if is_activation(node.op)})
+    taken: set[Node] = set()
+    for node in graph:
+        if not roots.ends_activation(node, nonlinear_readers=False):
+            continue
+        region = roots.region(node)
+        root = roots.of[node]
+        if not 1 < len(region) <= MOST_CALLS or root is None or not taken.isdisjoint(region):
+            continue
+        if not _is_closed(region, node) or any(member.inplace for member in region):
+            continue
+        activations = [member for member in region if is_activation(member.op)]
+        if not activations and not any(member.op in STARTS for member in region):
+            continue
+        op = WRITTEN_AS.get(_recognise(region, root))
+        if op is None and activations and node.op in ("square", "pow"):
+            op = "composite"
+        if op is not None:
+            taken.update(region)
+            yield Written(root, node, tuple(region), op)
+
+
+def _is_closed(region: Collection[Node], end: Node) -> bool:
+    """Whether only ``end`` is read from outside of ``region``."""
+    members = set(region)
+    return all(member is end or members.issuperset(member.users) for member in region)
 
 
 class WrittenActivation(str):
@@ -99,17 +170,28 @@ class _Roots:
             masks do not.
     """
 
-    def __init__(self, graph: Graph, inside_sites: Collection[Scope]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        inside_sites: Collection[Scope],
+        operators: Collection[str] = ARITHMETIC,
+    ) -> None:
         self.graph = graph
         self.inside_sites = inside_sites
+        self.operators = operators  # with which a function of the root may be written
         self.of: dict[Node, Node | None] = {}
         self.affine: set[Node] = set()
         self.data: set[Node] = set()
         for node in graph:
             self._add(node)
 
-    def ends_activation(self, node: Node) -> bool:
-        """Whether ``node`` is a nonlinear function of its root that the model goes on with."""
+    def ends_activation(self, node: Node, *, nonlinear_readers: bool = True) -> bool:
+        """Whether ``node`` is a nonlinear function of its root that the model goes on with.
+
+        Args:
+            node: the node.
+            nonlinear_readers: whether something else than a function of the same root must read it.
+        """
         root = self.of[node]
         if root is None or root is node or node in self.affine or root not in self.data:
             return False
@@ -117,6 +199,8 @@ class _Roots:
             return False
         if root.op in STATISTICS:  # the square root of a variance, as norms have it
             return False
+        if not nonlinear_readers:
+            return bool(node.users)
         readers = [user for user in node.users if self.of.get(user) is not root]
         return any(reader.op not in STATISTICS for reader in readers)
 
@@ -151,7 +235,7 @@ class _Roots:
 
     def _starts(self, node: Node) -> bool:
         """Whether the output of ``node`` is not an elementwise function of its inputs' roots."""
-        if node.scope in self.inside_sites or node.op not in ARITHMETIC:
+        if node.scope in self.inside_sites or node.op not in self.operators:
             return True
         elementwise = node.op in ELEMENTWISE | BROADCAST or _is_binary(node)
         return not elementwise and not _writes_by_mask(node)
@@ -221,6 +305,7 @@ def _known_functions(values: Tensor) -> Iterator[tuple[str, Tensor]]:
     yield "the absolute value", x.abs()
     yield "the square", x * x
     yield "SiLU", functional.silu(x)
+    yield "GELU by a sigmoid", x * torch.sigmoid(1.702 * x)
     yield "GELU", functional.gelu(x)
     yield "GELU with tanh", functional.gelu(x, approximate="tanh")
     yield "Mish", functional.mish(x)
@@ -231,5 +316,7 @@ def _known_functions(values: Tensor) -> Iterator[tuple[str, Tensor]]:
     yield "softplus", functional.softplus(x)
     yield "ELU", functional.elu(x)
     yield "SELU", functional.selu(x)
+    slope = float(values[0].abs().sqrt() / -x[0])
+    yield "squared leaky ReLU", torch.where(x > 0, x, slope * x) ** 2
     slope = float(values[0] / x[0])
     yield f"leaky ReLU with slope {slope:.6g}", torch.where(x > 0, x, slope * x)

@@ -62,6 +62,7 @@ class Response(LeafModule):
     """A layer whose outputs are in groups, and see only the inputs of their group."""
 
     spatial: ClassVar[int] = 0  # the number of dimensions after the channels
+    has_filters: ClassVar[bool] = False  # whether `weight` counts in `orthogonality_penalty`
     weight_shape: tuple[int, ...]  # (out, in / groups, *kernel)
     groups: int
     inputs: int  # the number of input channels or features

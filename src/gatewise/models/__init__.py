@@ -1,23 +1,15 @@
-"""The networks of the papers and small language models, built from layers and units.
+"""Small networks for images, rows and text, built from layers and units.
 
 Any unit can be placed in any of them. Where a unit does not fit, an error says why.
 """
 
 from gatewise.models import networks as networks
 from gatewise.models.blocks import Block as Block
+from gatewise.models.blocks import phase_layers as phase_layers
 from gatewise.models.blocks import unit_places as unit_places
 from gatewise.models.catalogue import Model as Model
 from gatewise.models.catalogue import create_model as create_model
 from gatewise.models.catalogue import get_model as get_model
 from gatewise.models.catalogue import list_models as list_models
+from gatewise.models.catalogue import network as network
 from gatewise.models.catalogue import registered_models as registered_models
-from gatewise.models.gated import DeepGatedConvNetwork as DeepGatedConvNetwork
-from gatewise.models.gated import DeepGatedNetwork as DeepGatedNetwork
-from gatewise.models.networks import RetinaNet as RetinaNet
-from gatewise.models.networks import anchor_boxes as anchor_boxes
-from gatewise.models.networks import box_iou as box_iou
-from gatewise.models.networks import box_offsets as box_offsets
-from gatewise.models.networks import moved_boxes as moved_boxes
-from gatewise.models.networks import suppress as suppress
-
-__all__ = ["DeepGatedConvNetwork", "DeepGatedNetwork"]  # classes that `gatewise.nn` offers too

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from gatewise.errors import ArgumentError, unknown_name
+from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions, unknown_addition
 
 Factory = TypeVar("Factory", bound=Callable[..., nn.Module])
 
@@ -77,13 +78,14 @@ _MODELS: dict[str, Model] = {}
 
 
 def registered_models() -> Mapping[str, Model]:
-    """Return all networks of the catalogue by name. The mapping is read-only."""
+    """Return all networks by name, with those of installed extensions. It is read-only."""
+    load_extensions("models")
     return MappingProxyType(_MODELS)
 
 
 def list_models() -> list[str]:
     """Return the names of all networks. :func:`create_model` builds the network of a name."""
-    return list(_MODELS)
+    return list(registered_models())
 
 
 def get_model(name: str) -> Model:
@@ -93,7 +95,9 @@ def get_model(name: str) -> Model:
         name: the network's name. An unknown name raises an error that names the nearest one.
     """
     if not isinstance(name, str) or name not in _MODELS:
-        raise unknown_name("model", name, _MODELS)
+        load_extensions("models")
+    if not isinstance(name, str) or name not in _MODELS:
+        raise unknown_addition("models", "model", name, _MODELS)
     return _MODELS[name]
 
 

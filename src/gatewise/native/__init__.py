@@ -15,8 +15,7 @@ from gatewise.native.loader import compiled_library as compiled_library
 from gatewise.native.loader import handle_or_warning as handle_or_warning
 from gatewise.native.loader import is_switched_off as is_switched_off
 from gatewise.native.loader import library as library
-from gatewise.native.loader import library_of_source as library_of_source
-from gatewise.native.loader import source_of as source_of
+from gatewise.native.loader import vector_library as vector_library
 from gatewise.native.structures import COUNT as COUNT
 from gatewise.native.structures import NUMBER as NUMBER
 from gatewise.native.structures import POINTER as POINTER

@@ -1,13 +1,67 @@
 /* IIEU-B over feature maps, with the batch norm before it: patch lengths, mean responses, values and derivatives.
 
-   The functions of `elementwise.c` are put in the place that says so below. Maps are (N, C, P) or,
-   with the channels last, (N, P, C). Every step works on one sample at a time, and every sum has one place per sample.
+   Maps are (N, C, P) or, with the channels last, (N, P, C). Every step works on one sample at a time, and every sum has one place per sample.
    So no bit depends on the number of threads. Sums run in float32 over at most 32 numbers, then in double.
 
    x = scale z + offset, s = x / (|w| |p|), rho = s + shift, weight = rho, or eta exp(rho - eta) where rho < eta. */
 
 #include <math.h>
-/*@FUNCTIONS@*/
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define MOST_THREADS 64
+
+/* ---- bits and functions, free of branches and calls, so that loops over them become vectors ---- */
+INLINE float as_float(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+INLINE uint32_t as_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+INLINE float absolute(float x) { return __builtin_fabsf(x); }
+INLINE float square_root(float x) { return __builtin_sqrtf(x); }
+/* a b + c, rounded once where the processor has it: the same bits in vectors and outside of them. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+INLINE float fused(float a, float b, float c) { return a * b + c; }
+#endif
+/* exp(x) = power * 2^-24 * (1 + less_one) for -104 <= x <= 0: with 24 added to its exponent the power is a normal number
+   also where exp(x) is not. */
+typedef struct {
+    float power, less_one;
+} Exponential;
+
+INLINE float exp_polynomial(float r) {
+    float p = 0x1.6d431cp-10f;
+    p = fused(p, r, 0x1.120b6ap-7f);
+    p = fused(p, r, 0x1.5554eap-5f);
+    p = fused(p, r, 0x1.5554dcp-3f);
+    p = fused(p, r, 0.5f);
+    return fused(r * r, p, r);
+}
+INLINE float exp_rest(float x, float n) {
+    return fused(n, 0x1.bd0106p-13f, fused(n, -0x1.63p-1f, x)); /* x - n log 2; n times the first is exact */
+}
+INLINE Exponential split_negative(float x) {
+    const float magic = 0x1.8p+23f + 151.0f; /* added to n, it leaves n + 24 + 127, an exponent, in the last bits */
+    float shifted = fused(x, 0x1.715476p+0f, magic), n = shifted - magic;
+    return (Exponential){as_float(as_bits(shifted) << 23), exp_polynomial(exp_rest(x, n))};
+}
+/* exp(x) for x <= 0 or NaN. Below -104 it is 0, and nothing is computed that underflows: some processors take a hundred
+   times as long for that. */
+INLINE float exp_of_negative(float x) {
+    Exponential e = split_negative(x < -104.0f ? 0.0f : x);
+    float value = fused(e.less_one, e.power, e.power) * 0x1p-24f;
+    return x < -104.0f ? 0.0f : value;
+}
+
 #define TILE 256             /* channels or positions that are worked on at once */
 #define LANES 16
 #define FLUSH 32             /* numbers that are added in float32 */

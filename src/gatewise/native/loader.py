@@ -26,9 +26,25 @@ FLAGS = (
     "-D_GNU_SOURCE",
 )
 SWITCH = "GATEWISE_NATIVE"
-# The line of a source in whose place the functions of ``elementwise.c`` stand, and their end there.
-FUNCTIONS = "/*@FUNCTIONS@*/"
-END_OF_FUNCTIONS = "/* ---- the loops of one function"
+# Of sources whose loops become vectors of the kind that torch uses here. Every processor with AVX2
+# also converts float16 (F16C).
+VECTOR_FLAGS = ("-fno-trapping-math", "-fno-math-errno")
+# GCC must not turn choices by related conditions into jumps, which keep a loop from using vectors.
+# Other compilers may not know the option.
+WITHOUT_JUMPS = ("-fno-thread-jumps",)
+VECTORS = {
+    "AVX2": ("-mavx2", "-mfma", "-mf16c"),
+    "AVX512": (
+        "-mfma",
+        "-mf16c",
+        "-mavx512f",
+        "-mavx512dq",
+        "-mavx512bw",
+        "-mavx512vl",
+        "-mprefer-vector-width=512",
+    ),
+}
+ONLY_OWNER = 0o700
 _said: list[str] = []  # the library whose absence was said
 TIMEOUT = 60  # seconds; a compiler that takes longer hangs
 
@@ -54,33 +70,13 @@ def is_switched_off() -> bool:
 
 
 @functools.cache
-def library(name: str) -> Library:
+def library(name: str, options: tuple[str, ...] = ()) -> Library:
     """Compile and load ``name.c``; without a compiler, ``handle`` of the result is ``None``.
 
     This raises no error: ``reason`` of the result says what went wrong.
-    """
-    return library_of_source(name, source_of(name))
-
-
-def source_of(name: str) -> str:
-    """Return the text of a source, with the functions of ``elementwise.c`` where it asks for them.
 
     Args:
-        name: of the source, without ``.c``.
-    """
-    text = (HERE / f"{name}.c").read_text()
-    if FUNCTIONS not in text:
-        return text
-    functions = (HERE / "elementwise.c").read_text().partition(END_OF_FUNCTIONS)[0]
-    return text.replace(FUNCTIONS, functions)
-
-
-def library_of_source(name: str, source: str, options: tuple[str, ...] = ()) -> Library:
-    """Compile and load C source that is not in a file of this package.
-
-    Args:
-        name: of the compiled file.
-        source: the text.
+        name: of the source and of the compiled file, without ``.c``.
         options: further options of the compiler.
     """
     if is_switched_off():
@@ -89,6 +85,7 @@ def library_of_source(name: str, source: str, options: tuple[str, ...] = ()) -> 
         return Library(name, None, "not available on Windows")
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     try:
+        source = (HERE / f"{name}.c").read_text()
         handle, compiled = _load(name, source, options, compiler)
     except (OSError, subprocess.SubprocessError) as problem:
         by = f"{compiler} did not compile it" if compiler else "it cannot be loaded"
@@ -96,6 +93,25 @@ def library_of_source(name: str, source: str, options: tuple[str, ...] = ()) -> 
     if handle is None:
         return Library(name, None, f"no C compiler ({', '.join(COMPILERS)}) on the path")
     return Library(name, handle, f"compiled by {compiler}" if compiled else "compiled before")
+
+
+@functools.cache
+def vector_library(name: str) -> ctypes.CDLL | None:
+    """Return ``name.c``, compiled with the vectors that torch uses here, or without if that fails.
+
+    It is ``None``, after a warning, without a compiler.
+
+    Args:
+        name: of the source, without ``.c``.
+    """
+    import torch  # the other functions here are used where nothing needs it
+
+    vectors = VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
+    loaded = library(name, (*VECTOR_FLAGS, *WITHOUT_JUMPS, *vectors))
+    for fewer in ((*VECTOR_FLAGS, *vectors), VECTOR_FLAGS):
+        if loaded.handle is None:
+            loaded = library(name, fewer)
+    return handle_or_warning(loaded)
 
 
 @functools.cache
@@ -129,15 +145,14 @@ def _load(
     """Return the library of a source, and whether it was compiled now.
 
     The name of a compiled file ends with a digest of its bytes. A file that was cut short would end
-    the process when it is used, so it is removed and compiled again.
+    the process when it is used, so it is removed and compiled again. So is one that others can
+    write to.
     """
     settings = "\n".join((*FLAGS, *options, platform.machine(), sys.platform))
     key = hashlib.sha256(f"{source}\0{settings}".encode()).hexdigest()[:20]
     folder = _cache_folder()
     for path in sorted(folder.glob(f"{name}-{key}-*.so")):
-        if not _is_safe(path):
-            raise OSError(f"{path} is not the user's own file")
-        if path.name == f"{name}-{key}-{_digest(path)}.so":
+        if _is_safe(path) and path.name == f"{name}-{key}-{_digest(path)}.so":
             return ctypes.CDLL(str(path)), False
         path.unlink(missing_ok=True)
     if compiler is None:
@@ -168,6 +183,7 @@ def _compile(
             result = subprocess.run(command, capture_output=True, timeout=TIMEOUT, text=True)  # noqa: S603  the command has no input of the user
             if result.returncode == 0:
                 target = folder / f"{name}-{_digest(output)}.so"
+                output.chmod(ONLY_OWNER)  # whatever the umask
                 output.replace(target)
                 return target
     raise OSError(result.stderr.strip().partition("\n")[0] or "no message")
@@ -177,7 +193,7 @@ def _cache_folder() -> Path:
     """Return the folder of compiled sources: in ``GATEWISE_CACHE``, or in the user's cache."""
     home = os.environ.get("GATEWISE_CACHE") or os.environ.get("XDG_CACHE_HOME")
     folder = (Path(home) if home else Path.home() / ".cache") / "gatewise" / "native"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(parents=True, exist_ok=True, mode=ONLY_OWNER)
     if not _is_safe(folder):
         raise OSError(f"{folder} can be written to by others")
     return folder

@@ -27,6 +27,7 @@ from gatewise.report.diagnosis import PAGE as PAGE
 from gatewise.report.diagnosis import RECORD as RECORD
 from gatewise.report.diagnosis import diagnosis_page as diagnosis_page
 from gatewise.report.diagnosis import is_diagnosis as is_diagnosis
+from gatewise.report.diagnosis import show_question as show_question
 from gatewise.report.diagnosis import write_diagnosis as write_diagnosis
 from gatewise.report.explorer import explorer_page as explorer_page
 from gatewise.report.gallery import Card as Card

@@ -95,9 +95,9 @@ def _answer(record: Facts) -> list[str]:
     timing = record["timing"]
     if timing is not None:
         lines.append(
-            f"time for one input: {timing['dense_seconds'] * 1e3:.3g} ms to "
-            f"{timing['sparse_seconds'] * 1e3:.3g} ms (x {timing['ratio']:.2f}), "
-            f"{timing['verdict']}"
+            f"time for {timing['what']} {timing['dense_seconds'] * 1e3:.3g} ms to "
+            f"{timing['sparse_seconds'] * 1e3:.3g} ms (x {timing['ratio']:.2f}, "
+            f"{timing['zeros']:.1%} of the numbers in it zero): {timing['verdict']}"
         )
     return [*lines, *record["notes"]]
 

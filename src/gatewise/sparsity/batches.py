@@ -52,21 +52,6 @@ class Batch:
         tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
         return bool(tensors) and not any(each.is_floating_point() for each in tensors)
 
-    def one(self, row: int, place: int) -> "Batch":
-        """Return one input without labels: one row, of a row of tokens one token."""
-
-        def single(value: Any) -> Any:
-            if not isinstance(value, Tensor):
-                return value
-            value = value[row : row + 1]
-            if self.reads_tokens and value.dim() == 2:
-                return value[:, place : place + 1]
-            return value
-
-        if isinstance(self.inputs, Mapping):
-            return Batch({name: single(value) for name, value in self.inputs.items()}, None)
-        return Batch(single(self.inputs), None)
-
 
 def _cut(inputs: Any, first: int, last: int) -> Any:
     if isinstance(inputs, Mapping):

@@ -18,6 +18,7 @@ from gatewise.sparsity.results import FineTuning, Sparsified
 from gatewise.sparsity.sparsifying import (
     LEVELS,
     Evaluate,
+    Progress,
     Work,
     checked_targets,
     device_of,
@@ -68,11 +69,12 @@ def relufy(
     penalties: Sequence[float] = PENALTIES,
     target: float = 0.0,
     levels: Sequence[float] = LEVELS,
-    per_layer: bool = True,
+    per_layer: bool | None = None,
     evaluate: Evaluate | None = None,
     batches: int = 32,
     repeats: int = 5,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Sparsified:
     """Put ReLU in place of smooth activations, train the model, and skip the work for zeros.
 
@@ -102,11 +104,13 @@ def relufy(
         target: the share of numbers that should become zero, by thresholds where the zeros of
             the activation are fewer.
         levels: further targets, for the curve.
-        per_layer: whether to measure every layer by itself at all levels.
+        per_layer: whether to measure every layer by itself at all levels, as in
+            :func:`gatewise.sparsify`.
         evaluate: a function of the model that returns its quality as a number.
         batches: how many batches of ``data`` are read at most.
         repeats: how often each single input is timed.
         seed: of the order of the training data and of dropout.
+        progress: as in :func:`gatewise.sparsify`.
 
     Returns:
         The trained model, the curves, and the receipt.
@@ -144,7 +148,7 @@ def relufy(
         seed=seed,
     )
     with torch.no_grad():
-        work = Work(placed, parts[0], parts[1], evaluate, model)
+        work = Work(placed, parts[0], parts[1], evaluate, model, progress)
         measured = work.measure(target, targets, per_layer)
         set_thresholds(placed.places, measured.thresholds)
         times, timing = work.time(model, measured.thresholds, repeats)

@@ -247,5 +247,7 @@ def _time_line(timing: Timing) -> str:
     dense = f"{timing.dense_seconds * 1e3:.3g} ms"
     sparse = f"{timing.sparse_seconds * 1e3:.3g} ms"
     threads = "1 thread" if timing.threads == 1 else f"{timing.threads} threads"
-    words = timing.verdict
-    return f"time for one input {dense} to {sparse} (x {timing.ratio:.2f}, {threads}): {words}"
+    return (
+        f"time for {timing.what} {dense} to {sparse} (x {timing.ratio:.2f}, {threads}, "
+        f"{timing.zeros:.1%} of the numbers in it zero): {timing.verdict}"
+    )

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatewise.fused import is_readable, is_watched
 from gatewise.native import COUNT, NUMBER, POINTER, compiled_library, struct_fields
+from gatewise.units import is_readable, is_watched
 
 NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 

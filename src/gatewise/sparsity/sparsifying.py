@@ -1,6 +1,7 @@
 """``gw.sparsify``: thresholds for a target, what they cost, and a model that skips the work."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.placing import METHODS, Placed, Where, place
 from gatewise.sparsity.quality import Judge, Quality, checked_score, scores_of
 from gatewise.sparsity.results import CurvePoint, FineTuning, LayerSparsity, LayerTime, Sparsified
+from gatewise.sparsity.saving import check_saving
+from gatewise.sparsity.single_inputs import SingleInput, single_inputs
 from gatewise.sparsity.thresholds import (
     Counts,
     Magnitudes,
@@ -31,10 +34,11 @@ from gatewise.sparsity.timing import (
     model_seconds,
     numbers_to_displace,
 )
-from gatewise.train import evaluating
+from gatewise.train import clock, evaluating
 
 LEVELS = (0.25, 0.5, 0.75, 0.9)
-INPUTS = 8  # single inputs on which the whole model is timed
+QUICK = 120.0  # seconds that single layers may take unless they are asked for
+Progress = Callable[[str, int, int | None], None]
 Evaluate = Callable[[nn.Module], float]
 
 
@@ -61,11 +65,12 @@ def sparsify(
     method: str = "input",
     where: Where = None,
     levels: Sequence[float] = LEVELS,
-    per_layer: bool = True,
+    per_layer: bool | None = None,
     evaluate: Evaluate | None = None,
     batches: int = 32,
     repeats: int = 5,
     inplace: bool = False,
+    progress: Progress | None = None,
 ) -> Sparsified:
     """Set small numbers inside a model to zero, without training, and skip the work for them.
 
@@ -85,12 +90,16 @@ def sparsify(
         where: which layers or gates: patterns of their paths such as ``"*.down"``, or a function of
             a path.
         levels: further targets, for the curve.
-        per_layer: whether to measure every place by itself at all levels.
+        per_layer: whether to measure every place by itself at all levels. By default if that takes
+            less than two minutes; otherwise a note of the result says how long it takes. An
+            interruption from the keyboard keeps the places that are done.
         evaluate: a function of the model that returns its quality as a number.
         batches: how many batches are read at most.
         repeats: how often each single input is timed.
         inplace: whether to change ``model`` itself. It then takes little more than the memory of
             the model, else twice as much.
+        progress: called with what is done next and how long it takes, the number of steps that are
+            done, and of how many.
 
     Returns:
         The sparse model, the curves, and the receipt.
@@ -107,7 +116,7 @@ def sparsify(
     with torch.no_grad():
         placed = place_in_eval(changed, parts[0][0], method, where)
         try:
-            work = Work(placed, parts[0], parts[1], evaluate)
+            work = Work(placed, parts[0], parts[1], evaluate, progress=progress)
             measured = work.measure(target, targets, per_layer)
         except BaseException:
             placed.put_back()
@@ -194,6 +203,7 @@ class Measurement:
     counts: Counts
     curve: tuple[CurvePoint, ...]
     layer_curves: dict[str, tuple[CurvePoint, ...]]
+    note: str = ""
 
 
 class Work:
@@ -206,6 +216,7 @@ class Work:
         evaluate: the user's function.
         original: what the model is compared with; itself without thresholds if ``None``. Zeros
             are skipped without a target, too, if there is one.
+        progress: the user's function.
     """
 
     def __init__(
@@ -215,6 +226,7 @@ class Work:
         held_out: Sequence[Batch],
         evaluate: Evaluate | None,
         original: nn.Module | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.placed = placed
         self.original = original
@@ -222,16 +234,18 @@ class Work:
         self.calibration = calibration
         self.held_out = held_out
         self.evaluate = evaluate
+        self.progress = progress or (lambda *_: None)
 
     def measure(
         self,
         target: float,
         targets: Sequence[float],
-        per_layer: bool,
+        per_layer: bool | None,
     ) -> Measurement:
         """Calibrate thresholds and measure all settings. The model is left without thresholds."""
         with untouched(self.model):
             self.model.eval()
+            self.progress("thresholds for all places", 0, None)
             samples = self._samples()
             places = [each for each in self.placed.places if each.name in samples]
             settings = [_Setting(0.0, {}, places)]
@@ -239,18 +253,12 @@ class Work:
                 found = {name: threshold_for(each, level) for name, each in samples.items()}
                 is_used = level or self.original is not None
                 settings.append(_Setting(level, found if is_used else {}, places))
-            whole = len(settings)
-            for each in places if per_layer else ():
-                for level in targets[1:]:
-                    threshold = threshold_for(samples[each.name], level)
-                    settings.append(_Setting(level, {each.name: threshold}, [each]))
+            start = time.perf_counter()
             before, zeros, found = self._run(settings)
-        curve = [_point(*each) for each in zip(settings[1:whole], found[1:whole], strict=True)]
+            seconds = (time.perf_counter() - start) / len(settings)
+            layer_curves, note = self._layers(places, samples, targets[1:], seconds, per_layer)
+        curve = [_point(*each) for each in zip(settings[1:], found[1:], strict=True)]
         chosen = 1 + targets.index(float(target))
-        layer_curves: dict[str, tuple[CurvePoint, ...]] = {}
-        for setting, result in zip(settings[whole:], found[whole:], strict=True):
-            name = setting.places[0].name
-            layer_curves[name] = (*layer_curves.get(name, ()), _point(setting, result))
         return Measurement(
             settings[chosen].thresholds,
             before,
@@ -259,7 +267,56 @@ class Work:
             found[chosen][1],
             tuple(curve),
             layer_curves,
+            note,
         )
+
+    def _layers(
+        self,
+        places: Sequence[Place],
+        samples: Mapping[str, Tensor],
+        levels: Sequence[float],
+        seconds: float,
+        per_layer: bool | None,
+    ) -> tuple[dict[str, tuple[CurvePoint, ...]], str]:
+        """Return the curve of each place by itself, and a note on those that are not measured.
+
+        Args:
+            places: of the model.
+            samples: magnitudes at each of them.
+            levels: targets above 0.
+            seconds: that one setting takes.
+            per_layer: what the user asked for.
+        """
+        curves: dict[str, tuple[CurvePoint, ...]] = {}
+        estimate = seconds * (len(levels) + 1) * len(places)
+        if per_layer is False or not levels:
+            return curves, ""
+        if per_layer is None and estimate > QUICK:
+            words = clock(estimate)
+            return curves, (
+                f"single layers were not measured, since that takes {words}: per_layer=True does it"
+            )
+        words = f"single layers, {clock(estimate)} in all"
+        try:
+            for number, each in enumerate(places):
+                self.progress(words, number, len(places))
+                curves[each.name] = self._layer(each, samples[each.name], levels)
+        except KeyboardInterrupt:
+            return curves, (
+                f"interrupted: {len(curves)} of {len(places)} layers were measured by themselves"
+            )
+        self.progress(words, len(places), len(places))
+        return curves, ""
+
+    def _layer(
+        self, place: Place, sample: Tensor, levels: Sequence[float]
+    ) -> tuple[CurvePoint, ...]:
+        """Return the curve with a threshold at one place only."""
+        settings = [_Setting(0.0, {}, [place])]
+        for level in levels:
+            settings.append(_Setting(level, {place.name: threshold_for(sample, level)}, [place]))
+        _, _, found = self._run(settings)
+        return tuple(_point(*each) for each in zip(settings[1:], found[1:], strict=True))
 
     def _samples(self) -> dict[str, Tensor]:
         """Return magnitudes at all places without thresholds, from small to large."""
@@ -333,11 +390,13 @@ class Work:
         dense = None
         if original is None and inputs:
             dense = self._seconds([self.model], {}, inputs, repeats)[0]
+        zeros, most = self._rows_timed(inputs, thresholds)
         rows = self._rows(thresholds)
         displace = numbers_to_displace(linear_layers(self.model).values())
         times = []
         for path, layer in self.placed.readers.items():
-            found = layer_seconds(layer, rows.get(path, []), displace)
+            is_one = most.get(path, 1) == 1
+            found = layer_seconds(layer, rows.get(path, []) if is_one else [], displace)
             if found is not None:
                 times.append(LayerTime(path, *found, skips=layer.skips))
         if not inputs:
@@ -347,15 +406,16 @@ class Work:
             dense, sparse = self._seconds(both, thresholds, inputs, repeats)
         else:
             (sparse,) = self._seconds([self.model], thresholds, inputs, repeats)
-        seen = self._rows_of_one_input(inputs[0])
-        timing = Timing(dense or sparse, sparse, seen, torch.get_num_threads())
+        seen = max(most.values(), default=1)
+        words = inputs[0].words
+        timing = Timing(dense or sparse, sparse, seen, torch.get_num_threads(), words, zeros)
         return tuple(times), timing
 
     def _seconds(
         self,
         models: Sequence[nn.Module],
         thresholds: Thresholds,
-        inputs: Sequence[Batch],
+        inputs: Sequence[SingleInput],
         repeats: int,
     ) -> list[float]:
         modes = {module: module.training for model in models for module in model.modules()}
@@ -368,20 +428,39 @@ class Work:
             for module, training in modes.items():
                 module.training = training
 
-    def _single_inputs(self) -> list[Batch]:
+    def _single_inputs(self) -> Sequence[SingleInput]:
         """Return single inputs of the held-out data that the model runs on."""
-        batch = self.held_out[0]
-        inputs = []
-        for number in range(INPUTS):
-            inputs.append(batch.one(number % batch.size, number))
-        try:
-            with untouched(self.model):
-                self.model.eval()
-                for each in inputs:
-                    each.run(self.model)
-        except Exception:  # a model may need more than one token, or all of its arguments
-            return []
-        return inputs
+        with untouched(self.model):
+            self.model.eval()
+            set_thresholds(self.placed.places, {})
+            return single_inputs(self.model, self.held_out[0])
+
+    def _rows_timed(
+        self, inputs: Sequence[SingleInput], thresholds: Thresholds
+    ) -> tuple[float, dict[str, int]]:
+        """Return the share of small numbers in the rows that are timed, and the rows of each layer.
+
+        Args:
+            inputs: single inputs.
+            thresholds: of the sparse model.
+        """
+        counts = Counts()
+        most: dict[str, int] = {}
+
+        def count(place: Place, values: Tensor) -> None:
+            rows = values.numel() // max(1, values.shape[-1])
+            most[place.name] = max(rows, most.get(place.name, 0))
+
+        with untouched(self.model):
+            self.model.eval()
+            set_thresholds(self.placed.places, thresholds)
+            for each in inputs:
+                state = each.start(self.model)
+                with watched(self.placed.places, counts.add), watched(self._readers(), count):
+                    each.run(self.model, state)
+        set_thresholds(self.placed.places, thresholds)
+        reached = [place for place in self.placed.places if place.name in counts.numbers]
+        return mean_share(reached, counts), most
 
     def _rows(self, thresholds: Thresholds) -> dict[str, list[Tensor]]:
         """Return some rows of inputs of each layer that can skip, with thresholds set."""
@@ -403,16 +482,6 @@ class Work:
     def _readers(self) -> list[Place]:
         readers = self.placed.readers
         return [Place(path, layer, 0, 0) for path, layer in readers.items()]
-
-    def _rows_of_one_input(self, batch: Batch) -> int:
-        """Return how many rows the linear layers have for one input, the most of them."""
-        most = [1]
-        with untouched(self.model):
-            self.model.eval()
-            readers = self._readers()
-            with watched(readers, lambda _, x: most.append(x.numel() // max(1, x.shape[-1]))):
-                batch.run(self.model)
-        return max(most)
 
 
 def _point(setting: _Setting, found: tuple[Quality, Counts]) -> CurvePoint:
@@ -442,6 +511,7 @@ def result_of(
         note: on the data.
         training: how it was trained.
     """
+    check_saving(placed.model)
     counts = measured.counts
     places = [each for each in placed.places if each.name in counts.numbers]
     rows = []
@@ -460,7 +530,7 @@ def result_of(
         )
     sparsity = mean_share(places, counts)
     linear = sum(layer.weight.numel() for layer in linear_layers(placed.model).values())
-    notes = [note, *_notes(rows, times, timing, sparsity, float(target))]
+    notes = [note, measured.note, *_notes(rows, times, timing, sparsity, float(target))]
     return Sparsified(
         model=placed.model,
         target=float(target),
@@ -526,12 +596,13 @@ def _notes(
             shown.append(f"{each.layer} (x {each.sparse_seconds / each.dense_seconds:.2f})")
         more = f" and {len(slow) - 4} more" if len(slow) > 4 else ""
         notes.append(f"skipping does not pay at {', '.join(shown)}{more}")
-    if not times:
-        notes.append("no compiled code for this model here: zeros are computed with, not skipped")
     if timing is None:
         notes.append("the model does not run on one single input: its time was not measured")
     elif timing.rows > 1:
         notes.append(
-            f"one input gives the layers {timing.rows} rows: work is skipped for one row only"
+            f"one input gives layers up to {timing.rows} rows: these layers multiply by the whole "
+            "matrix, since work is skipped for one row only"
         )
+    elif not times:
+        notes.append("no compiled code for this model here: zeros are computed with, not skipped")
     return notes

@@ -1,5 +1,6 @@
 """How long one row takes, with all weights and without those of small inputs."""
 
+import copy
 import math
 import statistics
 import time
@@ -12,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.analysis import AnalysisResult
-from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.rows_product import can_skip_rows
+from gatewise.sparsity.single_inputs import SingleInput
 from gatewise.sparsity.sparse_linear import SparseLinear
 
 ROWS = 8  # different inputs of a layer that are timed
@@ -32,19 +33,23 @@ def _clock() -> Callable[[], float]:
 
 @dataclass(frozen=True)
 class Timing(AnalysisResult):
-    """The time of the whole model on one input.
+    """The time of the whole model on one input. See Note [What is timed].
 
     Attributes:
         dense_seconds: of the model without thresholds.
         sparse_seconds: of the model with thresholds.
         rows: rows of inputs that its linear layers had; work is skipped for one row only.
         threads: that torch may use.
+        what: was timed, in words.
+        zeros: mean share of small numbers in the rows that were timed, weighted by weights.
     """
 
     dense_seconds: float
     sparse_seconds: float
     rows: int
     threads: int
+    what: str
+    zeros: float
 
     @property
     def ratio(self) -> float:
@@ -144,7 +149,7 @@ def numbers_to_displace(layers: Iterable[nn.Linear]) -> Tensor | None:
 
 @torch.no_grad()
 def model_seconds(
-    models: Sequence[nn.Module], inputs: Sequence[Batch], repeats: int
+    models: Sequence[nn.Module], inputs: Sequence[SingleInput], repeats: int
 ) -> list[float]:
     """Return the time of each model on single inputs, the models in turns.
 
@@ -158,12 +163,13 @@ def model_seconds(
     """
     clock = _clock()
     least = [[math.inf] * len(inputs) for _ in models]
-    for model in models:
-        inputs[0].run(model)
-    for _ in range(repeats):
-        for place, each in enumerate(inputs):
-            for model, times in zip(models, least, strict=True):
+    for place, each in enumerate(inputs):
+        states = [each.start(model) for model in models]
+        for turn in range(repeats + 1):
+            for model, state, times in zip(models, states, least, strict=True):
+                kept = copy.deepcopy(state)
                 start = clock()
-                each.run(model)
-                times[place] = min(times[place], clock() - start)
+                each.run(model, kept)
+                if turn:  # the first run warms up
+                    times[place] = min(times[place], clock() - start)
     return [statistics.median(times) for times in least]

@@ -2,15 +2,6 @@
 
 from gatewise.stats.checks import check_number as check_number
 from gatewise.stats.checks import check_whole as check_whole
-from gatewise.stats.claims import ClaimEvidence as ClaimEvidence
-from gatewise.stats.claims import ClaimResult as ClaimResult
-from gatewise.stats.claims import Judgement as Judgement
-from gatewise.stats.claims import judge_all_better as judge_all_better
-from gatewise.stats.claims import judge_best as judge_best
-from gatewise.stats.claims import judge_better as judge_better
-from gatewise.stats.claims import judge_comparable as judge_comparable
-from gatewise.stats.claims import judge_everywhere as judge_everywhere
-from gatewise.stats.claims import judge_trend as judge_trend
 from gatewise.stats.comparison import Comparison as Comparison
 from gatewise.stats.comparison import Difference as Difference
 from gatewise.stats.comparison import compare_runs as compare_runs

@@ -10,14 +10,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, copied, one_at_a_time, parameter_count, split_example
-from gatewise.layers import (
-    PSConv1d,
-    PSConv2d,
-    PSLinear,
-    StaticPSConv1d,
-    StaticPSConv2d,
-    StaticPSLinear,
-)
+from gatewise.layers import PSConv1d, PSConv2d, PSLinear
 from gatewise.surgery.planning import (
     ENTRY_POINTS,
     Entry,
@@ -61,11 +54,6 @@ PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
     nn.Conv1d: PSConv1d,
     nn.Conv2d: PSConv2d,
     nn.Linear: PSLinear,
-}
-STATIC: dict[type[nn.Module], Any] = {
-    nn.Conv1d: StaticPSConv1d,
-    nn.Conv2d: StaticPSConv2d,
-    nn.Linear: StaticPSLinear,
 }
 NO_MODULE = ("functional", "addition")  # kinds of sites without a module that is replaced
 
@@ -292,11 +280,12 @@ def execute_plan(plan: Plan, work: Transaction) -> None:
     groups = plan.by_swap()
     prepared = [swap.prepare(model, entries, like) for swap, entries in groups]
     apply_edits(work, plan.edits, plan.settings)
-    for path in {**plan.layers, **plan.splits}:
+    for path in {**plan.layers, **plan.replaced}:
         home, _, name = path.rpartition(".")
         layer = model.get_submodule(path)
-        if path in plan.splits:
-            new = STATIC[type(layer)].sharing(layer, split=plan.splits[path])
+        if path in plan.replaced:
+            options = dict(plan.replaced[path])
+            new = find_swap(options.pop("swap")).replace_layer(layer, options)
         else:
             new = _phase_selective(layer, plan.layers[path])
         work.replace(home, name, new, "module")

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     SPLIT = "a split of fixed sizes cuts through its channels"
     COMPUTED_WEIGHT = "a weight behind it is computed, not stored (weight norm, parametrisation)"
     SHARED = "a weight behind it is used elsewhere too (tied or shared)"
+    SHARED_CALL = "its call in the source serves several layers, which would need different units"
     OUTPUT = "it reaches the model's output"
     INPUT = "the model's input would have to be widened"
     NO_RULE = "there is no rule for an operator behind it"
@@ -50,7 +51,7 @@ class Reason(StrEnum):
     NO_GLU = "it is a plain activation, not the gate of a gated linear unit"
     VALUE = "it is the value of a gated linear unit, which changes together with the gate"
     NOT_MLP = "it does not stand between two linear layers of torch that nothing else uses"
-    SEVERAL = "its gate is written as several operations, not as one activation"
+    SEVERAL = "it is written with several calls, which only a pointwise unit can replace"
     NOT_ATTENTION = (
         "it is not an attention layer that takes a gate (torch.nn.MultiheadAttention, or one with "
         "an OpenGate)"

@@ -1,6 +1,5 @@
 """The checks of our own tests, for use with your own units and layers."""
 
-import gatewise.fused as _fused  # noqa: F401  units get their compiled forms
 from gatewise.testing.activation import check_activation as check_activation
 from gatewise.testing.case import Case as Case
 from gatewise.testing.contract import CHECKS as CHECKS

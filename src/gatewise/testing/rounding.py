@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.testing.case import Case
 from gatewise.testing.ulps import inputs_of, ulps_apart
@@ -21,13 +22,24 @@ FULL = 10_000_000
 # Torch's functions with the same default options, for comparison only.
 TORCH_OWN: dict[str, Callable[..., Tensor]] = {
     "relu": torch.relu,
-    "leaky_relu": torch.nn.functional.leaky_relu,
+    "leaky_relu": functional.leaky_relu,
     "abs": torch.abs,
-    "elu": torch.nn.functional.elu,
-    "softplus": torch.nn.functional.softplus,
-    "gelu": torch.nn.functional.gelu,
-    "silu": torch.nn.functional.silu,
-    "mish": torch.nn.functional.mish,
+    "celu": functional.celu,
+    "elu": functional.elu,
+    "gelu": functional.gelu,
+    "hardsigmoid": functional.hardsigmoid,
+    "hardswish": functional.hardswish,
+    "hardtanh": functional.hardtanh,
+    "logsigmoid": functional.logsigmoid,
+    "mish": functional.mish,
+    "relu6": functional.relu6,
+    "selu": functional.selu,
+    "sigmoid": torch.sigmoid,
+    "silu": functional.silu,
+    "softplus": functional.softplus,
+    "softsign": functional.softsign,
+    "tanh": torch.tanh,
+    "tanhshrink": functional.tanhshrink,
 }
 
 
@@ -117,6 +129,19 @@ class Sweep:
         return close & ~self.wrong_nan
 
 
+def covered_inputs(case: Case, dtype: torch.dtype, count: int) -> Tensor:
+    """Return the inputs for which the error bounds hold: NaN, and numbers up to ``largest``.
+
+    Args:
+        case: the unit and its options.
+        dtype: of the inputs.
+        count: the number of float32 inputs; of a half type, all are covered.
+    """
+    values = inputs_of(dtype, count)
+    is_covered = values.isfinite() & (values.double().abs() <= case.unit.largest)
+    return values[is_covered | values.isnan()]
+
+
 def sweep_forward(
     case: Case,
     values: Tensor,
@@ -183,7 +208,7 @@ def measure(
         case = Case(spec, options)
         torch_function = TORCH_OWN.get(spec.name) if not options else None
         for name in dtypes:
-            values = inputs_of(getattr(torch, name), FULL if full else QUICK)
+            values = covered_inputs(case, getattr(torch, name), FULL if full else QUICK)
             finite = values[values.isfinite()]
             for direction, sweep, inputs in (
                 ("forward", sweep_forward, values),

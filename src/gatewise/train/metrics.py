@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from torch import Tensor
+
 from gatewise.errors import ArgumentError
 
 Mode = Literal["max", "min"]
@@ -98,3 +100,16 @@ def bare_metric(name: str) -> str:
         if bare.startswith(prefix) and len(bare) > len(prefix):
             return bare.removeprefix(prefix)
     return bare
+
+
+def mean_iou(table: Tensor) -> float:
+    """Return the mean over classes of intersection over union.
+
+    Classes that neither occur nor are predicted are left out.
+
+    Args:
+        table: how many pixels of each class (rows) were predicted as each class (columns).
+    """
+    hit = table.diagonal().double()
+    union = table.sum(0) + table.sum(1) - hit
+    return float((hit / union.clamp(min=1))[union > 0].mean())

@@ -1,5 +1,6 @@
 """Activation functions (units): the catalogue, and the contract that every unit keeps."""
 
+from gatewise.units.block import run_block as run_block
 from gatewise.units.catalogue import *  # noqa: F403 - one import line per unit, in the catalogue
 from gatewise.units.catalogue.beta_vq import LARGEST_LOGIT as LARGEST_LOGIT
 from gatewise.units.catalogue.beta_vq import BetaModule as BetaModule
@@ -7,13 +8,9 @@ from gatewise.units.catalogue.beta_vq import check_beta as check_beta
 from gatewise.units.catalogue.beta_vq import trained_eta as trained_eta
 from gatewise.units.catalogue.iieu_b import Terms as Terms
 from gatewise.units.catalogue.iieu_b import iieu_b as iieu_b
-from gatewise.units.contract import BOUND_FORMS as BOUND_FORMS
 from gatewise.units.contract import DTYPES as DTYPES
 from gatewise.units.contract import FAMILIES as FAMILIES
-from gatewise.units.contract import FEW_PASSES as FEW_PASSES
 from gatewise.units.contract import FLOATS as FLOATS
-from gatewise.units.contract import FORMS as FORMS
-from gatewise.units.contract import HALVES_FORMS as HALVES_FORMS
 from gatewise.units.contract import LAYOUTS as LAYOUTS
 from gatewise.units.contract import MARK as MARK
 from gatewise.units.contract import PAPERS as PAPERS
@@ -22,10 +19,9 @@ from gatewise.units.contract import Axis as Axis
 from gatewise.units.contract import Bound as Bound
 from gatewise.units.contract import Device as Device
 from gatewise.units.contract import DType as DType
-from gatewise.units.contract import FewPasses as FewPasses
+from gatewise.units.contract import Fused as Fused
 from gatewise.units.contract import LeafModule as LeafModule
 from gatewise.units.contract import Limits as Limits
-from gatewise.units.contract import PlainForm as PlainForm
 from gatewise.units.contract import Producer as Producer
 from gatewise.units.contract import Promise as Promise
 from gatewise.units.contract import TermB as TermB
@@ -52,15 +48,17 @@ from gatewise.units.contract import check_source as check_source
 from gatewise.units.contract import create_unit as create_unit
 from gatewise.units.contract import describe_shape as describe_shape
 from gatewise.units.contract import detach_saturated as detach_saturated
-from gatewise.units.contract import elementwise as elementwise
 from gatewise.units.contract import error_bounds as error_bounds
 from gatewise.units.contract import filter_norm as filter_norm
+from gatewise.units.contract import fuse as fuse
 from gatewise.units.contract import get_unit as get_unit
+from gatewise.units.contract import in_compute_dtype as in_compute_dtype
 from gatewise.units.contract import is_activation_object as is_activation_object
+from gatewise.units.contract import is_readable as is_readable
 from gatewise.units.contract import is_sequence as is_sequence
 from gatewise.units.contract import is_size as is_size
+from gatewise.units.contract import is_watched as is_watched
 from gatewise.units.contract import list_units as list_units
-from gatewise.units.contract import max_magnitude as max_magnitude
 from gatewise.units.contract import mean_without_overflow as mean_without_overflow
 from gatewise.units.contract import patch_norm as patch_norm
 from gatewise.units.contract import per_channel as per_channel
@@ -69,12 +67,11 @@ from gatewise.units.contract import region_gates as region_gates
 from gatewise.units.contract import registered_units as registered_units
 from gatewise.units.contract import replace_infinities as replace_infinities
 from gatewise.units.contract import resolve_dim as resolve_dim
-from gatewise.units.contract import run_plain as run_plain
 from gatewise.units.contract import saturation_bound as saturation_bound
-from gatewise.units.contract import sigmoid as sigmoid
 from gatewise.units.contract import split_branches as split_branches
 from gatewise.units.contract import standardise as standardise
 from gatewise.units.contract import to_compute_dtype as to_compute_dtype
+from gatewise.units.contract import unfuse as unfuse
 from gatewise.units.contract import unit as unit
 from gatewise.units.contract import unit_facts as unit_facts
 from gatewise.units.contract import unit_from as unit_from

@@ -46,9 +46,6 @@ class SiteCost(AnalysisResult):
         share: This time as a share of that of the whole model.
         saved_bytes: Bytes that it keeps for the backward pass. ``None`` if the model could not be
             run in train mode.
-        form: What ran: ``"native"`` is one function of torch, ``"fused"`` generated code,
-            ``"plain"`` a unit as several operators, ``"operators"`` a call measured operator by
-            operator.
     """
 
     name: str
@@ -57,7 +54,6 @@ class SiteCost(AnalysisResult):
     seconds: float
     share: float
     saved_bytes: int | None
-    form: str = "operators"
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,11 +106,11 @@ class Cost(PlottedResult):
         lines = [
             f"{self.parameters:,} parameters, {operations}, {self.throughput:,.1f} inputs/s "
             f"forward, {self.site_share:.1%} of that time in units",
-            f"{'site':32} unit         form      operations       ms  share  MiB for backward",
+            f"{'site':32} unit         operations       ms  share  MiB for backward",
         ]
         for site in self.sites:
             saved = "-" if site.saved_bytes is None else f"{site.saved_bytes / MIB:.2f}"
-            line = f"{site.name[:32]:32} {site.unit[:12]:12} {site.form:9} {site.operations:10}"
+            line = f"{site.name[:32]:32} {site.unit[:12]:12} {site.operations:10}"
             lines.append(f"{line}  {1e3 * site.seconds:7.3f}  {site.share:5.1%}  {saved:>16}")
         return "\n".join(lines)
 
@@ -194,16 +190,14 @@ class _Measurement:
     def site_cost(self, call: SiteCall) -> SiteCost:
         seconds = sum(self.node_seconds.get(node, 0.0) for node in call.nodes)
         saved = None if self.saved_bytes is None else self.saved_by_call.get(call.name, 0)
-        form = "native" if len(call.nodes) == 1 else "operators"
         # A module may be faster than its operators one by one.
         if call.scope is not None and call.scope in self.module_seconds:
             seconds = self.module_seconds[call.scope]
-            form = self.profiler.forms[call.scope]
             if saved is not None:
                 saved = sum(self.profiler.storages[call.scope].values())
         operations = round(sum(map(node_operations, call.nodes)))
         share = seconds / self.seconds
-        return SiteCost(call.name, call.unit, operations, seconds, share, saved, form)
+        return SiteCost(call.name, call.unit, operations, seconds, share, saved)
 
     def _unit_modules(self) -> dict[str, nn.Module]:
         modules = dict(self.model.named_modules())

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from gatewise.fused import start_recording, stop_recording
 from gatewise.graph import Graph, Node, Scope, run_graph
 
 Storages = dict[int, int]  # address: bytes
@@ -46,7 +45,7 @@ class SavedTensors:
 
 
 class ModuleProfiler:
-    """Time, kept storages and forms of the calls of some modules, in the model's own run.
+    """Time and kept storages of the calls of some modules, in the model's own run.
 
     Args:
         modules: The modules by their path.
@@ -58,27 +57,24 @@ class ModuleProfiler:
         self.saved = saved
         self.seconds: dict[Scope, float] = {}
         self.storages: dict[Scope, Storages] = {}
-        self.forms: dict[Scope, str] = {}
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Measure calls while the context is active. Of several runs the least time is kept."""
         calls: Counter[str] = Counter()
-        starts: list[tuple[Scope, set[str], float]] = []
+        starts: list[tuple[Scope, float]] = []
 
         def enter(path: str) -> Callable[..., None]:
             def hook(*_: Any) -> None:
                 self.saved.open_calls.append({})
-                recording = start_recording()
-                starts.append(((path, calls[path]), recording, time.perf_counter()))
+                starts.append(((path, calls[path]), time.perf_counter()))
                 calls[path] += 1
 
             return hook
 
         def leave(*_: Any) -> None:
             now = time.perf_counter()
-            scope, recording, start = starts.pop()
-            self.forms[scope] = stop_recording(recording)
+            scope, start = starts.pop()
             self.seconds[scope] = min(now - start, self.seconds.get(scope, now - start))
             self.storages[scope] = self.saved.open_calls.pop()
 

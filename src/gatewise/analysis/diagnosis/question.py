@@ -74,6 +74,8 @@ class Question:
         reads_inputs: Whether the answer depends on the inputs, and not on the weights alone. Such
             an answer is held back if the inputs are not as in training.
         compares_checkpoints: Whether it is asked only if there are two checkpoints that differ.
+        first: Whether it is asked unless other questions are named. The others are papers'
+            analyses, which take longer.
     """
 
     name: str
@@ -81,3 +83,4 @@ class Question:
     answer: Callable[["DiagnosisContext"], Finding]
     reads_inputs: bool = True
     compares_checkpoints: bool = False
+    first: bool = False

@@ -21,7 +21,11 @@ from gatewise.analysis.diagnosis.input_check import SUSPECT, InputCheck, check_i
 from gatewise.analysis.diagnosis.inputs import GIB, Inputs, build_lazy, collect
 from gatewise.analysis.diagnosis.layer_rows import layer_rows
 from gatewise.analysis.diagnosis.question import REASONS, Finding, Question
-from gatewise.analysis.diagnosis.questions import QUESTIONS
+from gatewise.analysis.diagnosis.questions import (
+    CountedFinding,
+    all_questions,
+    counted_findings,
+)
 from gatewise.analysis.record import AnalysisResult, plain_values
 from gatewise.devices import find_device
 from gatewise.errors import (
@@ -31,6 +35,7 @@ from gatewise.errors import (
     shorten,
     unknown_name,
 )
+from gatewise.extensions import unknown_addition
 from gatewise.graph import (
     cached_readings,
     check_readable,
@@ -41,6 +46,7 @@ from gatewise.graph import (
 )
 
 FORMAT = "gatewise diagnosis 2"
+ALL = "all"
 ANSWERED = "answered"
 NOT_APPLICABLE = "does not apply"
 FAILED = "failed"
@@ -113,6 +119,7 @@ class Diagnosis(AnalysisResult):
             branches, and the numbers of all answers about it.
         versions: The versions of gatewise, torch and Python.
         seconds: How long the diagnosis took.
+        reference: How the commands in the advice name the model and the inputs.
     """
 
     name: str
@@ -127,6 +134,7 @@ class Diagnosis(AnalysisResult):
     layers: tuple[dict[str, Any], ...]
     versions: dict[str, str]
     seconds: float
+    reference: str = ""
 
     def __getitem__(self, question: str) -> Answer:
         for answer in self.answers:
@@ -137,10 +145,24 @@ class Diagnosis(AnalysisResult):
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
 
+    @property
+    def more(self) -> tuple[str, ...]:
+        """The names of questions that were not asked."""
+        asked = {answer.name for answer in self.answers}
+        return tuple(name for name in all_questions() if name not in asked)
+
+    @property
+    def findings(self) -> tuple[CountedFinding, ...]:
+        """What was counted of dead, always-on and alike channels, opposite filters and cost."""
+        return counted_findings({answer.name: answer.facts for answer in self.answers})
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for a file or a page."""
         values = {
             "format": FORMAT,
+            "findings": self.findings,
+            "more": {name: all_questions()[name].title for name in self.more},
+            "reference": self.reference,
             "name": self.name,
             "model": self.model,
             "data": self.data,
@@ -159,8 +181,11 @@ class Diagnosis(AnalysisResult):
     def __repr__(self) -> str:
         size = f"{self.model['parameters']:,} parameters"
         lines = [f"{self.name}: {size}, {self.data['examples']:,} inputs", self.input_check.line]
+        lines += [f"  {each.line}" for each in self.findings]
         lines += [f"  {answer.name:15} {answer.line}" for answer in self.answers]
         lines += [f"* {advice.text}\n  {advice.command}" for advice in self.advice]
+        if self.more:
+            lines.append(f"more analyses, not computed: {', '.join(self.more)}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -190,7 +215,7 @@ def diagnose(
     model: nn.Module,
     batches: object,
     *,
-    questions: Sequence[str] | None = None,
+    questions: Sequence[str] | str | None = None,
     examples: int = 1000,
     memory: int = 2 * GIB,
     seconds: float = 15.0,
@@ -218,7 +243,9 @@ def diagnose(
         batches: A tensor of inputs, or an iterable such as a data loader. Its items are tensors,
             pairs of inputs and labels, tuples of arguments, or dicts of keyword arguments. All
             inputs have one shape.
-        questions: Names from ``gatewise diagnose --help``. All questions by default.
+        questions: Names from ``gatewise diagnose --help``, or ``"all"``. By default those of the
+            first page: dead, always-on and copied channels, opposite filters, cost, and changes
+            between checkpoints if there are some. The result names the others in ``more``.
         examples: How many inputs are used, the first of ``batches``.
         memory: Bytes that one question may use.
         seconds: How long a question that can stop early may run. The others use as many inputs as
@@ -254,7 +281,7 @@ def diagnose(
     check_readable(model)
     if device is not None:
         model = copy.deepcopy(model).to(find_device(device))
-    asked = _asked(questions)
+    asked = _asked(questions, checkpoints is not None)
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
     batches = build_lazy(model, batches)
@@ -307,6 +334,7 @@ def diagnose(
         layers=tuple(rows),
         versions=_versions(),
         seconds=round(time.monotonic() - started, 3),
+        reference=f"{reference} {data_options}".strip(),
     )
     if interrupted:
         raise DiagnosisInterrupted(diagnosis)
@@ -328,25 +356,33 @@ def _held_back(
     trusted = []
     held_back = []
     for item in advice:
-        suspect = check.state == SUSPECT and QUESTIONS[item.question].reads_inputs
+        suspect = check.state == SUSPECT and all_questions()[item.question].reads_inputs
         (held_back if suspect else trusted).append(item)
     return tuple(trusted), tuple(held_back)
 
 
-def _asked(questions: Sequence[str] | None) -> list[Question]:
+def _asked(questions: Sequence[str] | str | None, has_checkpoints: bool) -> list[Question]:
     """Return the questions with these names, in the order of the page."""
+    known = all_questions()
     if questions is None:
-        return list(QUESTIONS.values())
-    for name in questions:
-        if name not in QUESTIONS:
-            raise unknown_name("question", name, QUESTIONS)
-    if not questions:
+        first = []
+        for question in known.values():
+            if question.first or (question.compares_checkpoints and has_checkpoints):
+                first.append(question)
+        return first
+    if questions in (ALL, [ALL]):
+        return list(known.values())
+    names = [questions] if isinstance(questions, str) else questions
+    for name in names:
+        if name not in known:
+            raise unknown_addition("questions", "question", name, known)
+    if not names:
         raise ArgumentError(
             "diagnose: questions is an empty list",
-            allowed=", ".join(QUESTIONS),
-            fix="leave questions out to ask all",
+            allowed=", ".join((ALL, *known)),
+            fix='questions="all" asks all',
         )
-    return [question for question in QUESTIONS.values() if question.name in questions]
+    return [question for question in known.values() if question.name in names]
 
 
 def _ask(question: Question, context: DiagnosisContext, progress: Progress | None) -> Answer:

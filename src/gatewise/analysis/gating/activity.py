@@ -1,6 +1,6 @@
 """How often the gates of a model are on, and which are dead, always on, alike or saturated."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
 
 NEAR_AN_END = 1e-3  # a soft gate this close to 0 or 1 is at its end
+MASK = "attention_mask"
 MOSTLY = 0.99  # a soft gate that is at its end for this share of the inputs is saturated
 
 
@@ -139,6 +140,9 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
     Duplicates are channels whose gates are on for exactly the same inputs and positions. Channels
     that never change are not among them.
 
+    Positions that an ``attention_mask`` among the inputs sets to zero are padding and do not count.
+    A sigmoid that makes the model's output is no hidden layer and is left out.
+
     Args:
         model: Any module.
         batches: Tensors, ``(inputs, labels)`` or dicts of keyword arguments, e.g. a data loader.
@@ -151,14 +155,31 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
     stream = SiteStream("gates", model)
     totals: dict[str, _SiteTotals] = {}
 
+    mask: Tensor | None = None
+
     def add(site: GateSite, gate: Tensor) -> None:
         if site.name not in totals:
             totals[site.name] = _SiteTotals(site)
-        totals[site.name].add(gate)
+        totals[site.name].add(gate, mask)
 
     for inputs, _ in each_batch("gates", batches, progress):
+        mask = inputs.get(MASK) if isinstance(inputs, Mapping) else None
         stream.run(inputs, add)
     return Gates(tuple(total.result() for total in totals.values()), tuple(stream.left_out))
+
+
+def without_padding(gate: Tensor, dim: int, mask: Tensor | None) -> tuple[Tensor, int]:
+    """Return gates without those at padded positions, and the dimension of their channels.
+
+    Args:
+        gate: of shape (inputs, positions, ...) where a mask applies.
+        dim: the dimension of the channels.
+        mask: 0 at padded positions, of shape (inputs, positions).
+    """
+    dim %= gate.dim()
+    if mask is None or mask.dim() != 2 or dim < 2 or gate.shape[:2] != mask.shape:
+        return gate, dim
+    return gate[mask.bool()], dim - 1
 
 
 class _SiteTotals:
@@ -169,8 +190,8 @@ class _SiteTotals:
         self.sums = ChannelSums()
         self.digests = ChannelDigests()
 
-    def add(self, gate: Tensor) -> None:
-        rows = by_channel(gate, self.site.dim)
+    def add(self, gate: Tensor, mask: Tensor | None) -> None:
+        rows = by_channel(*without_padding(gate, self.site.dim, mask))
         on = is_on(rows)
         quantities = {"on": on}
         if self.site.rule.soft:

@@ -17,6 +17,7 @@ from gatewise.analysis.gating.rules import (
 )
 from gatewise.graph import (
     COMPOSITE,
+    GATES,
     GLUS,
     LEAVES,
     Graph,
@@ -133,9 +134,19 @@ def gate_sites(reading: Reading, model: nn.Module) -> tuple[list[GateSite], list
         else:
             left_out.append(f"{scope_name(call.scope)}: {call.unit} has regions, not one gate")
     for name, found in reading.site_nodes.items():
-        if found.output not in inside:
-            sites.append(_site_of_operator(name, found, reading, model))
+        if found.output in inside:
+            continue
+        site = _site_of_operator(name, found, reading, model)
+        if site.unit in GATES and _is_returned(found.output):
+            left_out.append(f"{name}: {site.unit} makes the output of the model: no hidden layer")
+        else:
+            sites.append(site)
     return sorted(sites, key=lambda site: site.output.index), left_out
+
+
+def _is_returned(node: Node) -> bool:
+    """Return whether nothing reads a tensor but the model's caller."""
+    return bool(node.users) and all(user.op == "output" for user in node.users)
 
 
 def rule_of_module(module: nn.Module, dim: int) -> tuple[str, Rule] | None:

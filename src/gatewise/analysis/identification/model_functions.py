@@ -1,5 +1,6 @@
 """The function at every site of a model, and what its configuration and its copies say."""
 
+import math
 from collections.abc import Mapping
 from copy import deepcopy as copy_module
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ class SiteFunction:
         value: what a gated linear unit does to its value: ``"as it is"``, or clamp and offset.
         value_limit: the clamp of the value, if there is one.
         agrees: whether the configuration says the same; ``None`` if it says nothing.
+        differs: how the code differs from the configuration, in words.
     """
 
     site: str
@@ -50,6 +52,7 @@ class SiteFunction:
     value: str = ""
     value_limit: float | None = None
     agrees: bool | None = None
+    differs: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Identification(AnalysisResult):
     def __str__(self) -> str:
         lines = [f"{'site':32} {'role':12} {'function':44} value"]
         for site in self.sites:
-            mark = "  NOT as configured" if site.agrees is False else ""
+            mark = f"  NOT as configured: {site.differs}" if site.agrees is False else ""
             lines.append(f"{site.site:32} {site.role:12} {site.function:44} {site.value}{mark}")
         if self.configuration:
             what = f"the configuration says {self.configuration}"
@@ -241,6 +244,7 @@ def _clamp_and_offset(values: Tensor) -> tuple[str, float | None]:
     x = points()
     offset = float(values[x == 0])
     limit = float(values[x == FAR]) - offset
+    limit = FAR if math.isclose(limit, FAR, rel_tol=1e-9) else limit
     bounded = x.clamp(-limit, limit) if limit > 0 else x
     if not torch.allclose(values, bounded + offset, rtol=1e-6, atol=1e-6):
         return f"{recognise(values)}", None
@@ -264,10 +268,15 @@ def _compared(
     if not configured or row.role not in ("mlp", "glu"):
         return row
     base = row.name.partition(",")[0]
+    differences = []
     # Configurations with a limit (gpt-oss) call their clamped swish of 1.702 "silu".
-    agrees = base == configured or (configured == "silu" and base == "quick_gelu" and bool(limit))
+    if base != configured and not (configured == "silu" and base == "quick_gelu" and limit):
+        name = base or "a function that is not known here"
+        differences.append(f"the code computes {name}, the configuration says {configured}")
     if limit is not None:
-        found = row.constants.get("limit")
-        agrees = agrees and found is not None and abs(found - limit) < 1e-3
-        agrees = agrees and row.value_limit is not None and abs(row.value_limit - limit) < 1e-3
-    return SiteFunction(**{**vars(row), "agrees": agrees})
+        for branch, found in (("gate", row.constants.get("limit")), ("value", row.value_limit)):
+            if found is None or abs(found - limit) >= 1e-3:
+                has = "not clamped" if found is None else f"clamped at {found:.6g}"
+                differences.append(f"the {branch} is {has}, the configuration says {limit:.6g}")
+    words = "; ".join(differences)
+    return SiteFunction(**{**vars(row), "agrees": not differences, "differs": words})

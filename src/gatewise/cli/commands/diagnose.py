@@ -31,25 +31,6 @@ if TYPE_CHECKING:
     from gatewise.cli.options import DiagnosisData
 
 INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
-# The names of gatewise.analysis.QUESTIONS, which imports torch. A test compares them.
-CHECKS = (
-    "sites",
-    "gates",
-    "overlap",
-    "pairing",
-    "reconstruction",
-    "invariance",
-    "orthogonality",
-    "prior",
-    "templates",
-    "partition",
-    "flips",
-    "film",
-    "kernel",
-    "complexity",
-    "properties",
-    "cost",
-)
 
 Data = Annotated[
     list[str] | None,
@@ -101,7 +82,8 @@ Questions = Annotated[
     typer.Option(
         "--questions",
         metavar="NAME,NAME,...",
-        help=f"Run only these checks: {', '.join(CHECKS)}. Default: all that apply.",
+        help="Run only these checks, for example gates,pairing, or `all`. An unknown name lists "
+        "them all. Default: those of the first page.",
     ),
 ]
 Out = Annotated[
@@ -168,7 +150,7 @@ def diagnose(
 
     Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out diagnosis`
     """
-    from gatewise.analysis import QUESTIONS, DiagnosisInterrupted, fill
+    from gatewise.analysis import DiagnosisInterrupted, all_questions, fill
     from gatewise.analysis import diagnose as ask
     from gatewise.cli.options import find_checkpoints, find_data, load_model, random_data
     from gatewise.cli.output import Watch
@@ -214,7 +196,7 @@ def diagnose(
     if finished:
         print_note(f"resuming: {len(finished)} checks are finished")
     interrupted = False
-    with Watch({name: question.title for name, question in QUESTIONS.items()}) as watch:
+    with Watch({name: question.title for name, question in all_questions().items()}) as watch:
         try:
             diagnosis = ask(
                 network,
@@ -299,6 +281,9 @@ def _print(diagnosis: "Diagnosis") -> None:
         print_rich(f"Preprocessing not known: {diagnosis.data['preprocessing']}")
     print_rich(f"{diagnosis.name}: {parameters}; {diagnosis.data['about']}")
     print_rich(f"input check {diagnosis.input_check.state}: {diagnosis.input_check.line}", rows)
+    print_rich(*(each.line for each in diagnosis.findings))
+    if diagnosis.more:
+        print_rich(f"more analyses, with --questions NAME or all: {', '.join(diagnosis.more)}")
     for advice in diagnosis.advice:
         print_rich(
             f"• {advice.title}: {advice.effect} {advice.effect_of}",

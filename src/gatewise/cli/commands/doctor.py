@@ -37,8 +37,6 @@ FALLBACKS = {
     "gram": "torch",
     "few_rows": "torch",
     "tiles": "torch",
-    "elementwise": "torch",
-    "crelu": "torch",
     "iieu": "torch",
     "sparse_rows": "torch",
 }

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli.options import Input, Json, Model, ModelOptions, model_and_example
+from gatewise.cli.options import (
+    Input,
+    Json,
+    Model,
+    ModelOptions,
+    Trust,
+    Weights,
+    load_weights,
+    model_and_example,
+)
 from gatewise.cli.output import print_json, print_rich, table
 
 Copy = Annotated[
@@ -17,6 +26,8 @@ def inspect(
     model: Model,
     input: Input = None,
     set: ModelOptions = None,
+    weights: Weights = None,
+    trust: Trust = False,
     copy: Copy = None,
     json: Json = False,
 ) -> None:
@@ -32,6 +43,8 @@ def inspect(
     from gatewise.graph import find_sites
 
     network, example = model_and_example(model, input, set)
+    if weights is not None:
+        load_weights(network, weights, trust=trust, command=f"gatewise inspect {model}")
     graph = find_sites(network, example)
     found = identify(network, example, copy=copy)
     if json:
@@ -52,4 +65,10 @@ def inspect(
         )
     count = f"{len(graph)} site{'' if len(graph) == 1 else 's'}."
     said = f"The configuration says {found.configuration}." if found.configuration else ""
+    differences: dict[str, list[str]] = {}
+    for site in found.disagreements:
+        differences.setdefault(site.differs, []).append(site.site)
+    for words, names in differences.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        said += f"\nNOT as configured, at {names[0]}{more}: {words}."
     print_rich(rows, *filter(None, (count, said, *graph.notes, *found.copies, *found.notes)))

@@ -19,7 +19,14 @@ from gatewise.cli.options import (
     key_values,
     load_weights,
 )
-from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
+from gatewise.cli.output import (
+    Watch,
+    check_target,
+    print_json,
+    print_note,
+    print_rich,
+    table,
+)
 from gatewise.errors import ArgumentError
 
 ROWS = 16  # of a batch of training
@@ -59,8 +66,12 @@ Where = Annotated[
     ),
 ]
 PerLayer = Annotated[
-    bool,
-    typer.Option("--per-layer/--all-layers", help="Also measure every layer separately."),
+    bool | None,
+    typer.Option(
+        "--per-layer/--all-layers",
+        help="Also measure every layer separately. Default: where that takes less than two "
+        "minutes.",
+    ),
 ]
 Examples = Annotated[int, typer.Option(min=2, help="Number of inputs to use.")]
 Relu = Annotated[
@@ -133,7 +144,7 @@ def sparsify(
     target: Target = None,
     method: Method = "input",
     where: Where = None,
-    per_layer: PerLayer = True,
+    per_layer: PerLayer = None,
     examples: Examples = 64,
     length: Length = 128,
     tokenizer: Tokenizer = None,
@@ -187,31 +198,34 @@ def sparsify(
         inputs = find_data(request)
     else:
         inputs = random_data(model, network, input, examples)
-    if relu is None:
-        result = make_sparse(
-            network,
-            inputs.batches,
-            target=0.5 if target is None else target,
-            method=method,
-            where=where or None,
-            per_layer=per_layer,
-        )
-    else:
-        train, held_out = _divided(inputs.batches, examples)
-        result = relufy(
-            network,
-            train,
-            held_out,
-            unit=relu,
-            shift=shift,
-            where=where or None,
-            epochs=epochs,
-            lr=lr,
-            penalties=tuple(penalty or PENALTIES),
-            norms=norms,
-            target=target or 0.0,
-            per_layer=per_layer,
-        )
+    with Watch({}) as watch:
+        if relu is None:
+            result = make_sparse(
+                network,
+                inputs.batches,
+                target=0.5 if target is None else target,
+                method=method,
+                where=where or None,
+                per_layer=per_layer,
+                progress=watch,
+            )
+        else:
+            train, held_out = _divided(inputs.batches, examples)
+            result = relufy(
+                network,
+                train,
+                held_out,
+                unit=relu,
+                shift=shift,
+                where=where or None,
+                epochs=epochs,
+                lr=lr,
+                penalties=tuple(penalty or PENALTIES),
+                norms=norms,
+                target=target or 0.0,
+                per_layer=per_layer,
+                progress=watch,
+            )
     if out is not None:
         write_page(result, out)
     if json:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatewise.cli.options.model_reference import load_function, reads_bytes
-from gatewise.errors import ArgumentError, DamagedFileError, unknown_name
+from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.extensions import unknown_addition
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -308,7 +309,7 @@ def _from_set(request: DataRequest) -> DiagnosisData:
 
     name = request.names[0]
     if name not in datasets():
-        raise unknown_name("data set, file or folder", name, datasets())
+        raise unknown_addition("data", "data set, file or folder", name, datasets())
     data = load(name, folder=None if request.folder is None else Path(request.folder))
     split = data.test.take(torch.tensor(sample_places(len(data.test), request.examples)))
     if len(data.shape) == 1:  # rows of text

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -175,6 +175,9 @@ def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tens
 def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str) -> None:
     """Load a file of weights into ``network``. Names and shapes must be those of the model.
 
+    A file of ``save_pretrained`` has a tied weight under one of its names only, and may have
+    buffers that the model computes itself.
+
     Args:
         network: The model.
         path: A safetensors file, or one of ``torch.save``.
@@ -192,7 +195,7 @@ def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str)
             weights = read_pickled_weights(path, trust=trust, command=trusted)
         else:
             weights = load_file(path)
-        network.load_state_dict(weights)
+        network.load_state_dict(_complete(network, weights))
     except (OSError, SafetensorError) as problem:
         if isinstance(problem, FileError):
             raise
@@ -204,3 +207,23 @@ def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str)
     except RuntimeError as problem:
         reason = " ".join(str(problem).split())
         raise ArgumentError(f"--weights: do not fit this model ({reason})", got=str(path)) from None
+
+
+def _complete(network: "nn.Module", weights: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Return weights with all names of tied ones, and without buffers that the model does not save.
+
+    Args:
+        network: The model.
+        weights: Those of a file.
+    """
+    own = network.state_dict()
+    complete = dict(weights)
+    places = {(each.data_ptr(), each.shape): name for name, each in own.items() if name in weights}
+    for name, each in own.items():
+        tied = places.get((each.data_ptr(), each.shape))
+        if name not in weights and each.numel() and tied is not None:
+            complete[name] = weights[tied]
+    for name, buffer in network.named_buffers():
+        if name not in own and name in weights and weights[name].shape == buffer.shape:
+            del complete[name]
+    return complete

@@ -2,7 +2,8 @@
 
 Note [Whose code runs]. Only the name of a factory imports a module or runs a file, as the user
 explicitly asks, like ``python file.py``. A configuration is read as data: the names in it are
-looked up among the classes of its library. No weights are downloaded.
+looked up among the classes of its library. No weights are downloaded. The weights of a folder are
+read from safetensors files only.
 """
 
 import importlib
@@ -19,15 +20,18 @@ if TYPE_CHECKING:
     from torch import nn
 
 FORMS = (
-    "gatewise:NAME, timm:NAME, torchvision:NAME, hf:CONFIG.json, package.module:FUNCTION "
-    "or file.py:FUNCTION"
+    "gatewise:NAME, timm:NAME, torchvision:NAME, hf:CONFIG.json, hf:FOLDER, "
+    "package.module:FUNCTION or file.py:FUNCTION"
 )
+SWAPS_FILE = "gatewise_swaps.json"  # in the folder of a swapped model
 LARGEST_CONFIG = 10_000_000  # bytes
 BYTES = 256  # token numbers of a model that reads text as bytes
 
 
 def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.Module":
-    """Build the model that ``reference`` names, with random weights unless a factory loads some.
+    """Build the model that ``reference`` names.
+
+    Its weights are random unless the reference is a folder or a factory that loads some.
 
     Args:
         reference: A reference in one of the forms ``FORMS``.
@@ -125,10 +129,13 @@ def _from_torchvision(reference: str, options: Mapping[str, Any]) -> Any:
     return _built(reference, lambda: models.get_model(name, **{"weights": None, **options}))
 
 
-def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
-    """Build a Hugging Face model from a configuration file, without code or weights from it."""
+def _from_hugging_face(reference: str, options: Mapping[str, Any]) -> Any:
+    """Build a Hugging Face model from a configuration file, or load a folder with its weights."""
     transformers = _library("transformers", "hf")
-    config = {**_read_config(Path(reference.partition(":")[2])), **options}
+    path = Path(reference.partition(":")[2])
+    if path.is_dir():
+        return _from_folder(reference, path, options)
+    config = {**_read_config(path), **options}
     kind = config.pop("model_type", None)
     names = config.pop("architectures", None) or []
     config.pop("auto_map", None)  # it would run code from elsewhere
@@ -137,15 +144,43 @@ def _from_config(reference: str, options: Mapping[str, Any]) -> Any:
         settings.use_cache = False
     if not names:
         return _built(reference, lambda: transformers.AutoModel.from_config(settings))
-    architecture = _member(transformers, str(names[0]))
+    architecture = _architecture(transformers, names[0])
+    return _built(reference, lambda: architecture(settings))
+
+
+def _from_folder(reference: str, folder: Path, options: Mapping[str, Any]) -> Any:
+    """Load what ``save_pretrained`` wrote, swapped or not, without code from it."""
+    transformers = _library("transformers", "hf")
+    if not any(folder.glob("*.safetensors")):
+        raise FileError(
+            "model: the folder holds no weights",
+            got=str(folder),
+            allowed="config.json and files of type .safetensors, as save_pretrained writes them",
+            fix=f"hf:{folder}/config.json builds the model with random weights",
+        )
+    names = _read_config(folder / "config.json").get("architectures") or []
+    kind = _architecture(transformers, names[0]) if names else transformers.AutoModel
+    given = {**options, "local_files_only": True, "use_safetensors": True}
+    if (folder / SWAPS_FILE).is_file():
+        from gatewise.surgery import from_pretrained
+
+        return _built(reference, lambda: from_pretrained(folder, model_class=kind, **given))
+    model = _built(reference, lambda: kind.from_pretrained(folder, **given))
+    model.config.use_cache = False
+    return model
+
+
+def _architecture(transformers: Any, name: Any) -> Any:
+    """Return the class of a model that a configuration names."""
+    architecture = _member(transformers, str(name))
     base = _member(transformers, "PreTrainedModel")
     if not isinstance(architecture, type) or not issubclass(architecture, base):
         raise ArgumentError(
             "model: transformers has no such architecture",
-            got=names[0],
+            got=name,
             fix="correct `architectures` in the configuration",
         )
-    return _built(reference, lambda: architecture(settings))
+    return architecture
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -272,5 +307,5 @@ _BUILDERS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
     "gatewise": _from_gatewise,
     "timm": _from_timm,
     "torchvision": _from_torchvision,
-    "hf": _from_config,
+    "hf": _from_hugging_face,
 }

@@ -3,8 +3,9 @@
 Every number is a function of seed, step, epoch and index of the example; see Note [No position to
 restore]. So an image is changed in the same way in any batch.
 
-Note [Order of the steps]. Mirror, crop, shift, scale uint8 to [0, 1], rotate, normalise. What comes
-in from outside the image is 0, which is black before normalising, unless ``border`` says otherwise.
+Note [Order of the steps]. Mirror, crop, shift, scale uint8 to [0, 1], RandAugment, rotate,
+normalise, erase. What comes in from outside the image is 0, which is black before normalising,
+unless ``border`` says otherwise.
 """
 
 import math
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from gatewise.data.images import warp
 from gatewise.data.images.crops import centre_crop, check_images, check_size
+from gatewise.data.images.rand_augment import ERASED_DRAWS, LARGEST, erase, rand_augment
 from gatewise.data.seeds import below, check_key, draws
 from gatewise.errors import ArgumentError
 
@@ -64,6 +66,9 @@ class Augment:
         random_resized_crop: a :class:`ResizedCrop`, or its fields as a mapping.
         border: what ``shift`` and ``crop`` bring in from outside the image: ``"black"`` pixels, or
             the image mirrored at its edge (``"reflect"``).
+        rand_augment: ``(operations, magnitude)``: how many operations of RandAugment each image
+            gets, and how strong they are, from 0 to 30.
+        erase: the share of images of which a rectangle is set to the mean.
         normalise: ``(mean, std)``, each with one number per channel, as in :class:`DataSet`.
     """
 
@@ -73,6 +78,8 @@ class Augment:
     rotation: float = 0.0
     random_resized_crop: ResizedCrop | None = None
     border: str = "black"
+    rand_augment: tuple[int, int] | None = None
+    erase: float = 0.0
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def __post_init__(self) -> None:
@@ -85,7 +92,9 @@ class Augment:
             )
         _count("shift", self.shift, least=0)
         _number("rotation", self.rotation, least=0.0, most=180.0)
+        _number("erase", self.erase, least=0.0, most=1.0)
         # The dataclass is frozen; lists become tuples here.
+        object.__setattr__(self, "rand_augment", _rand_augment(self.rand_augment))
         object.__setattr__(self, "crop", _crop(self.crop))
         object.__setattr__(self, "random_resized_crop", _resized(self.random_resized_crop))
         object.__setattr__(self, "normalise", _normalise(self.normalise))
@@ -124,10 +133,14 @@ class Augment:
             flipped = self.mirrored(seed=seed, epoch=epoch, index=index).to(images.device)
             images = torch.where(flipped.view(-1, 1, 1, 1), images.flip(-1), images)
         images = warp.as_float(self._moved(images, random))
+        if self.rand_augment:
+            operations, magnitude = self.rand_augment
+            images = rand_augment(images, random("rand_augment", 2 * operations), magnitude)
         if self.rotation:
             [turned] = random("rotation", 1)
             images = warp.rotate(images, self.rotation * (2 * turned - 1))
-        return self._normalised(images)
+        images = self._normalised(images)
+        return erase(images, random("erase", ERASED_DRAWS), self.erase) if self.erase else images
 
     def mirrored(self, *, seed: int, epoch: int, index: Tensor) -> Tensor:
         """Return which images :meth:`apply` mirrors, (n,), bool, so that labels can follow.
@@ -259,6 +272,21 @@ def _crop(value: Any) -> tuple[int, int] | None:
         )
     size = _count("crop: the size", value[0], least=1)
     return size, _count("crop: the padding", value[1], least=0)
+
+
+def _rand_augment(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if isinstance(value, list | tuple) and len(value) == 2:
+        operations, magnitude = value
+        if type(operations) is int and type(magnitude) is int:
+            if operations >= 1 and 0 <= magnitude <= LARGEST:
+                return operations, magnitude
+    raise ArgumentError(
+        "rand_augment must be a number of operations and a magnitude",
+        got=value,
+        allowed=f"(operations from 1, magnitude 0 to {LARGEST})",
+    )
 
 
 def _resized(value: Any) -> ResizedCrop | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from gatewise.data.catalogue import data_set, find_set
+from gatewise.data.catalogue import find_set, register_data_set
 from gatewise.data.choice import check_flag
 from gatewise.data.data_set import DataSet, Split
 from gatewise.data.published import Form, Published, data_folder, read_other, read_published
@@ -63,7 +63,7 @@ FILES_100 = (
 AGAIN = "fetch the archive again, and unpack it"
 
 
-@data_set(
+@register_data_set(
     "cifar10",
     title="CIFAR-10, photographs of ten kinds of things",
     home=HOME,
@@ -86,7 +86,7 @@ def cifar10(*, folder: str | Path | None = None, published: bool = True) -> Data
     return _load("cifar10", b"labels", 10, folder, published)
 
 
-@data_set(
+@register_data_set(
     "cifar100",
     title="CIFAR-100, photographs of a hundred kinds of things",
     home=HOME,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from gatewise.data.catalogue import data_set
+from gatewise.data.catalogue import register_data_set
 from gatewise.data.choice import check_count, shifted
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.published import Form, Published, read_published
@@ -21,7 +21,7 @@ BRIGHTEST = 16
 TRAIN = 1_437  # four fifths
 
 
-@data_set(
+@register_data_set(
     "digits",
     title="Handwritten digits, 8 by 8",
     home="https://archive.ics.uci.edu/dataset/80",

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from gatewise.data.catalogue import data_set, find_set
+from gatewise.data.catalogue import find_set, register_data_set
 from gatewise.data.data_set import DataSet, Split
 from gatewise.data.inputs import FORMATS, decode_image
 from gatewise.data.published import data_folder
@@ -35,7 +35,7 @@ LARGEST_SIZE = 4096
 Listing: TypeAlias = dict[str, list[Path]]  # class: images
 
 
-@data_set(
+@register_data_set(
     "image_folder",
     title="Your own images, one folder for each class",
     home="your own files: FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE",

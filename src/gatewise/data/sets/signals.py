@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gatewise.data.catalogue import data_set
+from gatewise.data.catalogue import register_data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.seeds import below, check_key, generator
@@ -45,7 +45,7 @@ WINDOW = (1, 4, 11, 26, 41, 49, 41, 26, 11, 4, 1)  # a bell: noise is averaged w
 MOST = 1_000_000
 
 
-@data_set(
+@register_data_set(
     "signals",
     title="Signals of ten kinds, in the manner of MNIST-1D",
     home="gatewise, after arXiv:2011.14439",

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gatewise.data.catalogue import data_set
+from gatewise.data.catalogue import register_data_set
 from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, content_digest
 from gatewise.data.published import Form, Published, read_published
@@ -37,7 +37,7 @@ SHARE = 10  # one in so many blocks is for the test
 LARGEST = 200_000_000  # bytes of the user's text
 
 
-@data_set(
+@register_data_set(
     "text",
     title="Documentation of Python 3.11 as bytes, or your own text",
     home="https://docs.python.org/3.11/library/",

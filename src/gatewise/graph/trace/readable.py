@@ -35,16 +35,27 @@ def _problem_of_model(model: nn.Module) -> tuple[str, str]:
         return "a scripted model", "pass the model it was scripted from"
     if hasattr(model, "_orig_mod"):
         return "a compiled model", "pass model._orig_mod, and compile the result"
-    if isinstance(model, torch.fx.GraphModule):
-        return "a traced graph", "pass the model it was traced from"
+    if _is_exported(model):
+        return "what torch.export has made", "swap before export, and export the result"
     for base in type(model).__mro__:
         if base.__name__ in WRAPPERS:
             return "a wrapped model", WRAPPERS[base.__name__]
     return "", ""
 
 
+def _is_exported(module: nn.Module) -> bool:
+    """Whether ``torch.export`` has made the module, with the shapes and the mode of an example."""
+    if type(module).__module__.startswith("torch.export"):
+        return True
+    graph = getattr(module, "graph", None) if isinstance(module, torch.fx.GraphModule) else None
+    codegen = getattr(graph, "_codegen", None)
+    return isinstance(codegen, torch.fx.graph._PyTreeCodeGen)
+
+
 def _problem_of_parts(model: nn.Module) -> tuple[str, str]:
     for path, module in model.named_modules():
+        if _is_exported(module):
+            return f"a model with an exported part ({path})", "swap before export"
         if isinstance(module, torch.jit.ScriptModule):
             return f"a model with a scripted part ({path})", "pass the model before scripting"
         buffers = module.buffers(recurse=False)

@@ -13,7 +13,6 @@ from gatewise.units import (
     check_flag,
     check_input,
     check_number,
-    sigmoid,
     to_compute_dtype,
 )
 
@@ -85,7 +84,7 @@ class AttentionGate(nn.Module):
 
     def forward(self, x: Tensor, attended: Tensor) -> Tensor:
         score = to_compute_dtype(self.score(check_input("AttentionGate", x)))
-        gate = self.scale * sigmoid(score)
+        gate = self.scale * torch.sigmoid(score)
         if self.gate == "head":
             heads = to_compute_dtype(attended).unflatten(-1, (self.heads, self.head_width))
             return (heads * gate.unsqueeze(-1)).flatten(-2).to(attended.dtype)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError
-from gatewise.units import LeafModule, check_input, check_number, elementwise, sigmoid
+from gatewise.units import LeafModule, check_input, check_number, in_compute_dtype
 
 
 def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
@@ -30,11 +30,11 @@ def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     check_input("soft_gate", q)
     beta = check_number("soft_gate", "beta", beta)
     eps = check_number("soft_gate", "eps", eps)
-    return elementwise(_plain_soft_gate, q, beta, 1 + eps)
+    return in_compute_dtype(_soft_gate, q, beta, 1 + eps)
 
 
-def _plain_soft_gate(w: Tensor, beta: float, top: float) -> Tensor:
-    return top * sigmoid(beta * w)
+def _soft_gate(w: Tensor, beta: float, top: float) -> Tensor:
+    return top * torch.sigmoid(beta * w)
 
 
 def hard_gate(q: Tensor) -> Tensor:

@@ -17,11 +17,10 @@ from gatewise.units import (
     check_count,
     check_input,
     detach_saturated,
-    elementwise,
     filter_norm,
     iieu_b,
+    in_compute_dtype,
     mean_without_overflow,
-    sigmoid,
     standardise,
     to_compute_dtype,
     vector_norm,
@@ -138,13 +137,13 @@ class Coupler(LeafModule):
         mixed = nn.functional.linear(self._inner(rows), expand).to(rows.dtype)
         first, second = self._layer_norm(mixed.flatten(1), self.norm_out).unbind(1)
         # The softmax of two numbers.
-        return sigmoid(first - second), sigmoid(second - first)
+        return torch.sigmoid(first - second), torch.sigmoid(second - first)
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         ours, theirs = self.weights(u, v)
         dtype = torch.promote_types(u.dtype, v.dtype)
         shape = (*ours.shape, *[1] * (u.dim() - 2))
-        return elementwise(
+        return in_compute_dtype(
             _mixture, u.to(dtype), v.to(dtype), ours.reshape(shape), theirs.reshape(shape)
         )
 
@@ -158,7 +157,7 @@ class Coupler(LeafModule):
         bias = self._cast("shift_bias", self.shift_bias, rows)
         response = nn.functional.linear(rows, reduce).to(rows.dtype)
         shape = (2, self.hidden)
-        shift = sigmoid(weight.reshape(shape) * _spread_out(response) + bias.reshape(shape))
+        shift = torch.sigmoid(weight.reshape(shape) * _spread_out(response) + bias.reshape(shape))
         patches = vector_norm(rows, -1, EPS)
         filters = filter_norm(reduce, EPS)
         return iieu_b(response, patches, filters, shift, self.eta, dim=-1)

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from gatewise.errors import ArgumentError
-from gatewise.fused import run_block
 from gatewise.layers.any_size import at_any_size, far_from
 from gatewise.layers.iieu.batch_norm import check_norm, check_values, scale_and_offset
 from gatewise.units import (
@@ -20,6 +19,7 @@ from gatewise.units import (
     check_producer,
     check_source,
     replace_infinities,
+    run_block,
 )
 
 Self = TypeVar("Self", bound="IIEULayer")

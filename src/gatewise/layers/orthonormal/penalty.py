@@ -3,14 +3,15 @@
 The paper trained with it before it made filters exactly orthogonal.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.layers.maso import MASO, SoftConv1d, SoftConv2d, SoftLinear
 from gatewise.layers.orthonormal.filters import as_rows, check_filters, filter_groups
 from gatewise.layers.orthonormal.gram_schmidt_forms import full_precision
-from gatewise.layers.pooling import ApodizedConv1d, ApodizedConv2d
+from gatewise.layers.response import Response
 from gatewise.units import check_input, check_number, to_compute_dtype
 
 # Slopes of a unit's regions, as multiples of its filter: relu is max(0, wx), abs is max(-wx, wx).
@@ -20,18 +21,8 @@ PIECES = {
     "leaky_relu": (0.01, 1.0),
     "linear": (1.0,),
 }
-# Layers whose `weight` holds filters.
-COUNTED = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    ApodizedConv1d,
-    ApodizedConv2d,
-    SoftLinear,
-    SoftConv1d,
-    SoftConv2d,
-)
+# Layers of torch whose `weight` holds filters.
+COUNTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 Pieces = str | tuple[float, ...]
 
@@ -53,9 +44,9 @@ def orthogonality_penalty(
     not count as separate units, and units of different groups share no input.
 
     Args:
-        model: any module. Its ``nn.Linear``, ``nn.Conv1d`` to ``nn.Conv3d``, soft layers and
-            apodized convolutions count, and ``MASO``, which has its own slopes, to which ``pieces``
-            does not apply.
+        model: any module. Its ``nn.Linear`` and ``nn.Conv1d`` to ``nn.Conv3d`` count, and layers
+            that say so: those with ``has_filters``, and those with a method ``filter_slopes()``
+            that returns their own slopes, to which ``pieces`` does not apply.
         weight: the factor :math:`\lambda`.
         pieces: the unit after the filters: the slopes of its regions as multiples of its filter, or
             their name. It multiplies the sum over pairs of filters by :math:`(\sum_r s_r^2)^2`.
@@ -83,14 +74,17 @@ def orthogonality_penalty(
     counted = _times_counted(pieces)
     terms: list[Tensor] = []
     for module in model.modules():
-        if isinstance(module, (MASO, *COUNTED)):
-            terms.append(_overlap(module, counted))
+        own_slopes: Any = getattr(module, "filter_slopes", None)
+        if own_slopes is not None:
+            terms.append(slope_overlap(own_slopes()))
+        elif isinstance(module, COUNTED) or (isinstance(module, Response) and module.has_filters):
+            terms.append(counted * slope_overlap(_filters(module).unsqueeze(-2)))
     if not terms:
-        names = ", ".join(kind.__name__ for kind in (*COUNTED, MASO))
+        names = ", ".join(kind.__name__ for kind in COUNTED)
         raise ArgumentError(
             "orthogonality_penalty: the model has no filters",
             got=type(model).__name__,
-            allowed=names,
+            allowed=f"a model with {names}, or layers with filter_slopes()",
         )
     total = terms[0]
     # Layers may be on several devices.
@@ -130,11 +124,10 @@ def slope_overlap(slopes: Tensor) -> Tensor:
     return 2 * torch.where(other[:, None, :, None], gram, 0.0).square().sum()
 
 
-def _overlap(module: nn.Module, counted: float) -> Tensor:
-    if isinstance(module, MASO):
-        return slope_overlap(module.slopes)
-    rows = as_rows(check_filters("orthogonality_penalty", module, "weight"), filter_groups(module))
-    return counted * slope_overlap(rows.unsqueeze(-2))
+def _filters(module: nn.Module) -> Tensor:
+    """Return the filters of a layer as rows, of each of its groups."""
+    weight = check_filters("orthogonality_penalty", module, "weight")
+    return as_rows(weight, filter_groups(module))
 
 
 def _times_counted(pieces: Pieces) -> float:

@@ -14,6 +14,7 @@ Note [Zero]. ``relu`` has derivative 0 at 0, and so has the layer. ``clamp(min=0
 
 import math
 import warnings
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +36,23 @@ class PhaseLayer(Response):
     """A response to the phases of an input, which warns once if there are no negative values."""
 
     bias: Tensor | None  # (out,)
+    follows_training: ClassVar[bool] = False  # whether runs call `set_progress` before each step
     _checks_signs = True  # becomes False on the instance after the first check
+
+    def set_progress(self, progress: float) -> None:
+        """Follow the training.
+
+        Args:
+            progress: the share of the training that is done, from 0 to 1.
+        """
+
+    def freeze(self) -> nn.Module:
+        """Return the layer that computes the same in evaluation, without what training needs.
+
+        Raises:
+            ArgumentError: if training's parameters may all be needed; it says why.
+        """
+        return self
 
     def prepare(self, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
         """Prepare as for any response, but with half types in float32.

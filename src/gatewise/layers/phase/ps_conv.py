@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.fused import Geometry, convolve_halves
+from gatewise.layers.phase.halves import Geometry, convolve_halves
 from gatewise.layers.phase.phase_layer import PhaseLayer, Start, check_start, fill_phases, slope_of
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
 from gatewise.layers.windows import Sizes

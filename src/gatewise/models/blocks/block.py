@@ -6,9 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.fused import run_block
 from gatewise.models.blocks.slot import PHASE_CHOICES, RELU, Slot
-from gatewise.units import registered_units
+from gatewise.units import registered_units, run_block
 
 
 class Block(nn.Module):

@@ -1,11 +1,11 @@
 """What stands in an activation slot of a network, and what that means for the layers around it.
 
 Note [Phases]. With ``unit="psc"`` a slot is empty, and the layer after it has two weights for each
-input: one for positive and one for negative values. With ``"static_psc"`` each output of that layer
-reads one of the phases, and with ``"low_rank_psc"`` both weights are factored. A max-pool between
-the two pools the responses themselves, so a negative response survives only where its whole window
-is negative. A mean over positions would mix both signs, so the last slot before a mean is a CReLU,
-and the layer after it reads both signs as channels.
+input: one for positive and one for negative values. Other packages register further layers with
+:func:`phase_layers`. A max-pool between the two pools the responses themselves, so a negative
+response survives only where its whole window is negative. A mean over positions would mix both
+signs, so the last slot before a mean is a CReLU, and the layer after it reads both signs as
+channels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +16,9 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.errors import ArgumentError, unknown_name
-from gatewise.layers import (
-    LowRankPSConv2d,
-    LowRankPSLinear,
-    PSConv2d,
-    PSLinear,
-    StaticPSConv2d,
-    StaticPSLinear,
-)
+from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions, unknown_addition
+from gatewise.layers import PSConv2d, PSLinear
 from gatewise.units import check_choice, create_unit, get_unit, registered_units
 
 # A unit's name, or its name and options: {"name": "beta_vq", "pieces": "abs"}.
@@ -49,13 +43,24 @@ class PhaseChoice:
     options: tuple[str, ...] = ()
 
 
-PHASE_CHOICES: Mapping[str, PhaseChoice] = {
-    "psc": PhaseChoice(PSConv2d, PSLinear),
-    "static_psc": PhaseChoice(
-        StaticPSConv2d, StaticPSLinear, ("split", "relaxation", "noise", "data_dependent")
-    ),
-    "low_rank_psc": PhaseChoice(LowRankPSConv2d, LowRankPSLinear, ("rank",)),
-}
+PHASE_CHOICES: dict[str, PhaseChoice] = {}
+
+
+def phase_layers(
+    name: str, conv: type[nn.Module], linear: type[nn.Module], options: Sequence[str] = ()
+) -> None:
+    """Register phase selective layers under a name that networks take in place of a unit's.
+
+    Args:
+        name: the name.
+        conv: the convolution after an empty slot.
+        linear: the linear layer after an empty slot.
+        options: of these layers, that a choice of the unit may set.
+    """
+    PHASE_CHOICES[name] = PhaseChoice(conv, linear, tuple(options))
+
+
+phase_layers("psc", PSConv2d, PSLinear)
 
 
 @dataclass(frozen=True)
@@ -167,9 +172,11 @@ def slot_of(unit: UnitChoice, filters: str = "same") -> Slot:
         )
     options = dict(choice)
     name = options.pop("name")
+    if name not in PHASE_CHOICES and name not in registered_units():
+        load_extensions("units")
     known = {*registered_units(), *PHASE_CHOICES}
     if name not in known:
-        raise unknown_name("unit", name, known)
+        raise unknown_addition("units", "unit", name, known)
     if {"channels", "conv"} & set(options):
         raise ArgumentError(
             "unit: the network sets the options channels and conv itself", got=sorted(options)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.layers import PSConv2d, StaticPSConv2d
+from gatewise.layers import PhaseLayer, PSConv2d
 from gatewise.models.blocks import Chain, Slot, UnitChoice, check_sizes, check_widths, slots
 from gatewise.models.catalogue import network
 from gatewise.units import check_choice
@@ -70,7 +70,10 @@ class FastCifar(nn.Sequential):
         self[0].get_parameter("layer.weight").requires_grad_(False)
         for name, part in self.named_children():
             layer = getattr(part, "layer", None)
-            if name != "whiten" and isinstance(layer, nn.Conv2d | PSConv2d | StaticPSConv2d):
+            if name == "whiten" or not isinstance(layer, nn.Conv2d | PhaseLayer):
+                continue
+            weight = layer._parameters.get("weight")
+            if weight is not None and weight.dim() == 4:
                 _start_as_copies(layer, self.signs)
 
     @torch.no_grad()
@@ -175,5 +178,5 @@ def _start_as_copies(layer: nn.Module, signs: int) -> None:
     nn.init.dirac_(weight[: weight.shape[1] // signs])
     if isinstance(layer, PSConv2d):
         layer.get_parameter("weight_neg")[: weight.shape[1]] = 0.0
-    elif isinstance(layer, StaticPSConv2d) and layer.split == "learned":
+    elif "weight_neg" in layer._parameters:
         nn.init.dirac_(layer.get_parameter("weight_neg")[: weight.shape[1]])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions
 from gatewise.files import make_folder, write_text
 from gatewise.report.charts import Cell, Chart, Series, Table
 from gatewise.report.diagnosis import (
@@ -28,7 +29,7 @@ from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
 from gatewise.units import registered_units
 
 FORMAT = "gatewise diagnosis 2"
-FIRST = 2  # the number of the first section of a question
+FIRST = 3  # the number of the first section of a question
 GENERIC = {"Sequential", "Module", "ModuleList", "GraphModule"}
 NOT_TRUSTED = f"{WARNING} This depends on the inputs, which are probably preprocessed wrongly."
 # Questions whose facts name activations, where a page names the layers before them.
@@ -36,7 +37,7 @@ BY_ACTIVATION = {"gates", "overlap", "invariance", "flips", "cost"}
 MOST_NAMES = 7  # questions whose names fit below a chart
 PAGE, RECORD = "index.html", "diagnosis.json"
 # What the section of a question shows, by the name of the question. Any other question has a
-# section with its facts in tables.
+# section with its facts in tables. Other packages add theirs with `show_question`.
 SHOWN: dict[str, Callable[[Facts], list[Any]]] = {
     **gate_sections.SHOWN,
     **weight_sections.SHOWN,
@@ -106,16 +107,36 @@ def _links(diagnosis: Mapping[str, Any]) -> dict[str, str]:
     return links
 
 
+def show_question(name: str, show: Callable[[Facts], list[Any]]) -> None:
+    """Add the section of a question.
+
+    Args:
+        name: the name of the question.
+        show: returns the items of the section for the facts of an answer.
+    """
+    SHOWN[name] = show
+
+
+def _section_of(name: str) -> Callable[[Facts], list[Any]]:
+    """Return what the section of a question shows."""
+    if name not in SHOWN:
+        load_extensions("questions")
+    return SHOWN.get(name, show_facts)
+
+
 def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
     """The sections below the top of the page: answers, then one section per question."""
     questions = diagnosis["questions"]
     suspect = diagnosis["input_check"]["state"] == SUSPECT
-    sections = [Section("Questions and answers", _answers(questions, links, suspect))]
+    sections = [
+        Section("Counts", [_counts(diagnosis["findings"])]),
+        Section("Questions and answers", _answers(questions, links, suspect)),
+    ]
     labels = layer_labels(diagnosis["layers"])
     for question in questions:
         if question["name"] not in links:
             continue
-        show = SHOWN.get(question["name"], show_facts)
+        show = _section_of(question["name"])
         facts = question["facts"]
         if question["name"] in BY_ACTIVATION:
             facts = with_layer_names(facts, labels)
@@ -123,9 +144,31 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
         if suspect and question.get("reads_inputs", True):
             items.insert(0, Text([[Cell(NOT_TRUSTED, look="down")]]))
         sections.append(Section(question["title"], items))
+    if diagnosis["more"]:
+        sections.append(Section("More analyses", _more(diagnosis)))
     sections.append(Section("All layers", [_layers_table(diagnosis["layers"])]))
     sections.append(Section("How this was made", _how(diagnosis)))
     return Sheet(_title(diagnosis), _about(diagnosis), [], sections, "diagnosis", contents=False)
+
+
+def _counts(findings: Sequence[Facts]) -> Table:
+    """Each number of the first page with the call that acts on it."""
+    rows = []
+    for each in findings:
+        of = f" of {each['total']}" if each["total"] else ""
+        rows.append([each["name"], f"{each['number']}{of}", Cell(each["call"], look="mute")])
+    return Table(["what", "how many", "call"], rows, align="lll")
+
+
+def _more(diagnosis: Mapping[str, Any]) -> list[Any]:
+    """The questions that were not asked, and how to ask them."""
+    rows = [[title, name] for name, title in diagnosis["more"].items()]
+    command = f"gatewise diagnose {diagnosis['reference']} --questions all"
+    return [
+        Text(["These analyses were not computed. Name them, or ask all:"]),
+        Code(command.replace("  ", " ")),
+        Table(["question", "name"], rows, align="ll"),
+    ]
 
 
 def _title(diagnosis: Mapping[str, Any]) -> str:

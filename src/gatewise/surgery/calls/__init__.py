@@ -17,8 +17,10 @@ from gatewise.surgery.calls.coverage import Unreached as Unreached
 from gatewise.surgery.calls.functions import FUNCTIONS as FUNCTIONS
 from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
 from gatewise.surgery.calls.functions import activation as activation
+from gatewise.surgery.calls.graph_calls import is_graph_form as is_graph_form
 from gatewise.surgery.calls.matching import check_call as check_call
 from gatewise.surgery.calls.matching import match_calls as match_calls
+from gatewise.surgery.calls.matching import match_readers as match_readers
 from gatewise.surgery.calls.matching import record_modes as record_modes
 from gatewise.surgery.calls.matching import record_sites as record_sites
 from gatewise.surgery.calls.matching import same_activation as same_activation
@@ -31,7 +33,9 @@ from gatewise.surgery.calls.methods import layers_of as layers_of
 from gatewise.surgery.calls.methods import name_of as name_of
 from gatewise.surgery.calls.reads import Reader as Reader
 from gatewise.surgery.calls.reads import around_operands as around_operands
+from gatewise.surgery.calls.reads import input_of_whole as input_of_whole
 from gatewise.surgery.calls.reads import is_reads_form as is_reads_form
+from gatewise.surgery.calls.reads import is_whole_form as is_whole_form
 from gatewise.surgery.calls.reads import with_operands as with_operands
 from gatewise.surgery.calls.record import record_calls as record_calls
 from gatewise.surgery.calls.record import record_calls_and_sums as record_calls_and_sums

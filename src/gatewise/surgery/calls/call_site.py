@@ -22,6 +22,7 @@ REFUSALS: Mapping[str, str] = {
     "another one for other inputs",
     "container": "the module is called by a container, which loops over its children: replace "
     "the module itself",
+    "graph": "the method is made from a traced graph, in which only activations can change",
     "rewritten": "the call already is a call of a unit from an earlier rewrite",
     "name_taken": "the owner already has an attribute of the name under which units are stored",
 }

@@ -26,6 +26,8 @@ class UnitsOfLoop(nn.Module):
 
     def forward(self, number: int, x: Tensor, *bound_to: Any) -> Tensor:
         unit = self._modules.get(str(number))
+        if unit is None and number > max(map(int, self._modules)):
+            unit = self._of_all_iterations()
         if unit is None:
             raise ArgumentError(
                 "a loop runs more often than when its calls were recorded",
@@ -34,3 +36,12 @@ class UnitsOfLoop(nn.Module):
                 fix="record with an example that runs the loop as often as it will ever run",
             )
         return unit(x, *bound_to)
+
+    def _of_all_iterations(self) -> nn.Module | None:
+        """Return a unit if all are equal and hold no tensors, so that it serves any iteration."""
+        units = list(self._modules.values())
+        holds = any(True for _ in (*self.parameters(), *self.buffers()))
+        same = len({str(unit) for unit in units}) == 1 and len(units) == 1 + max(
+            map(int, self._modules)
+        )
+        return units[-1] if same and not holds else None

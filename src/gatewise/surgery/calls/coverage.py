@@ -30,6 +30,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from gatewise.graph import OPERATORS
+from gatewise.surgery.calls.methods import code_tree
+
 _OWN = str(Path(__file__).parents[2])
 _TORCH = str(Path(torch.__file__).parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
@@ -37,6 +40,7 @@ _HEADER = re.compile(r"^(?:if|elif|while)\s+(.+?):.*$")
 _METADATA = {"__get__", "__set__", "__delete__", "requires_grad_", "size", "dim", "numel"}
 _QUESTIONS = {"isinstance", "hasattr", "getattr", "len", "callable", "bool", "type"}
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+FUNCTION_NAMES = {name for operator in OPERATORS.values() for name in operator.functions}
 _NOTHING = (nn.Identity, nn.modules.dropout._DropoutNd)  # computing nothing that a path could miss
 
 
@@ -135,6 +139,7 @@ class Coverage:
             return Unreached(branches=(f"what an example reaches is not known: {self.unknown}",))
         branches: list[str] = []
         settings: list[str] = []
+        installed: list[str] = []
         state = _stored_names(self.outcomes)
         tensors = {name.rpartition(".")[2] for name in self.model.state_dict(keep_vars=True)}
         for code, outcomes in self.outcomes.items():
@@ -144,13 +149,16 @@ class Coverage:
                 if part is None:
                     continue
                 is_setting = part.may_be_setting and _is_setting(part.read, code, state, tensors)
-                target = settings if is_setting else branches
+                ours = branches if _is_of_user(code.co_filename) else installed
+                target = settings if is_setting else ours
                 words = f"{Path(code.co_filename).name}:{jump.lines[0]}: {part.words}"
                 if words not in target:
                     target.append(words)
-        branches += self._methods()
-        branches += _optional_outputs(self.model)
-        return Unreached(tuple(self._modules(set(reached))), tuple(branches), tuple(settings))
+        for words, of_user in self._methods():
+            (branches if of_user else installed).append(words)
+        installed += _optional_outputs(self.model)
+        modules = tuple(self._modules(set(reached)))
+        return Unreached(modules, tuple(branches), tuple(settings), tuple(installed))
 
     def branches_on_training(self) -> bool:
         """Return whether code that ran has a branch which the training mode decides."""
@@ -160,10 +168,13 @@ class Coverage:
                     return True
         return False
 
-    def _methods(self) -> list[str]:
-        """Return the methods that code which ran refers to, and that no run has called."""
+    def _methods(self) -> list[tuple[str, bool]]:
+        """Return the methods that code which ran refers to, and that no run has called.
+
+        With each one, whether a file of the user refers to it.
+        """
         own = _methods_of(self.model)
-        missing: dict[str, None] = {}
+        missing: dict[str, bool] = {}
         for code in self.outcomes:
             names = list(_referred_methods(code, self.executed.get(code)))
             for pattern in _looked_up(code):
@@ -171,8 +182,17 @@ class Coverage:
             for name in names:
                 codes = own.get(name, frozenset())
                 if codes and not any(each in self.outcomes for each in codes):
-                    missing[f"method {name}, which {code.co_name} refers to"] = None
-        return list(missing)
+                    words = f"method {name}, which {code.co_name} refers to"
+                    missing[words] = missing.get(words, False) or _is_of_user(code.co_filename)
+        called = {name for words in missing for name in own if words.startswith(f"method {name},")}
+        for name, codes in own.items():
+            if name in called or any(each in self.outcomes for each in codes):
+                continue
+            functions = {each for code in codes for each in _activations_in(code)}
+            if functions:
+                words = f"method {name}, which calls {', '.join(sorted(functions))} itself"
+                missing[words] = any(_is_of_user(code.co_filename) for code in codes)
+        return list(missing.items())
 
     def _modules(self, reached: set[str]) -> list[str]:
         """Return the outermost modules that no run has called."""
@@ -191,15 +211,19 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Unreached:
-    """Modules by path; branches that an input decides, and branches that settings decide."""
+    """Modules by path; branches that an input decides, and branches that settings decide.
+
+    ``installed`` has branches in files of installed packages, which are not the user's own.
+    """
 
     modules: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Modules and branches in words; settings are left out."""
+        """Modules and branches in words, without settings and files of installed packages."""
         return (*(f"module {path}" for path in self.modules), *self.branches)
 
 
@@ -247,6 +271,12 @@ def _methods_of(model: nn.Module) -> dict[str, frozenset[CodeType]]:
                 if code is not None and code.co_filename in files:
                     methods.setdefault(name, set()).add(code)
     return {name: frozenset(codes) for name, codes in methods.items()}
+
+
+def _activations_in(code: CodeType) -> set[str]:
+    """Return the names of activation functions that ``code``, or a function in it, refers to."""
+    names = {name.rstrip("_") for each in code_tree(code) for name in each.co_names}
+    return names & FUNCTION_NAMES
 
 
 def _referred_methods(code: CodeType, executed: set[int] | None) -> Iterator[str]:

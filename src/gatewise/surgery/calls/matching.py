@@ -3,8 +3,10 @@
 This gives the source position of functional calls and of reused modules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,9 +14,12 @@ from torch import Tensor, nn
 
 from gatewise.graph import (
     COMPOSITE,
+    Node,
     Reading,
+    Scope,
     Site,
     SiteGraph,
+    SiteNodes,
     example_tensors,
     run_on_copies,
     untouched,
@@ -22,7 +27,9 @@ from gatewise.graph import (
 from gatewise.surgery.calls.aliases import Overwritten
 from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
-from gatewise.surgery.calls.record import record_calls
+from gatewise.surgery.calls.graph_calls import graph_calls
+from gatewise.surgery.calls.reads import whole_form
+from gatewise.surgery.calls.record import record_calls, record_readers
 from gatewise.surgery.reasons import Reason, Refusal
 
 REWRITTEN = ("functional", "reused", "addition")
@@ -85,8 +92,84 @@ def record_modes(
             model.train(mode == "train")
             with watching():
                 recorded = record_calls(model, args, kwargs)
-        modes[mode] = match_calls(reading, recorded)
+            matched = match_calls(reading, recorded)
+            if any(site.region for site in reading.site_nodes.values()):
+                matched |= _written_calls(model, reading, args, kwargs)
+            matched |= graph_calls(model, reading)
+        modes[mode] = matched
     return modes
+
+
+def _written_calls(
+    model: nn.Module,
+    reading: Reading,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> dict[str, CallSite]:
+    """Return the call that a unit takes the place of, for activations written with several calls.
+
+    It is the last of them. The form says where its text has the activation's input.
+    """
+    written = {name: site for name, site in reading.site_nodes.items() if site.region}
+    ops = {node.op for site in written.values() for node in site.region}
+    recorded = []
+    for call in record_readers(model, args, kwargs, ops | {f"r{op}" for op in ops}):
+        plain = call.op[1:] if call.op not in ops else call.op
+        recorded.append(replace(call, op=plain, inplace=call.op != plain))  # marks the order
+    nodes = [node for node in reading.graph if node.op in ops]
+    seen = match_readers(nodes, recorded)
+    calls: dict[str, CallSite] = {}
+    for name, site in written.items():
+        last = seen.get(site.output)
+        if last is None:
+            continue
+        form = _written_form(site, last, seen)
+        refused = last.refused or (None if form else "not_recognised")
+        calls[name] = replace(
+            last, op=site.op, form=form or "", refused=refused, inplace=False, arguments=()
+        )
+    return calls
+
+
+def _written_form(site: SiteNodes, last: CallSite, seen: Mapping[Node, CallSite]) -> str | None:
+    """Return where the text of the call ``last`` has the input of the activation."""
+    for node in reversed(site.region):
+        call = seen.get(node)
+        if call is None or not _is_within(call, last) or (call.refused and not call.inplace):
+            continue
+        for number, value in enumerate(node.arguments.values()):
+            if value is site.input and number < 2:
+                return whole_form(call, 1 - number if call.inplace else number)
+    return None
+
+
+def _is_within(call: CallSite, outer: CallSite) -> bool:
+    """Whether the text of ``call`` is a part of the text of ``outer``, or all of it."""
+    if (call.owner, call.call, call.code, call.file) != (
+        outer.owner,
+        outer.call,
+        outer.code,
+        outer.file,
+    ):
+        return False
+    line, last_line, column, last_column = call.position
+    first, last, left, right = outer.position
+    return (first, left) <= (line, column) and (last_line, last_column) <= (last, right)
+
+
+def match_readers(nodes: Sequence[Node], calls: Sequence[CallSite]) -> dict[Node, CallSite]:
+    """Return the recorded call of each node, but for runs of modules where the counts disagree."""
+    read: dict[tuple[Scope, str], list[Node]] = defaultdict(list)
+    seen: dict[tuple[Scope, str], list[CallSite]] = defaultdict(list)
+    for node in nodes:
+        read[node.scope, node.op].append(node)
+    for call in calls:
+        seen[(call.owner, call.call), call.op].append(call)
+    matched: dict[Node, CallSite] = {}
+    for key in read:
+        if len(read[key]) == len(seen[key]):
+            matched.update(zip(read[key], seen[key], strict=True))
+    return matched
 
 
 def _keeps_overwritten(
@@ -157,21 +240,28 @@ def _copying(forward: Any, overwritten: Overwritten) -> Any:
 def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSite]:
     """Return the recorded call of each site of one graph, or nothing where the two disagree."""
     units = {call.module for call in calls if call.module is not None}
-    sites = {}
+    expected: list[tuple[int, str, str]] = []  # order, operator, and the site if it is one call
+    paths: set[str] = set()  # of activation modules
     for name, site in reading.site_nodes.items():
+        for order, op, path in site.inner:
+            expected.append((order, op, ""))
+            paths.add(path)
+        if site.region:
+            continue
         if site.kind != "functional" or site.path not in units:  # else it is inside a unit
-            sites[name] = site
-    if len(calls) != len(sites):
+            expected.append((site.order, site.op, name))
+            paths.add(site.path)
+    if len(calls) != len(expected):
         # Some units, for example maxout, are recorded but are no activation operators.
-        paths = {site.path for site in sites.values()}
         calls = [call for call in calls if call.module is None or call.module in paths]
-    names = sorted(sites, key=lambda name: sites[name].order)
+    expected.sort()
     # The calls carry no node of the graph, so they are matched by the order of execution.
-    if len(calls) != len(names):
+    if len(calls) != len(expected):
         return {}
-    matched = dict(zip(names, calls, strict=True))
-    agree = all(_agree(sites[name].op, call) for name, call in matched.items())
-    return matched if agree else {}
+    if not all(_agree(op, call) for (_, op, _), call in zip(expected, calls, strict=True)):
+        return {}
+    matched = zip(expected, calls, strict=True)
+    return {name: call for (_, _, name), call in matched if name}
 
 
 def _agree(op: str, call: CallSite) -> bool:
@@ -212,16 +302,19 @@ def split_shared(
     calls: Mapping[str, CallSite],
     kept: set[str],
     signatures: Mapping[str, str] | None = None,
+    of_any_width: Collection[str] = (),
 ) -> set[str]:
     """Return the sites that must not change because they share a unit with a different site.
 
-    Sites that share a unit must all change, and have the same channels and unit.
+    Sites that share a unit must all change, and have the same unit. They must have the same
+    channels, but for units that work on any number of them.
 
     Args:
         sites: All sites.
         calls: The recorded call of each site.
         kept: The names of the sites that are to change.
         signatures: The unit and options of each site that is to change.
+        of_any_width: The sites whose unit works on any number of channels.
     """
     signatures = signatures or {}
     slots: dict[Any, list[Site]] = {}
@@ -238,7 +331,8 @@ def split_shared(
         facts = set()
         for site in group:
             unit = signatures.get(site.name)
-            facts.add((site.name in kept, site.channels, site.dim, unit))
+            width = None if site.name in of_any_width else (site.channels, site.dim)
+            facts.add((site.name in kept, width, unit))
         if len(facts) > 1:
             torn |= {site.name for site in group if site.name in kept}
     return torn

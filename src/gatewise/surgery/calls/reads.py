@@ -7,17 +7,20 @@ A form is one of the words below. If units are put around operands, their number
 import ast
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
+from gatewise.surgery.calls.call_site import CallSite
 from gatewise.surgery.calls.callee import UNKNOWN, value_of
+from gatewise.surgery.calls.source_text import CALLS, Unreadable, is_at
 
 READS = "reads "
 OPERATOR = READS + "operator"
 ASSIGNED = READS + "assigned"
 FUNCTION = READS + "function"
 METHOD = READS + "method"
+WHOLE = "whole"
 _PLAIN = {
     "truediv": "div",
     "iadd": "add",
@@ -65,6 +68,40 @@ def with_operands(form: str, numbers: tuple[int, ...]) -> str:
 def is_reads_form(form: str) -> bool:
     """Whether ``form`` is that of a call that stays, with a unit around an operand."""
     return form.startswith(READS)
+
+
+def whole_form(call: CallSite, operand: int) -> str:
+    """Return the form of a call that a unit takes the place of, with all that is in its text.
+
+    Args:
+        call: the call in that text that reads the activation's input.
+        operand: which of its operands the input is. That of a method is number -1 in the form.
+    """
+    return " ".join(map(str, (WHOLE, *call.position, operand - (call.form == METHOD))))
+
+
+def is_whole_form(form: str) -> bool:
+    """Whether ``form`` is one of :func:`whole_form`."""
+    return form.startswith(WHOLE)
+
+
+def input_of_whole(node: Reader, form: str) -> ast.expr:
+    """Return the expression that is the activation's input, by the form of :func:`whole_form`.
+
+    Raises:
+        Unreadable: the call that reads it is not in the text of ``node``.
+    """
+    *position, operand = map(int, form.split(" ")[1:])
+    line, last_line, column, last_column = position
+    for inner in ast.walk(node):
+        if isinstance(inner, CALLS) and is_at(inner, (line, last_line, column, last_column)):
+            if isinstance(inner, ast.BinOp):
+                return (inner.left, inner.right)[operand]
+            if isinstance(inner, ast.Call) and operand < 0:
+                return cast(ast.Attribute, inner.func).value
+            if isinstance(inner, ast.Call) and operand < len(inner.args):
+                return inner.args[operand]
+    raise Unreadable("source_changed")
 
 
 def operand_count(node: ast.AST, form: str) -> int:

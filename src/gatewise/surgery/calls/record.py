@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import ArgumentError
@@ -337,6 +338,8 @@ class _Recorder(TorchFunctionMode):
         """Return why calls of this owner cannot be rewritten, if so."""
         if {id(owner), id(module)} & self.put_in:
             return "rewritten"
+        if isinstance(owner, GraphModule):
+            return "graph"
         if isinstance(owner, nn.Sequential | nn.ModuleList | nn.ModuleDict):
             return "container"
         if hasattr(owner, HOLDER) and not isinstance(getattr(owner, HOLDER), CallUnits):

@@ -6,7 +6,6 @@ from gatewise.surgery.planning.examples import paths_of as paths_of
 from gatewise.surgery.planning.examples import read_examples as read_examples
 from gatewise.surgery.planning.examples import readings_of_example as readings_of_example
 from gatewise.surgery.planning.plan_text import table as table
-from gatewise.surgery.planning.plan_text import unreached_lines as unreached_lines
 from gatewise.surgery.planning.planner import make_plan as make_plan
 from gatewise.surgery.planning.planner import present_settings as present_settings
 from gatewise.surgery.planning.plans import Entry as Entry

@@ -27,7 +27,7 @@ def name_entry_points(plan: Plan, model: nn.Module) -> Plan:
     A plan that changes widths, or moves activations into the next layers, changes tensors inside
     the model. Its proof compares what ``forward`` returns.
     """
-    if not (plan.edits or plan.layers or plan.splits):
+    if not (plan.edits or plan.layers or plan.replaced):
         return plan
     methods = [name for name in METHODS if callable(getattr(model, name, None))]
     tables = [name for name in TABLES if hasattr(model, name)]

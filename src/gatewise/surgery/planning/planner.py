@@ -13,6 +13,7 @@ from gatewise.graph import (
     CONVOLUTIONS,
     GATES,
     LAST_NORMS,
+    POOLER,
     TRANSPOSED,
     Example,
     Graph,
@@ -82,7 +83,10 @@ def make_plan(
                 refused[site.name] = Refusal(Reason.GATE)
                 continue
             wanted.add(site.name)
-            if is_hidden(site):
+            if site.written and not request.swap.takes_written:
+                calls = ", ".join(site.written)
+                refused[site.name] = Refusal(Reason.SEVERAL, f"{site.op}, written as {calls}")
+            elif is_hidden(site):
                 refused[site.name] = Refusal(Reason.GATE, "it is in a gate network")
             elif path := _unit_around(site, context.modules):
                 refused[site.name] = Refusal(Reason.UNIT, path)
@@ -92,11 +96,25 @@ def make_plan(
         swap.add_cost(context, parts, draft)
     entries = tuple(entry_of(site, site.name in wanted, draft) for site in sites)
     draft.notes += _settings_note(read.unreached.settings)
+    if read.unreached.installed:
+        count = len(read.unreached.installed)
+        draft.notes.append(f"{count} branches in files of installed packages were not reached")
+    draft.notes += _poolers_note(requests, sites, draft)
     plan = check_changes_something(finish(context, entries, draft, requests))
     plan = replace(plan, unreached=read.unreached.parts)
     if draft.rectified:
         warn_caller(plan.notes[-1], RectifiedInputWarning)
     return plan
+
+
+def _poolers_note(requests: Sequence[Request], sites: Sequence[Site], draft: Draft) -> list[str]:
+    """A remark about poolers that stay, since they are not what the blocks of a model call."""
+    if any(request.where is not None or not request.swap.leaves_poolers for request in requests):
+        return []
+    left = [site.name for site in sites if site.role == POOLER and site.name not in draft.units]
+    if not left:
+        return []
+    return [f"{', '.join(left)}: a pooler, left as it is (where='role:*' takes every role)"]
 
 
 def _settings_note(settings: Sequence[str]) -> list[str]:
@@ -132,6 +150,9 @@ def _assign(
         if request.where is not None:
             matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
+        if request.where is None and request.swap.leaves_poolers:
+            others = [site for site in chosen if site.role != POOLER]
+            chosen = others or chosen
         taken |= {site.name for site in chosen}
         assigned.append((request, chosen))
     return assigned
@@ -192,11 +213,12 @@ def draft_sites(
                 parts.append((request, [site for site in chosen if site.name not in barred]))
             swap.draft(context, parts, draft)
         signatures = {name: draft.signature(name) for name in draft.units}
-        torn = split_shared(sites, draft.calls, set(draft.units), signatures)
+        any_width = {site.name for site in sites if draft.works_on_any_width(site)}
+        torn = split_shared(sites, draft.calls, set(draft.units), signatures, any_width)
         if not torn:
             draft.refused |= barred
             return draft
-        barred |= {name: Refusal(Reason.SHARED, TORN) for name in torn}
+        barred |= {name: Refusal(Reason.SHARED_CALL, TORN) for name in torn}
 
 
 def finish(
@@ -230,7 +252,7 @@ def finish(
         edits=tuple(draft.edits.values()),
         settings=present_settings(model, draft.settings.values()),
         layers=draft.layers,
-        splits=draft.splits,
+        replaced=draft.replaced,
         put_back=draft.put_back,
         parameters=(parameter_count(model), parameter_count(model, factors) + added),
         operations=(operations(graph), cost + draft.operations),

@@ -19,7 +19,7 @@ from gatewise.surgery.propagate import Edit, Setting
 from gatewise.surgery.reasons import Reason
 from gatewise.surgery.rewrite import Transaction
 
-FORMAT = 2
+FORMAT = 3
 CHANGES = ("swap", "refuse", "leave")
 NOT_WRITTEN = ("examples", "graph", "sizes")  # known while the plan is in memory
 
@@ -125,8 +125,8 @@ class Plan:
         scaled: whether widths were scaled to match a cost, so that the function is another one.
         unreached: modules and branches of the model's code that no example has reached.
         unit_dtype: the type of the units' parameters, such as ``"float32"``; empty for the model's.
-        splits: static phase selective layers by path, with ``"learned"`` or the share of outputs
-            that read positive inputs. Learned ones are in ``layers``, too.
+        replaced: layers that a swap replaces, by path, with the ``"swap"`` and its options. Those
+            with a second weight are in ``layers``, too.
         examples: what it was made from; not written to files, as the next two.
         graph: the graph of the model.
         sizes: the shape of each layer's output on the example.
@@ -148,7 +148,7 @@ class Plan:
     earlier: int = 0
     scaled: bool = False
     unreached: tuple[str, ...] = ()
-    splits: Mapping[str, float | str] = field(default_factory=dict)
+    replaced: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     unit_dtype: str = ""
     examples: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     graph: Any = field(default=None, compare=False, repr=False)
@@ -210,7 +210,7 @@ class Plan:
         value["edits"] = [edit.to_dict() for edit in self.edits]
         value["settings"] = [asdict(setting) for setting in self.settings]
         value["put_back"] = [edge.to_dict() for edge in self.put_back]
-        value["splits"] = dict(self.splits)
+        value["replaced"] = {path: dict(options) for path, options in self.replaced.items()}
         value["layers"] = {path: _runs(slopes) for path, slopes in self.layers.items()}
         return json.dumps({"gatewise_plan": FORMAT, **value})
 

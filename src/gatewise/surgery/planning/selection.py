@@ -70,6 +70,8 @@ def _matches_text(site: Site, where: str, modules: Mapping[str, nn.Module]) -> b
     if colon and kind == "class":
         return site.kind != "functional" and type(modules.get(site.path)).__name__ == value
     if colon and kind == "role":
+        if value == "*":
+            return True
         if value not in ROLES:
             raise ArgumentError("where: there is no such role", got=value, allowed=", ".join(ROLES))
         return site.role == value

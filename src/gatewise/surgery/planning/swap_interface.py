@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
+from gatewise.extensions import load_extensions
 from gatewise.graph import (
     Example,
     Graph,
@@ -31,6 +32,7 @@ from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.propagate import Edit, Maps, Setting
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
+from gatewise.units import registered_units
 
 if TYPE_CHECKING:
     from gatewise.surgery.planning.plans import Entry
@@ -104,7 +106,7 @@ class Draft:
     edits: dict[tuple[str, int], Edit] = field(default_factory=dict)
     settings: dict[tuple[str, str], Setting] = field(default_factory=dict)
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by path
-    splits: dict[str, float | str] = field(default_factory=dict)  # by path
+    replaced: dict[str, dict[str, Any]] = field(default_factory=dict)  # by path
     put_back: tuple[PutBack, ...] = ()
     maps: Mapping[Node, Maps] = field(default_factory=dict)  # of the first graph's nodes
     notes: list[str] = field(default_factory=list)
@@ -152,6 +154,14 @@ class Draft:
         layers = [binding.layer for binding in self.bindings.get(site, ())]
         return f"{self.units[site]} {sorted(options.items(), key=str)} {layers}"
 
+    def works_on_any_width(self, site: Site) -> bool:
+        """Whether the unit at ``site`` keeps the channels and need not know how many there are."""
+        if site.name not in self.units or site.name in self.bindings:
+            return False
+        options = self.options[site.name]
+        same = self.after[site.name] == site.channels
+        return same and options.keys().isdisjoint({"channels", "dim", "hidden"})
+
     def changes_channels(self, site: Site, graph: SiteGraph) -> bool:
         """Whether another swap of the plan widens or narrows what ``site`` reads or makes."""
         reading = next(iter(graph.readings.values()))
@@ -173,6 +183,8 @@ class Swap(ABC):
         takes_width: whether a request may have a width.
         can_match: whether widths can be scaled to match the original's cost.
         counts_operations: whether plans know the operations of the units.
+        takes_written: whether it can replace an activation that is written with several calls.
+        leaves_poolers: whether all sites that a request without ``where`` means leave poolers out.
         takes_gates: whether it is meant for gates, so that they need not be asked for.
         hidden_parts: names of submodules that it adds, in which no activation is a site.
     """
@@ -183,6 +195,8 @@ class Swap(ABC):
     takes_width: ClassVar[bool] = True
     can_match: ClassVar[bool] = True
     counts_operations: ClassVar[bool] = True
+    takes_written: ClassVar[bool] = False
+    leaves_poolers: ClassVar[bool] = False
     takes_gates: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
@@ -227,6 +241,15 @@ class Swap(ABC):
             old: the module that is replaced; ``None`` for a functional call.
             like: a tensor of the model's dtype and device; ``None`` if the model has none.
         """
+
+    def replace_layer(self, layer: nn.Module, options: Mapping[str, Any]) -> nn.Module:
+        """Return the layer that takes the place of ``layer``, for swaps that draft such layers.
+
+        Args:
+            layer: the layer of the model.
+            options: those of ``Draft.replaced``.
+        """
+        raise NotImplementedError(f"{self.name} replaces no layers")
 
     def prepare(self, model: nn.Module, entries: Sequence["Entry"], like: Tensor | None) -> Any:
         """Make what is needed of the unchanged model; :meth:`install` receives it."""
@@ -331,12 +354,15 @@ class UnitSwap(SiteSwap):
 
 def find_swap(name: str) -> Swap:
     """The swap called ``name``; names that no swap lists are units of the catalogue."""
+    if name not in _SWAPS and name not in registered_units():
+        load_extensions("swaps")
     kind = _SWAPS.get(name) or _DEFAULT[0]
     return kind(name)
 
 
 def swap_names() -> tuple[str, ...]:
     """The names of all swaps besides the units of the catalogue."""
+    load_extensions("swaps")
     return tuple(_SWAPS)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import Reading, untouched
-from gatewise.surgery.calls import Coverage
+from gatewise.surgery.calls import Coverage, is_whole_form
 from gatewise.surgery.planning import UNCHANGED, Plan
 from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.float32 import HALF, InFloat32
@@ -87,6 +87,8 @@ def reference_functions(plan: Plan, units: Mapping[str, nn.Module]) -> dict[str,
     functions: dict[str, Function] = {}
     for swap, entries in plan.by_swap():
         for entry in entries:
+            if entry.call is not None and is_whole_form(entry.call.form):
+                return None  # a function mode sees each of its calls, and not all of them as one
             function = swap.reference(entry, units.get(entry.site))
             if function is None:
                 return None
@@ -262,7 +264,7 @@ class ReferenceComparison:
             compared.notes.append(f"training mode was not compared ({refused})")
             return
         actual = actual or self._trained(self.changed, part)
-        compared.train_dtype = _dtype(self.original) or _lowest_dtype(self.original)
+        compared.train_dtype = _dtype(self.original) or lowest_dtype(self.original)
         _take(compared, reference)
         apart = difference(expected.outputs, actual.outputs)
         compared.train_output = max(apart, compared.train_output or 0.0)
@@ -363,7 +365,7 @@ def _dtype(model: nn.Module) -> torch.dtype | None:
     return types.pop() if len(types) == 1 else None
 
 
-def _lowest_dtype(model: nn.Module) -> torch.dtype:
+def lowest_dtype(model: nn.Module) -> torch.dtype:
     """Return the type of a model with several floating-point types that rounds most."""
     types = [value.dtype for value in model.parameters() if value.is_floating_point()]
     return max(types, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)

@@ -6,11 +6,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gatewise.surgery.planning import Plan, unreached_lines
+from gatewise.surgery.planning import Plan
 
-PROVED = "proved"
-WIRING = "wiring proved, function new"
-NOT_PROVED = "not proved"
+PROVED = "checked"
+WIRING = "wiring checked, function new"
+NOT_PROVED = "not checked"
+SHOWN = 2  # unreached parts of a model that the short text names
+DIFFERENCES = (
+    "output_float64",
+    "output_float32",
+    "random_input",
+    "train_output",
+    "gradient",
+    "against_reference",
+    "reference_train",
+    "reference_gradient",
+    "against_graph",
+)
 NOT_LISTED = ("notes", "verdict", "reason", "examples", "unreached", "changed_inside")
 
 
@@ -19,8 +31,9 @@ class Proof:
     """Largest differences, relative to the largest number compared; ``None`` if not computed.
 
     Attributes:
-        verdict: ``"proved"``; ``"wiring proved, function new"`` if widths change, and the changed
-            model was compared with its new weights at zero; or ``"not proved"``.
+        verdict: ``"checked"``: outputs and gradients are equal on the examples, in the modes that
+            were run; ``"wiring checked, function new"`` if widths change, and the changed model was
+            compared with its new weights at zero; or ``"not checked"``.
         reason: why it was not proved.
         examples: how many examples were compared.
         output_float64: of the outputs on the example, in float64.
@@ -81,36 +94,43 @@ class Proof:
             )
         return [*lines, *self.notes]
 
-    def first_line(self, units: str) -> str:
-        """The verdict, and what was compared.
+    def what(self, units: str) -> str:
+        """What was compared, and on which examples in which modes.
 
         Args:
             units: the names of the units that were put in.
         """
         if self.verdict == NOT_PROVED:
-            return f"NOT PROVED: {self.reason}"
+            return f"not proved: {self.reason}"
         examples = "1 example" if self.examples == 1 else f"{self.examples} examples"
+        trained = self.train_output is not None or self.reference_train is not None
+        modes = "eval and training mode" if trained else "eval mode"
+        results = "outputs"
+        if self.gradient is not None or self.reference_gradient is not None:
+            results = "outputs and gradients"
         if self.output_float32 is not None:
-            modes = "eval and training mode" if self.train_output is not None else "eval mode"
-            what = f"the outputs equal the original's on {examples} in {modes}"
+            other = "the original's"
         elif self.against_graph is not None:
-            what = f"the outputs equal those of the original's graph with {units} on {examples}"
-            what += " in eval mode"
+            other, modes = f"those of the original's graph with {units}", "eval mode"
         else:
-            modes = "eval and training mode" if self.reference_train is not None else "eval mode"
+            other = f"the original's with {units} put in"
             if self.against_reference is None:
                 modes = "training mode"
-            what = f"the outputs equal the original's with {units} put in, on {examples} in {modes}"
+        what = f"{results} equal {other} on {examples} in {modes}"
         if self.verdict == WIRING:
             what += " (new weights were zero for this)" if self.moved is not None else ""
-        if self.unreached:
-            what += f"; not reached: {len(self.unreached)} parts of the model, listed below"
-        return f"{self.verdict.upper()}: {what}"
+        return what
+
+    @property
+    def largest(self) -> float | None:
+        """The largest relative difference of outputs or gradients; ``None`` if none was found."""
+        values = [getattr(self, name) for name in DIFFERENCES]
+        return max((value for value in values if value is not None), default=None)
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What :func:`gatewise.swap` did.
+    """What :func:`gatewise.swap` did: four lines as text, and all else in :attr:`details`.
 
     Attributes:
         unit: the units that were asked for, separated by commas.
@@ -157,28 +177,68 @@ class Receipt:
         return json.dumps(self.to_dict())
 
     def __str__(self) -> str:
-        counts = Counter(self.units.values()) or {self.unit: len(self.sites)}
-        changed = ", ".join(f"{count} sites now {unit}" for unit, count in counts.items())
-        if self.proof is None:
-            lines = ["NOT PROVED: there was no example"]
-        else:
-            lines = [self.proof.first_line(", ".join(counts))]
-            lines += unreached_lines(self.proof.unreached)
-        lines.append(f"{changed}, {len(self.refused)} refused")
-        if len(counts) > 1:
-            for unit in counts:
-                names = [site for site, put_in in self.units.items() if put_in == unit]
-                lines.append(f"{unit}: {', '.join(names)}")
-        lines.append(f"parameters {self.parameters[0]:,} to {self.parameters[1]:,}")
-        lines.append(f"operations {self.operations[0]:,} to {self.operations[1]:,}")
+        return "\n".join((self._checked(), self._refused(), self._difference(), self._cost()))
+
+    @property
+    def details(self) -> str:
+        """All that is known about the swap, as text: each site, each number, each remark."""
+        lines = str(self).splitlines()
+        for unit in dict.fromkeys(self.units.values()):
+            names = [site for site, put_in in self.units.items() if put_in == unit]
+            lines.append(f"{unit}: {', '.join(names)}")
         for why, sites in _by_reason(self.refused).items():
             lines.append(f"refused, {why}: {', '.join(sites)}")
         lines += [f"put back: {edge}" for edge in self.put_back]
         if self.proof is not None:
+            lines += [f"not reached by any example: {part}" for part in self.proof.unreached]
             lines += self.proof.lines()
         if self.earlier:
             lines.append(f"earlier swaps of this model: {self.earlier}")
         return "\n".join([*lines, *self.notes])
+
+    def _checked(self) -> str:
+        """What changed, and what was compared."""
+        counts = Counter(self.units.values()) or {self.unit: len(self.sites)}
+        changed = ", ".join(
+            f"{_count(number, 'site')} now {unit}" for unit, number in counts.items()
+        )
+        if self.proof is None:
+            return f"NOT CHECKED: {changed}; not proved: there was no example"
+        verdict = self.proof.verdict.upper()
+        return f"{verdict}: {changed}; {self.proof.what(', '.join(counts))}"
+
+    def _refused(self) -> str:
+        """How many sites were refused, and why."""
+        reasons = _by_reason(self.refused)
+        if not reasons:
+            return "refused: none"
+        parts = [f"{len(sites)} x {why}" for why, sites in list(reasons.items())[:2]]
+        more = f"; and {len(reasons) - 2} other reasons" if len(reasons) > 2 else ""
+        return f"refused: {'; '.join(parts)}{more}"
+
+    def _difference(self) -> str:
+        """The largest difference, and what no example has reached."""
+        largest = self.proof.largest if self.proof is not None else None
+        words = "not compared" if largest is None else f"{largest:.2g}, relative"
+        if self.proof is not None and self.proof.live == "vacuous":
+            words += " (vacuous: random new weights do not change the output)"
+        parts = self.unreached
+        unreached = ""
+        if parts:
+            more = f" and {len(parts) - SHOWN} more" if len(parts) > SHOWN else ""
+            unreached = f"; not reached by any example: {', '.join(parts[:SHOWN])}{more}"
+        return f"largest difference: {words}{unreached}"
+
+    def _cost(self) -> str:
+        """Parameters, operations and memory, before and after."""
+        pairs = {"parameters": self.parameters, "operations": self.operations}
+        if self.proof is not None and self.proof.saved_bytes is not None:
+            pairs["bytes kept for the backward pass"] = self.proof.saved_bytes
+        costs = []
+        for name, (before, after) in pairs.items():
+            change = "as before" if before == after else f"to {after:,}"
+            costs.append(f"{name} {before:,} {change}")
+        return f"cost: {', '.join(costs)}"
 
 
 def make_receipt(plan: Plan, parameters: int, proof: Proof | None, earlier: int) -> Receipt:
@@ -203,6 +263,10 @@ def make_receipt(plan: Plan, parameters: int, proof: Proof | None, earlier: int)
         units={entry.site: entry.unit for entry in plan.swapped},
         earlier=earlier,
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _words(name: str, value: Any) -> str:

@@ -54,9 +54,15 @@ def places_of(
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     calls: dict[int, list[tuple[Place, bool]]] = defaultdict(list)
-    for name, site in sorted(found.items(), key=lambda item: item[1].order):
-        is_whole = site.kind != "functional"
-        calls[id(modules[site.path])].append((Place(name, site.op), is_whole))
+    expected: list[tuple[int, str, str, str, bool]] = []
+    for name, site in found.items():
+        if not site.region:
+            is_whole = site.kind != "functional"
+            expected.append((site.order, site.path, name, site.op, is_whole))
+        for order, op, path in site.inner:
+            expected.append((order, path or site.path, name, op, bool(path)))
+    for _, path, name, op, is_whole in sorted(expected):
+        calls[id(modules[path])].append((Place(name, op), is_whole))
     whole: dict[int, list[Place]] = {}
     functional: dict[int, list[Place]] = {}
     for module, places in calls.items():

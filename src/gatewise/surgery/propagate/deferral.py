@@ -111,10 +111,7 @@ class Deferral:
                 # The slope of two activations in a row is not one slope.
                 if site.input in self.slopes:
                     raise Refusal(Reason.ALREADY_WIDENED)
-                slope = slope_of_site(site.op, node)
-                self.slopes[node] = torch.full(
-                    (1,) * node.rank, slope, dtype=torch.float64, device="cpu"
-                )
+                self.slopes[node] = self._slopes_of_site(site.op, node)
             elif self._reads_slopes(node):
                 try:
                     self._visit(node)
@@ -122,6 +119,21 @@ class Deferral:
                     self._put_back(node, refusal)
         self._check_layers_are_read_once()
         return self
+
+    def _slopes_of_site(self, op: str, node: Node) -> Tensor:
+        """Return the factors that the activation applies to negative values."""
+        if op != "prelu":
+            slope = slope_of_site(op, node)
+            return torch.full((1,) * node.rank, slope, dtype=torch.float64, device="cpu")
+        weight = node.tensor("weight")
+        path, _, name = (weight.name if weight is not None else "").rpartition(".")
+        value = self.modules[path]._parameters.get(name) if path in self.modules else None
+        if value is None or value.is_meta or not bool(value.isfinite().all()):
+            raise Refusal(Reason.NOT_HOMOGENEOUS, f"{op} with a slope that is no parameter")
+        shape = [1] * node.rank
+        if value.numel() > 1:
+            shape[1] = value.numel()
+        return compressed(value.detach().double().cpu().reshape(shape))
 
     def _reads_slopes(self, node: Node) -> bool:
         """Whether an input of ``node`` has slopes."""

@@ -72,7 +72,13 @@ def _make(base: type, recipe: Recipe) -> type:
     methods_of_base = homes.pop(base, {})
     # See Note [Where a rewritten method goes].
     between = [_subclass(home, (home,), methods | {HOME: home}) for home, methods in homes.items()]
-    marks = {_BASE: base, RECIPE: recipe, HOME: base, "__reduce_ex__": _reduce_ex}
+    marks = {
+        _BASE: base,
+        RECIPE: recipe,
+        HOME: base,
+        "__reduce_ex__": _reduce_ex,
+        "__prepare_scriptable__": _refuse_scripting,
+    }
     return _subclass(base, (base, *between), methods_of_base | marks)
 
 
@@ -207,6 +213,16 @@ def _rewrapped(layers: list[FunctionType], function: FunctionType, code: CodeTyp
             vars(new)["__wrapped__"] = next(iter(cells.values())).cell_contents
         inside = wrapper
     return new
+
+
+def _refuse_scripting(self: nn.Module) -> nn.Module:
+    """Raise an error: torch.jit.script would compile the source text of before the swap."""
+    raise ArgumentError(
+        "torch.jit.script: would compile the text of the class, which has the calls of before the "
+        "swap",
+        got=type(self).__qualname__,
+        fix="torch.export.export(model, example), or torch.jit.trace(model, example)",
+    )
 
 
 def _reduce_ex(self: Any, protocol: Any) -> Any:

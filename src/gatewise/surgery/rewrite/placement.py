@@ -6,8 +6,9 @@ from typing import NamedTuple
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls import CallSite
+from gatewise.surgery.calls import CallSite, is_graph_form
 from gatewise.surgery.rewrite.copies import carry_hooks, has_hooks
+from gatewise.surgery.rewrite.graph_edits import edit_graph
 from gatewise.surgery.rewrite.rewriting import rewrite_calls
 from gatewise.surgery.rewrite.transaction import Transaction
 
@@ -44,8 +45,16 @@ def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
                 )
             carry_hooks(old, unit)
         no_fast_path(work, call.owner)
-    if calls:
-        work.others.append(rewrite_calls(work.model, calls, units))
+    graphs: dict[str, list[tuple[CallSite, nn.Module]]] = {}
+    texts: list[tuple[CallSite, nn.Module]] = []
+    for call, unit in zip(calls, units, strict=True):
+        of_graph = is_graph_form(call.form)
+        (graphs.setdefault(call.owner, []) if of_graph else texts).append((call, unit))
+    for path, pairs in graphs.items():
+        edit_graph(work, path, pairs)
+    if texts:
+        undo = rewrite_calls(work.model, *map(list, zip(*texts, strict=True)))
+        work.others.append(undo)
 
 
 def no_fast_path(work: Transaction, owner: str) -> None:

@@ -22,9 +22,11 @@ from gatewise.surgery.calls import (
     can_rebind,
     first_line,
     input_of,
+    input_of_whole,
     is_at,
     is_reads_form,
     is_sum_form,
+    is_whole_form,
     operands_of,
     scope,
 )
@@ -197,6 +199,8 @@ class _Rewriter(ast.NodeTransformer):
                     through = candidate
             elif candidate.source and is_at(node, candidate.source[0]):
                 bound.insert(0, candidate)
+        if edit is not None and is_whole_form(edit.form):
+            return ast.copy_location(self._of_whole(node, edit, path), node)
         self.generic_visit(node)
         for candidate in bound:
             self._keep_input(node, candidate, scope(path))
@@ -224,9 +228,12 @@ class _Rewriter(ast.NodeTransformer):
         path = list(self.path)
         edit = None
         for candidate in reversed(self.edits) if self._in_method() else ():
-            of_operator = is_sum_form(candidate.form) or is_reads_form(candidate.form)
+            form = candidate.form
+            of_operator = is_sum_form(form) or is_reads_form(form) or is_whole_form(form)
             if of_operator and is_at(node, candidate.position):
                 edit = candidate
+        if edit is not None and is_whole_form(edit.form):
+            return ast.copy_location(finish(self._of_whole(node, edit, path)), node)
         self.generic_visit(node)
         if edit is None:
             return node
@@ -243,6 +250,20 @@ class _Rewriter(ast.NodeTransformer):
             return ast.copy_location(call, operand)
 
         return ast.copy_location(around_operands(node, edit.form, unit), node)
+
+    def _of_whole(
+        self, node: ast.Call | ast.BinOp | ast.AugAssign, edit: CallEdit, path: list[ast.AST]
+    ) -> ast.expr:
+        """Return the call of the unit on the input of an activation of several calls.
+
+        Only the input is visited: the other text is left out.
+        """
+        self.visited[edit.position] += 1
+        plain = ast.Constant(None)
+        if isinstance(node, ast.expr):
+            plain = copy.deepcopy(node)
+        source = self.visit(input_of_whole(node, edit.form))
+        return self._unit_call(plain, edit, [source], scope(path))
 
     def _of_sum(
         self, node: ast.BinOp | ast.AugAssign, edit: CallEdit, path: list[ast.AST]

@@ -158,6 +158,8 @@ def put(home: nn.Module, name: str, value: Any, kind: str) -> None:
     """Store ``value`` under ``name``, in its place in torch's tables, so that no order changes."""
     if kind == "attribute":
         setattr(home, name, value)
+    elif value is None and kind == "module":
+        _table(home, kind).pop(name, None)
     else:
         _table(home, kind)[name] = value
 

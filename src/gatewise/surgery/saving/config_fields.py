@@ -71,7 +71,7 @@ def _single_unit(plans: Sequence[Plan]) -> str | None:
     """The one unit of plans that replace whole activation modules and change nothing else."""
     names = set()
     for plan in plans:
-        if plan.edits or plan.settings or plan.layers or plan.splits or plan.put_back:
+        if plan.edits or plan.settings or plan.layers or plan.replaced or plan.put_back:
             return None
         for entry in plan.swapped:
             if entry.call is not None or entry.bindings or entry.options:

@@ -76,7 +76,7 @@ def _restricted(plan: Plan, has: Callable[[str], bool]) -> Plan:
         edits=tuple(edit for edit in plan.edits if has(edit.name.rpartition(".")[0])),
         settings=tuple(setting for setting in plan.settings if has(setting.path)),
         layers={path: slopes for path, slopes in plan.layers.items() if has(path)},
-        splits={path: split for path, split in plan.splits.items() if has(path)},
+        replaced={path: value for path, value in plan.replaced.items() if has(path)},
         put_back=tuple(edge for edge in plan.put_back if has(edge.owner)),
     )
 
@@ -84,7 +84,7 @@ def _restricted(plan: Plan, has: Callable[[str], bool]) -> Plan:
 def _check_sizes(plan: Plan, shapes: dict[str, tuple[int, ...]], rename: Rename) -> None:
     """An error, if a tensor that the plan changes is missing or has another shape."""
     names = [edit.name for edit in plan.edits]
-    names += [f"{path}.weight" for path in {**plan.layers, **plan.splits}]
+    names += [f"{path}.weight" for path in {**plan.layers, **plan.replaced}]
     wrong = []
     for name in dict.fromkeys(names):
         # One tensor may have several names, of which the signature has one.
@@ -105,7 +105,7 @@ def _renamed(plan: Plan, rename: Rename) -> Plan:
         edits=tuple(replace(edit, name=rename(edit.name)) for edit in plan.edits),
         settings=tuple(replace(item, path=rename(item.path)) for item in plan.settings),
         layers={rename(path): slopes for path, slopes in plan.layers.items()},
-        splits={rename(path): split for path, split in plan.splits.items()},
+        replaced={rename(path): value for path, value in plan.replaced.items()},
         put_back=tuple(_edge(edge, rename) for edge in plan.put_back),
     )
 

@@ -110,8 +110,16 @@ def plans_of(model: nn.Module) -> tuple[Plan, ...]:
     """The plans that were applied to ``model``, to a part of it, or to what it is a part of.
 
     Raises:
-        ArgumentError: a change of the model is not a plan.
+        ArgumentError: a change of the model is not a plan, or a unit is no longer what its plan
+            says.
     """
+    for path, module in model.named_modules():
+        if getattr(module, "differs_from_plan", False):
+            raise ArgumentError(
+                "model: a threshold was set after the swap, and a file of swaps would lose it",
+                got=f"{module} at {path!r}",
+                fix="torch.save(model, file) keeps the whole model",
+            )
     plans = [plan for plan in all_plans(model) if plan is not None]
     if len(plans) != len(all_plans(model)):
         raise ArgumentError(

@@ -18,6 +18,7 @@ from gatewise.surgery.swaps.paired import PairedSwap as PairedSwap
 from gatewise.surgery.swaps.plain_mlp import PlainMLPSwap as PlainMLPSwap
 from gatewise.surgery.swaps.pointwise import PointwiseSwap as PointwiseSwap
 from gatewise.surgery.swaps.psc import PhaseSelectiveSwap as PhaseSelectiveSwap
-from gatewise.surgery.swaps.static_psc import StaticPhaseSelectiveSwap as StaticPhaseSelectiveSwap
+from gatewise.surgery.swaps.psc import able_sites as able_sites
+from gatewise.surgery.swaps.put_back_planner import defer_with_readers as defer_with_readers
 from gatewise.surgery.swaps.thresholded import ThresholdedUnit as ThresholdedUnit
 from gatewise.surgery.swaps.thresholded import ThresholdSwap as ThresholdSwap

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from gatewise.errors import ArgumentError, UnknownNameError, unknown_name
+from gatewise.extensions import in_papers
 from gatewise.graph import (
     Site,
     holds_both_branches,
@@ -29,6 +30,9 @@ from gatewise.units import Unit, create_unit, get_unit, registered_units
 
 class PointwiseSwap(UnitSwap, default=True):
     """A unit of the catalogue."""
+
+    takes_written = True
+    leaves_poolers = True
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -101,7 +105,9 @@ def _find_unit(name: str) -> Unit:
     units = registered_units()
     try:
         spec = get_unit(name)
-    except UnknownNameError:
+    except UnknownNameError as error:
+        if in_papers("units", name):
+            raise error from None
         names = [other for other, spec in units.items() if _keeps_channels(spec)]
         raise unknown_name("unit or swap", name, {*names, *swap_names()}) from None
     if not _keeps_channels(spec):
@@ -121,6 +127,10 @@ def _same_numbers(context: PlanningContext, site: Site, request: Request) -> dic
     """The options with which the unit computes what the activation computes, or a Refusal."""
     if request.unit != site.op:
         raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
+    if site.written and (request.options or site.op == "leaky_relu2"):
+        raise Refusal(Reason.NOT_PRESERVED, f"{site.op}, written as {', '.join(site.written)}")
+    if site.written:
+        return {}
     options = options_as_called(context.graph, site, request.options)
     if site.op == "prelu":
         options.setdefault("slope", _trained_slope(context.modules.get(site.path)))

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Node, Site
+from gatewise.graph import Node, Site, parameter_count
 from gatewise.surgery.calls import CallSite, check_call
 from gatewise.surgery.planning import (
     UNCHANGED,
@@ -72,6 +72,8 @@ class PhaseSelectiveSwap(Swap):
         """Note the sites whose input is never negative: the second weights would stay unused."""
         for _, sites in assigned:
             for site in sites:
+                if site.name in draft.units and site.op == "prelu" and site.kind != "functional":
+                    draft.parameters -= parameter_count(context.modules[site.path])
                 if site.name in draft.units and is_rectified(context.graph, site):
                     draft.rectified.append(site.name)
 

@@ -1,6 +1,5 @@
 """Which readers an activation is put back before, and where their calls stand in the source."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.graph import Node, Scope, SiteGraph, untouched
-from gatewise.surgery.calls import CallSite, record_readers, with_operands
+from gatewise.graph import Node, SiteGraph, untouched
+from gatewise.surgery.calls import CallSite, match_readers, record_readers, with_operands
 from gatewise.surgery.planning import PutBack
 from gatewise.surgery.propagate import Takeover, defer
 from gatewise.surgery.reasons import Reason, Refusal
@@ -46,23 +45,8 @@ def find_readers(
         with untouched(model, buffers=True):
             model.train(mode == "train")
             calls = record_readers(model, args, kwargs, ops)
-        readers |= _match([node for node in reading.graph if node.op in ops], calls)
+        readers |= match_readers([node for node in reading.graph if node.op in ops], calls)
     return readers
-
-
-def _match(nodes: Sequence[Node], calls: Sequence[CallSite]) -> dict[Node, CallSite]:
-    """The recorded call of each node, without the runs of modules in which the counts disagree."""
-    read: dict[tuple[Scope, str], list[Node]] = defaultdict(list)
-    seen: dict[tuple[Scope, str], list[CallSite]] = defaultdict(list)
-    for node in nodes:
-        read[node.scope, node.op].append(node)
-    for call in calls:
-        seen[(call.owner, call.call), call.op].append(call)
-    matched: dict[Node, CallSite] = {}
-    for key in read:
-        if len(read[key]) == len(seen[key]):
-            matched.update(zip(read[key], seen[key], strict=True))
-    return matched
 
 
 def defer_with_readers(

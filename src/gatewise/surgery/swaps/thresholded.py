@@ -34,6 +34,12 @@ class ThresholdedUnit(LeafModule):
         super().__init__()
         self.activation = activation
         self.threshold: float | None = threshold
+        self.planned = threshold
+
+    @property
+    def differs_from_plan(self) -> bool:
+        """Whether the threshold is another one than that of the plan that put this unit in."""
+        return (self.threshold or 0.0) != self.planned
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.activation(x)

@@ -18,7 +18,7 @@ from gatewise.graph import (
     parameter_count,
     split_example,
 )
-from gatewise.layers import OrthonormalFilters, StaticPhaseSelective
+from gatewise.layers import OrthonormalFilters, PhaseLayer
 from gatewise.surgery.proof import (
     MOST,
     Arguments,
@@ -210,13 +210,17 @@ def _bake(work: _Work, path: str, module: nn.Module) -> None:
 
 
 def _prune(work: _Work, path: str, module: nn.Module) -> None:
-    """Replace a static phase selective layer by a plain one."""
-    if isinstance(module, StaticPhaseSelective) and module.split == "learned":
-        if module.data_dependent:
-            work.left[path] = "its split depends on the data, so all weights may be needed"
-        else:
-            work.replace(path, module.deploy())
-            work.pruned.append(path)
+    """Replace a phase selective layer by its form for evaluation, if that is another."""
+    if not isinstance(module, PhaseLayer):
+        return
+    try:
+        plain = module.freeze()
+    except ArgumentError as error:
+        work.left[path] = str(error)
+        return
+    if plain is not module:
+        work.replace(path, plain)
+        work.pruned.append(path)
 
 
 def _harden(work: _Work, path: str, module: nn.Module, least: float) -> None:

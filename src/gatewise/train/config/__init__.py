@@ -17,8 +17,8 @@ from gatewise.train.config.recipe import Recipe as Recipe
 from gatewise.train.config.recipe import RuleError as RuleError
 from gatewise.train.config.recipe import Text as Text
 from gatewise.train.config.recipe import torch_optimisers as torch_optimisers
-from gatewise.train.config.recipe_files import FOLDER as FOLDER
 from gatewise.train.config.recipe_files import CheckedOptions as CheckedOptions
+from gatewise.train.config.recipe_files import add_recipes as add_recipes
 from gatewise.train.config.recipe_files import changed_table as changed_table
 from gatewise.train.config.recipe_files import check as check
 from gatewise.train.config.recipe_files import fields_at as fields_at

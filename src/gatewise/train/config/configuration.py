@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from gatewise.data import datasets
-from gatewise.errors import unknown_name
+from gatewise.data import find_set
 from gatewise.files import digest
 from gatewise.models import get_model
 from gatewise.train.config.recipe import Epochs, Part, Recipe, RuleError
@@ -79,6 +78,7 @@ class RunConfig(Part):
     stop: StopRule | None = None
     patience: Patience | None = None
     evaluate_every: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    fuse: bool = False  # let the units run as compiled code, see `gatewise.fuse`
 
     @model_validator(mode="after")
     def _possible(self) -> "RunConfig":
@@ -120,6 +120,5 @@ def run_config(**values: Any) -> RunConfig:
         values["recipe"] = recipe.model_dump(exclude_unset=True)
     config = check(RunConfig, values, "run")
     get_model(config.model)
-    if config.data not in datasets():
-        raise unknown_name("data set", config.data, datasets())
+    find_set(config.data)
     return config

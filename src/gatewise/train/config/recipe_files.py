@@ -5,16 +5,17 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from gatewise.errors import ArgumentError, FileError, closest_name, shorten, unknown_name
+from gatewise.errors import ArgumentError, FileError, closest_name, shorten
+from gatewise.extensions import load_extensions, unknown_addition
 from gatewise.train.config.recipe import Part, Recipe, RuleError
 
-FOLDER = Path(__file__).parents[1] / "recipes"
+# Where recipes with names are; other packages add theirs.
+_FOLDERS = [Path(__file__).parents[1] / "recipes"]
 LARGEST = 1 << 20  # bytes: a recipe has a few hundred
 DEEPEST = 20
 DEFAULT = "adam"
@@ -24,10 +25,25 @@ HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 KEY = re.compile(r"\s*([A-Za-z0-9_\-.\"' ]+?)\s*=")
 
 
-@cache
 def recipes() -> tuple[str, ...]:
-    """Return the names of the recipes that come with the library."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+    """Return the names of all recipes, with those of installed extensions."""
+    load_extensions("recipes")
+    return tuple(sorted(_named()))
+
+
+def add_recipes(folder: Path) -> None:
+    """Add the recipes of a folder.
+
+    Args:
+        folder: its files ``NAME.toml`` are found by their names.
+    """
+    if folder not in _FOLDERS:
+        _FOLDERS.append(folder)
+
+
+def _named() -> dict[str, Path]:
+    """Return the files of the recipes that are known so far, by name."""
+    return {path.stem: path for folder in _FOLDERS for path in folder.glob("*.toml")}
 
 
 def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
@@ -45,12 +61,20 @@ def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
             got=type(name).__name__,
             allowed="str",
         )
-    if not name.endswith(".toml") and name not in recipes():
-        raise unknown_name("recipe", name, recipes())
-    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    path = Path(name) if name.endswith(".toml") else _find_file(name)
     text = read_text(path, "recipe")
-    where = path.name if path.parent == FOLDER else str(path)
+    where = path.name if path.parent in _FOLDERS else str(path)
     return read_recipe(text, where=where, changes=changes)
+
+
+def _find_file(name: str) -> Path:
+    """Return the file of a recipe with a name."""
+    files = _named()
+    if name not in files and name in recipes():  # loads extensions
+        files = _named()
+    if name not in files:
+        raise unknown_addition("recipes", "recipe", name, files)
+    return files[name]
 
 
 def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()) -> Recipe:

@@ -27,9 +27,6 @@ from gatewise.train.loop.checkpoint import Saved as Saved
 from gatewise.train.loop.checkpoint import named_state as named_state
 from gatewise.train.loop.checkpoint import read_checkpoint as read_checkpoint
 from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
-from gatewise.train.loop.dense import confusion as confusion
-from gatewise.train.loop.dense import example_labels as example_labels
-from gatewise.train.loop.dense import mean_iou as mean_iou
 from gatewise.train.loop.evaluation import Score as Score
 from gatewise.train.loop.evaluation import device_of as device_of
 from gatewise.train.loop.evaluation import evaluate as evaluate
@@ -46,7 +43,11 @@ from gatewise.train.loop.losses import signed_targets as signed_targets
 from gatewise.train.loop.objective import BatchSource as BatchSource
 from gatewise.train.loop.objective import Measured as Measured
 from gatewise.train.loop.objective import Objective as Objective
+from gatewise.train.loop.objective import ObjectiveInputs as ObjectiveInputs
 from gatewise.train.loop.objective import StepLoss as StepLoss
+from gatewise.train.loop.objective import Task as Task
+from gatewise.train.loop.objective import find_task as find_task
+from gatewise.train.loop.objective import register_task as register_task
 from gatewise.train.loop.optimizer import make_optimiser as make_optimiser
 from gatewise.train.loop.optimizer import set_rates as set_rates
 from gatewise.train.loop.optimizer import spared_parameters as spared_parameters

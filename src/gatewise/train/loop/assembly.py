@@ -9,13 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.data import (
-    DETECTION,
     EXAMPLES,
-    SEGMENTATION,
     Augment,
     DataSet,
     Split,
-    datasets,
+    find_set,
     load,
     shifted,
     shuffled,
@@ -25,20 +23,20 @@ from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.models import create_model, get_model, list_models
 from gatewise.train.config import HoldOut, RunConfig
 from gatewise.train.loop.batches import Batches
-from gatewise.train.loop.dense import (
-    DetectionObjective,
-    SegmentationObjective,
-    anchors_of,
-    check_dense_outputs,
-    mirroring,
-)
 from gatewise.train.loop.evaluation import evaluating
 from gatewise.train.loop.losses import check_outputs
-from gatewise.train.loop.objective import ImageObjective, Objective, TextObjective
+from gatewise.train.loop.objective import (
+    ImageObjective,
+    Objective,
+    ObjectiveInputs,
+    TextObjective,
+    find_task,
+)
 from gatewise.train.loop.process_group import ProcessGroup
 from gatewise.train.loop.random_streams import initialised
 from gatewise.train.loop.run_environment import environment
 from gatewise.train.loop.steps import TrainingSetup
+from gatewise.units import fuse
 
 STARTING_IMAGES = 5000  # seen by a network before it is trained
 # Options of data sets that keep the shape of the images and the number of classes.
@@ -81,6 +79,7 @@ def assemble(
     if not is_text(data.shape):
         augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
         _start_from_data(network, train, augment)
+    task = task_of(config)
     batches = Batches(
         train,
         size=config.recipe.batch,
@@ -88,16 +87,19 @@ def assemble(
         seed=config.seed,
         rank=group.rank,
         processes=group.processes,
-        mirror=mirroring(task_of(config), data.shape),
+        mirror=None if task == EXAMPLES else find_task(task).mirror(data.shape),
     )
     evaluated = {"test": data.test}
     if held is not None:
         evaluated["held"] = held
     if config.hold_out is not None and held is not None and config.hold_out.in_place_of_test:
         evaluated = {"held": shifted(held, data.test_shift) if data.test_shift else held}
+    model = place_model(network, device, channels_last=config.recipe.channels_last)
+    if config.fuse:
+        fuse(model)
     return TrainingSetup(
         config=config,
-        model=place_model(network, device, channels_last=config.recipe.channels_last),
+        model=model,
         batches=batches,
         objective=objective_of(
             config,
@@ -138,24 +140,25 @@ def objective_of(
     device = device or torch.device("cpu")
     if is_text(shape) or augment is None:
         return TextObjective(config.recipe, evaluated, device)
-    if task_of(config) == SEGMENTATION:
-        return SegmentationObjective(config.recipe, augment, evaluated, classes, device)
-    if task_of(config) == DETECTION:
-        return DetectionObjective(
-            config.recipe,
-            augment,
-            evaluated,
-            classes,
-            anchors_of(network, shape),
-            (shape[1], shape[2]),
-            device,
+    task = task_of(config)
+    if task == EXAMPLES:
+        return ImageObjective(config.recipe, augment, evaluated, classes > 0, device)
+    return find_task(task).objective(
+        ObjectiveInputs(
+            recipe=config.recipe,
+            augment=augment,
+            evaluated=evaluated,
+            classes=classes,
+            network=network,
+            shape=shape,
+            device=device,
         )
-    return ImageObjective(config.recipe, augment, evaluated, classes > 0, device)
+    )
 
 
 def task_of(config: RunConfig) -> str:
-    """Return what the labels of a run's data are of: ``"examples"``, or dense prediction."""
-    return datasets()[config.data].task
+    """Return what the labels of a run's data are of: ``"examples"``, or another task."""
+    return find_set(config.data).task
 
 
 def _start_from_data(network: nn.Module, train: Split, augment: Augment) -> None:
@@ -180,7 +183,7 @@ def check_before_data(config: RunConfig) -> None:
 
 def data_facts(config: RunConfig) -> tuple[int, tuple[int, ...]] | None:
     """Return classes and shape of the images; None if they need the data to be read."""
-    source = datasets()[config.data]
+    source = find_set(config.data)
     chosen = config.data_options.get("classes")
     others = config.data_options.keys() - {"classes"}
     if source.shape is None or source.classes is None or not others <= KEEPING:
@@ -293,7 +296,7 @@ def probe(
     if task_of(config) == EXAMPLES:
         check_outputs(config.recipe.loss, outputs, labels, classes)
     else:
-        check_dense_outputs(config.recipe.loss, outputs, task_of(config), classes, read)
+        find_task(task_of(config)).check_outputs(config.recipe.loss, outputs, classes, read)
 
 
 def _check_task(config: RunConfig) -> None:
@@ -302,18 +305,18 @@ def _check_task(config: RunConfig) -> None:
     wanted = task_of(config)
     if predicts == wanted:
         return
-    words = {
-        EXAMPLES: "outputs for each example",
-        SEGMENTATION: "a class for every pixel",
-        DETECTION: "boxes",
-    }
     fitting = [name for name in list_models() if get_model(name).predicts == wanted]
     raise ArgumentError(
         f"model: {config.model} does not predict what {config.data} has labels for",
-        got=words[predicts],
-        allowed=words[wanted],
+        got=_predicted(predicts),
+        allowed=_predicted(wanted),
         fix=f"choose one of {', '.join(fitting)}, or other data",
     )
+
+
+def _predicted(task: str) -> str:
+    """Return what the networks of a task return, in words."""
+    return "outputs for each example" if task == EXAMPLES else find_task(task).predicts
 
 
 def is_text(shape: tuple[int, ...]) -> bool:

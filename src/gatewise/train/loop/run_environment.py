@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from gatewise.devices import describe_device
-from gatewise.native import library
 
 # Raised when training computes other numbers from the same settings: another order of batches, say.
 NUMERICS = 1
@@ -20,7 +19,6 @@ DECISIVE = (
     "torch",
     "threads",
     "cpu_capability",
-    "units",
     "processes",
     "device",
 )
@@ -41,7 +39,7 @@ WARMED = (
 
 
 def environment(processes: int = 1, device: torch.device | None = None) -> dict[str, str | int]:
-    """Return versions, thread count, processor, device, and whether units are compiled.
+    """Return versions, thread count, processor, and device.
 
     Args:
         processes: of the run.
@@ -50,8 +48,8 @@ def environment(processes: int = 1, device: torch.device | None = None) -> dict[
     Note [What changes last bits]
 
     A sum over several threads is grouped by their number, kernels are chosen by the processor's
-    vector instructions, a compiled unit differs from the plain one in last bits, and a new version
-    of torch or of this library may compute anything in another order.
+    vector instructions, and a new version of torch or of this library may compute anything in
+    another order.
     """
     return {
         "numerics": NUMERICS,
@@ -61,7 +59,6 @@ def environment(processes: int = 1, device: torch.device | None = None) -> dict[
         "system": f"{platform.system()} {platform.machine()}",
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "units": "compiled" if library("elementwise").handle is not None else "plain",
         "processes": processes,
         "device": describe_device(device or torch.device("cpu")),
     }

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from gatewise.files import Journal
-from gatewise.layers import anneal_splits, learned_splits, orthogonality_penalty
+from gatewise.layers import PhaseLayer, orthogonality_penalty
 from gatewise.train.config import CheckedOptions, Recipe, RunConfig, rates
 from gatewise.train.loop.average import start_average
 from gatewise.train.loop.callbacks import Step, Watcher
@@ -103,7 +103,10 @@ class Loop:
         scaled = self.recipe.precision == "float16"
         self.scaler = torch.amp.GradScaler(setup.device.type, enabled=scaled)
         self._parameters = list(self.model.parameters())
-        self._has_splits = bool(learned_splits(self.model))
+        self._following: list[PhaseLayer] = []
+        for module in self.model.modules():
+            if isinstance(module, PhaseLayer) and module.follows_training:
+                self._following.append(module)
         self.progress = Progress()
         self._unwritten: list[dict[str, Any]] = []  # metrics of epochs
         self._written_at = time.monotonic()
@@ -185,9 +188,9 @@ class Loop:
         progress = self.progress
         now = rates(self.recipe, progress.step, self.setup.steps_per_epoch)
         set_rates(self.optimiser, now)
-        if self._has_splits:
-            steps = self.recipe.total_epochs * self.setup.steps_per_epoch
-            anneal_splits(self.model, min(progress.step / steps, 1.0))
+        steps = self.recipe.total_epochs * self.setup.steps_per_epoch
+        for layer in self._following:
+            layer.set_progress(min(progress.step / steps, 1.0))
         for parameter in self._parameters:  # what zero_grad does, without its bookkeeping
             parameter.grad = None
         whole = sum(batch.whole for batch in batches)

@@ -4,6 +4,7 @@ Each protocol is a few runs in sub-folders of one folder. If interrupted, it res
 was in; a finished protocol is read back.
 """
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ class Folds:
 
     errors: tuple[float, ...]
     average: float  # of the errors
+    standard_error: float  # of the average, from the spread of the errors; 0 for one fold
     vote: float  # the error of the mean of all networks' class probabilities
 
 
@@ -49,7 +51,7 @@ class Convergence:
 
     lowest: float
     lowest_at: int  # epoch, counted from 1
-    reached: dict[float, int | None]  # threshold to the first epoch not above it
+    reached: dict[float, int | None]  # threshold to the first epoch below it
 
 
 def single(
@@ -117,7 +119,8 @@ def ten_folds(
         shares.append(probabilities(config, folder, data))
     errors = tuple(_error(share, data.test.labels) for share in shares)
     vote = _error(torch.stack(shares).mean(0), data.test.labels)
-    return Folds(errors, sum(errors) / folds, vote)
+    spread = statistics.stdev(errors) if folds > 1 else 0.0
+    return Folds(errors, sum(errors) / folds, spread / folds**0.5, vote)
 
 
 def probabilities(config: RunConfig, folder: Path, data: DataSet) -> Tensor:
@@ -149,7 +152,7 @@ def convergence(
     metrics: Sequence[Mapping[str, Any]],
     thresholds: Sequence[float] = (),
 ) -> Convergence:
-    """Return the lowest training loss, its epoch, and the first epoch at each threshold.
+    """Return the lowest training loss, its epoch, and the first epoch below each threshold.
 
     Args:
         metrics: the records of a run, one per epoch.
@@ -160,7 +163,7 @@ def convergence(
     best = min(metrics, key=lambda record: record["train_loss"])
     reached: dict[float, int | None] = {}
     for bound in thresholds:
-        epochs = [record["epoch"] for record in metrics if record["train_loss"] <= bound]
+        epochs = [record["epoch"] for record in metrics if record["train_loss"] < bound]
         reached[bound] = epochs[0] if epochs else None
     return Convergence(best["train_loss"], best["epoch"], reached)
 

@@ -16,7 +16,7 @@ from gatewise.train.loop import (
     build_model,
     deterministic,
     example_inputs,
-    example_labels,
+    find_task,
     is_text,
     make_optimiser,
     objective_of,
@@ -80,7 +80,7 @@ def _labels(config: RunConfig, inputs: Tensor, *, classes: int, shape: tuple[int
     """Return labels for random inputs."""
     task = task_of(config)
     if task != EXAMPLES:
-        return example_labels(task, len(inputs), shape)
+        return find_task(task).example_labels(len(inputs), shape)
     if is_text(shape):
         return inputs
     return torch.arange(len(inputs)) % classes if classes else torch.randn(len(inputs))

@@ -1,8 +1,15 @@
 """Absolute value: the magnitude of a response, without its sign."""
 
+import torch
 from torch import Tensor
 
-from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, unit
+from gatewise.units.contract import (
+    EXACT,
+    Limits,
+    UnitModule,
+    check_input,
+    unit,
+)
 
 
 def abs(x: Tensor) -> Tensor:
@@ -20,7 +27,7 @@ def abs(x: Tensor) -> Tensor:
     Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks", arXiv:1203.1513; a
     max-affine unit in Balestriero and Baraniuk, 2019, arXiv:1810.09274.
     """
-    return check_input("abs", x).abs()
+    return torch.abs(check_input("abs", x))
 
 
 @unit(
@@ -42,8 +49,8 @@ def abs(x: Tensor) -> Tensor:
 class Abs(UnitModule):
     """Module form of :func:`abs`."""
 
+    expression = staticmethod(torch.abs)
+    fusable = False
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return abs(x)

@@ -11,17 +11,16 @@ from gatewise.units.contract import (
     DType,
     Limits,
     UnitModule,
+    aligned,
     allocating,
     by_channel,
     check_channels,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
-    self_gated,
-    soft_choice,
     unit,
 )
 
@@ -52,10 +51,13 @@ def acon_c(
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
     check_input("acon_c", x)
-    first = per_channel("acon_c", "p1", p1, x, dim)
-    second = per_channel("acon_c", "p2", p2, x, dim)
-    switch = per_channel("acon_c", "beta", beta, x, dim)
-    return elementwise(smooth_maximum, x, first, second, switch)
+    return in_compute_dtype(
+        smooth_maximum,
+        x,
+        per_channel("acon_c", "p1", p1, x, dim),
+        per_channel("acon_c", "p2", p2, x, dim),
+        per_channel("acon_c", "beta", beta, x, dim),
+    )
 
 
 def smooth_maximum(
@@ -68,8 +70,8 @@ def smooth_maximum(
 
     It is a gate between two slopes.
     """
-    gap = p1 - p2
-    return self_gated(w, lambda z: soft_choice(beta * (gap * z), p2, p1))
+    gap = (p1 - p2) * w
+    return gap * torch.sigmoid(beta * gap) + p2 * w
 
 
 def slope_limits(p1: float = 1.0, p2: float = 0.0, beta: float = 1.0) -> Limits:
@@ -179,9 +181,10 @@ class AconModule(UnitModule):
     },
     init_gain=_init_gain,
     needs=("channels",),
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-22),
+        float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(
         {
@@ -237,4 +240,7 @@ class ACONC(AconModule):
         }
 
     def forward(self, x: Tensor) -> Tensor:
-        return acon_c(x, **self.arguments(x))
+        numbers = aligned(x, self.dim, self.p1, self.p2, self.beta)
+        if numbers is None:
+            return acon_c(x, **self.arguments(x))
+        return smooth_maximum(x, *numbers)

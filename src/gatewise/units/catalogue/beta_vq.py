@@ -16,30 +16,27 @@ from gatewise.units.contract import (
     Pieces,
     UnitModule,
     allocating,
-    apply_gate,
     at_least,
     at_most,
     check_channels,
     check_flag,
     check_input,
-    detach_saturated,
-    elementwise,
     error_bounds,
+    hard_gates,
+    in_compute_dtype,
+    mean_gates,
     per_channel,
     promise,
-    region_gates,
     registered_units,
-    saturation_bound,
-    self_gated,
-    soft_choice,
+    shannon_gates,
     to_compute_dtype,
+    tsallis_gates,
     unit,
 )
 
-# The steepest slope of the compiled form: products of steeper ones with a large eta would overflow.
-STEEPEST = 1024.0
 # Beyond this logit, gates are the maximum or the mean to the last bit, and exp would soon overflow.
 LARGEST_LOGIT = 60.0
+RELU = ((0.0, 1.0), (0.0, 0.0))  # its pieces
 Penalty = str | tuple[str, float]
 UnitPieces = str | tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]
 
@@ -81,44 +78,28 @@ def beta_vq(
     via Vector Quantization and Statistical Inference", arXiv:1810.09274; Tsallis
     gates are the future work it names.
     """
-    w = to_compute_dtype(check_input("beta_vq", x))
+    check_input("beta_vq", x)
     slopes, offsets = read_pieces(pieces)
     alpha = read_penalty(penalty)
     eta = _steepness(check_beta("beta_vq", beta)) if eta is None else _check_eta(eta, x, dim)
 
-    def plain(w: Tensor, eta: float | Tensor) -> Tensor:
-        z = w.clamp(-saturation_bound(w), saturation_bound(w))
-        scores = [a * z + b for a, b in zip(slopes, offsets, strict=True)]
+    if (slopes, offsets) == RELU and alpha == 1 and _is_soft(eta):
+        return in_compute_dtype(_softened_relu, x, eta)
+
+    def weigh(w: Tensor, eta: float | Tensor) -> Tensor:
+        scores = [a * w + b for a, b in zip(slopes, offsets, strict=True)]
         gates = _choose(scores, eta, alpha)
-        slope = detach_saturated(w, _weighted(slopes, gates))
-        offset = detach_saturated(w, _weighted(offsets, gates))
-        return apply_gate(w, slope) + offset
+        return w * _weighted(slopes, gates) + _weighted(offsets, gates)
 
-    if _are_two_softened_lines(slopes, offsets, eta, alpha):
-        return elementwise(_two_lines, x, eta, *slopes)
-    return plain(w, eta).to(x.dtype)
+    return in_compute_dtype(weigh, x, eta)
 
 
-def _two_lines(w: Tensor, eta: float | Tensor, first: float, second: float) -> Tensor:
-    """Return the soft choice between two lines through 0."""
-    lean = eta * (second - first)
-    return self_gated(w, lambda z: soft_choice(lean * z, first, second))
+def _is_soft(eta: float | Tensor) -> bool:
+    return isinstance(eta, Tensor) or eta < math.inf
 
 
-def _are_two_softened_lines(
-    slopes: tuple[float, ...],
-    offsets: tuple[float, ...],
-    eta: float | Tensor,
-    alpha: float,
-) -> bool:
-    """Return whether the compiled form applies.
-
-    It covers two lines through 0 with Shannon entropy that are neither hard nor the mean nor too
-    steep.
-    """
-    if len(slopes) != 2 or any(offsets) or max(map(abs, slopes)) > STEEPEST:
-        return False
-    return alpha == 1 and (isinstance(eta, Tensor) or 0 < eta < math.inf)
+def _softened_relu(w: Tensor, eta: float | Tensor) -> Tensor:
+    return w * torch.sigmoid(eta * w)
 
 
 def trained_eta(logit: Tensor) -> Tensor:
@@ -152,12 +133,12 @@ def _weighted(numbers: tuple[float, ...], gates: list[Tensor]) -> Tensor:
 
 def _choose(scores: list[Tensor], eta: float | Tensor, alpha: float) -> list[Tensor]:
     if isinstance(eta, float) and eta == math.inf:
-        return region_gates.hard_gates(scores)
+        return hard_gates(scores)
     if len(scores) == 1 or (isinstance(eta, float) and eta == 0):
-        return region_gates.mean_gates(scores)
+        return mean_gates(scores)
     if alpha == 1:
-        return region_gates.shannon_gates(scores, eta)
-    return region_gates.tsallis_gates(scores, eta, alpha)
+        return shannon_gates(scores, eta)
+    return tsallis_gates(scores, eta, alpha)
 
 
 def read_pieces(pieces: UnitPieces) -> Pieces:
@@ -392,8 +373,9 @@ class BetaModule(LeafModule):
     kinks=_kinks,
     pieces=lambda pieces="relu": read_pieces(pieces),
     parameters={"beta_logit": "log(beta / (1 - beta)), with learn_beta"},
+    largest=5e37,
     error=error_bounds(
-        half=promise(1, 2**-24),
+        half=promise(1, 2**-24, back_absolute=2**-22),
         float32=promise(4, 2**-22, back_absolute=2**-20),
     ),
     samples=(
@@ -453,6 +435,8 @@ class BetaVQ(BetaModule, UnitModule):
         self.dim = dim
         count = check_channels("beta_vq", channels) or 1
         self.add_beta("beta_vq", beta, learn_beta, count, device, dtype)
+        is_soft = self.start < 1 and not learn_beta and read_penalty(penalty) == 1
+        self.is_softened_relu = is_soft and self.pieces == RELU
         self.reset_parameters()
 
     def arguments(self, x: Tensor) -> dict:
@@ -467,4 +451,6 @@ class BetaVQ(BetaModule, UnitModule):
         return arguments | {"eta": trained_eta(self.beta_logit)}
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.is_softened_relu:
+            return _softened_relu(x, self.start / (1 - self.start))
         return beta_vq(x, **self.arguments(x))

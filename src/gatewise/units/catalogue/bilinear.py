@@ -9,8 +9,6 @@ from torch import Tensor
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
-    apply_gate,
-    elementwise,
     error_bounds,
     gate_and_value,
     promise,
@@ -44,11 +42,7 @@ def bilinear(
     Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
     gate, up = gate_and_value("bilinear", gate, up, dim, layout)
-    return elementwise(_plain, gate, up)
-
-
-def _plain(gate: Tensor, up: Tensor) -> Tensor:
-    return apply_gate(up, gate)
+    return gate * up
 
 
 def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
@@ -80,8 +74,7 @@ class Bilinear(TwoBranchUnit):
         layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
     """
 
+    expression = staticmethod(torch.mul)
+
     def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
         super().__init__(dim=dim, layout=layout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return bilinear(x, **self.arguments(x))

@@ -4,13 +4,13 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -33,14 +33,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     Barron, 2017, "Continuously Differentiable Exponential Linear Units", arXiv:1704.07483.
     """
     alpha = check_number("celu", "alpha", alpha, above=0.0)
-    return elementwise(_plain, check_input("celu", x), alpha)
-
-
-def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
-    low = torch.where(w > 0, 0.0, w) / alpha
-    # See the unit elu: the derivative of expm1 cancels for large negative inputs.
-    floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
-    return torch.where(w > 0, w, alpha * floor)
+    return functional.celu(check_input("celu", x), alpha)
 
 
 @unit(
@@ -63,6 +56,8 @@ class CELU(UnitModule):
         alpha: minus the limit at minus infinity, above 0.
     """
 
+    fusable = False
+
     def __init__(self, *, alpha: float = 1.0) -> None:
         super().__init__(alpha=alpha)
         self.alpha = check_number("celu", "alpha", alpha, above=0.0)
@@ -71,4 +66,4 @@ class CELU(UnitModule):
         return {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return celu(x, **self.arguments(x))
+        return functional.celu(x, self.alpha)

@@ -11,11 +11,10 @@ from gatewise.units.contract import (
     allocating,
     by_channel,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
-    tanh_with_exact_slope,
     unit,
 )
 
@@ -46,19 +45,17 @@ def dyt(
     Zhu et al., 2025, "Transformers without Normalization", arXiv:2503.10622.
     """
     check_input("dyt", x)
-    slope = per_channel("dyt", "alpha", alpha, x, dim)
-    factor = per_channel("dyt", "weight", weight, x, dim)
-    shift = per_channel("dyt", "bias", bias, x, dim)
-    return elementwise(_plain, x, slope, factor, shift)
+    return in_compute_dtype(
+        _dyt,
+        x,
+        per_channel("dyt", "alpha", alpha, x, dim),
+        per_channel("dyt", "weight", weight, x, dim),
+        per_channel("dyt", "bias", bias, x, dim),
+    )
 
 
-def _plain(
-    w: Tensor,
-    slope: float | Tensor,
-    factor: float | Tensor,
-    shift: float | Tensor,
-) -> Tensor:
-    return factor * tanh_with_exact_slope(slope * w) + shift
+def _dyt(x: Tensor, alpha: float | Tensor, weight: float | Tensor, bias: float | Tensor) -> Tensor:
+    return weight * torch.tanh(alpha * x) + bias
 
 
 @unit(
@@ -96,6 +93,8 @@ class DyT(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_dyt)
+
     def __init__(
         self,
         *,
@@ -112,6 +111,3 @@ class DyT(TrainableUnit):
         with allocating("dyt", device, dtype):
             self.alpha = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
         self.reset_parameters()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return dyt(x, **self.arguments(x))

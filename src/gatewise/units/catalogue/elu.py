@@ -4,15 +4,13 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
-    FEW_PASSES,
-    FewPasses,
     Limits,
     UnitModule,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -36,26 +34,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     arXiv:1511.07289.
     """
     check_input("elu", x)
-    return elementwise(_plain, x, check_number("elu", "alpha", alpha))
-
-
-def _plain(w: Tensor, alpha: float | Tensor) -> Tensor:
-    low = torch.where(w > 0, 0.0, w)
-    # expm1 is exact near 0, but torch computes its derivative as result + 1, which cancels for
-    # large negative inputs. For exp - 1 it is the other way round.
-    floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
-    return torch.where(w > 0, w, alpha * floor)
-
-
-def _values(x: Tensor, out: Tensor, alpha: float) -> None:
-    torch.ops.aten.elu.out(x, alpha, out=out)
-
-
-def _slopes(above: Tensor, x: Tensor, out: Tensor, alpha: float) -> None:
-    out.copy_(torch.ops.aten.elu_backward(above, alpha, 1.0, 1.0, False, x))
-
-
-FEW_PASSES[_plain] = FewPasses(_values, _slopes)
+    return functional.elu(x, check_number("elu", "alpha", alpha))
 
 
 @unit(
@@ -83,6 +62,8 @@ class ELU(UnitModule):
         alpha: minus the limit at minus infinity.
     """
 
+    fusable = False
+
     def __init__(self, *, alpha: float = 1.0) -> None:
         super().__init__(alpha=alpha)
         self.alpha = check_number("elu", "alpha", alpha)
@@ -91,4 +72,4 @@ class ELU(UnitModule):
         return {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return elu(x, **self.arguments(x))
+        return functional.elu(x, self.alpha)

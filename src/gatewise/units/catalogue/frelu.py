@@ -17,7 +17,7 @@ from gatewise.units.contract import (
     check_channels,
     check_input,
     describe_shape,
-    elementwise,
+    in_compute_dtype,
     to_compute_dtype,
     unit,
 )
@@ -46,11 +46,7 @@ def frelu(x: Tensor, condition: Tensor) -> Tensor:
             got=describe_shape(condition),
             allowed=f"shape {tuple(x.shape)}",
         )
-    return elementwise(_plain, x, cast_like_input("frelu", "condition", condition, x))
-
-
-def _plain(w: Tensor, condition: Tensor) -> Tensor:
-    return torch.maximum(w, condition)
+    return in_compute_dtype(torch.maximum, x, cast_like_input("frelu", "condition", condition, x))
 
 
 @unit(

@@ -4,14 +4,12 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
-    at_least,
-    at_most,
     check_input,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -32,13 +30,7 @@ def hardswish(x: Tensor) -> Tensor:
 
     Howard et al., 2019, "Searching for MobileNetV3", arXiv:1905.02244.
     """
-    return elementwise(_plain, check_input("hardswish", x))
-
-
-def _plain(w: Tensor) -> Tensor:
-    inner = at_least(at_most(w, 3.0), -3.0)
-    middle = inner * ((inner + 3.0) / 6.0)
-    return torch.where(w <= -3, 0.0, torch.where(w >= 3, w, middle))
+    return functional.hardswish(check_input("hardswish", x))
 
 
 @unit(
@@ -52,13 +44,14 @@ def _plain(w: Tensor) -> Tensor:
     reference=lambda x: torch.where(x > -3, x * ((x + 3) / 6).clamp(max=1), 0 * x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     kinks={-3.0: 0.0, 3.0: 1.0},
+    largest=5e37,
     error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
 )
 class Hardswish(UnitModule):
     """Module form of :func:`hardswish`."""
 
+    expression = staticmethod(functional.hardswish)
+    fusable = False
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return hardswish(x)

@@ -1,7 +1,7 @@
 """Hardtanh: the response clipped to an interval."""
 
-import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract import (
@@ -9,7 +9,6 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -40,11 +39,7 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
         raise ArgumentError(
             "hardtanh: min_val must be less than max_val", got=f"{min_val} and {max_val}"
         )
-    return elementwise(_plain, x, min_val, max_val)
-
-
-def _plain(w: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
-    return torch.where(w <= low, low, torch.where(w >= high, high, w))
+    return functional.hardtanh(x, min_val, max_val)
 
 
 @unit(
@@ -69,6 +64,8 @@ class Hardtanh(UnitModule):
         max_val: the largest result.
     """
 
+    fusable = False
+
     def __init__(self, *, min_val: float = -1.0, max_val: float = 1.0) -> None:
         super().__init__(min_val=min_val, max_val=max_val)
         self.min_val = check_number("hardtanh", "min_val", min_val)
@@ -78,4 +75,4 @@ class Hardtanh(UnitModule):
         return {"min_val": self.min_val, "max_val": self.max_val}
 
     def forward(self, x: Tensor) -> Tensor:
-        return hardtanh(x, **self.arguments(x))
+        return functional.hardtanh(x, self.min_val, self.max_val)

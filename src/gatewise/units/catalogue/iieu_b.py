@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gatewise.errors import ArgumentError
+from gatewise.units.block import run_block
 from gatewise.units.contract import (
-    BOUND_FORMS,
     SCOPES,
     Device,
     DType,
@@ -26,16 +27,15 @@ from gatewise.units.contract import (
     check_producer,
     check_source,
     detach_saturated,
-    elementwise,
     error_bounds,
     filter_norm,
+    in_compute_dtype,
     mean_without_overflow,
     patch_norm,
     per_channel,
     per_sample_and_channel,
     promise,
     resolve_dim,
-    softplus,
     to_compute_dtype,
     unit,
     vector_norm,
@@ -79,7 +79,7 @@ def iieu_b(
     between the filter and ``x``.
     """
     check_input("iieu_b", x)
-    return elementwise(
+    return in_compute_dtype(
         _plain,
         x,
         _inverse(_broadcasting("patch", patch, x, dim)),
@@ -296,6 +296,9 @@ class IIEUB(UnitModule):
         dtype: the dtype of the parameters; that of ``conv`` by default.
     """
 
+    fusable = False
+    weigh = staticmethod(iieu_b)
+
     eta: nn.Parameter  # (C,), before the constraint
     filter_norm: Tensor | None  # (C,), a buffer of stored lengths after `keep_filter_norm`
 
@@ -390,7 +393,7 @@ class IIEUB(UnitModule):
     def threshold(self) -> Tensor:
         """Return the threshold after the constraint."""
         if self.constrain == "softplus":
-            return softplus(to_compute_dtype(self.eta))
+            return functional.softplus(to_compute_dtype(self.eta))
         if self.constrain == "clamp":
             return at_least(self.eta, 0.0)
         return self.eta
@@ -421,8 +424,8 @@ class IIEUB(UnitModule):
         conv: nn.Module | None = None,
     ) -> Tensor:
         layer = conv if conv is not None else self._bound[0] if self._bound else None
-        if BOUND_FORMS and layer is not None and isinstance(source, Tensor):
-            y = BOUND_FORMS[0](layer, None, self, source, x)
+        if layer is not None and isinstance(source, Tensor):
+            y = run_block(layer, None, self, source, x)
             if y is not None:
                 return y
         return iieu_b(x, **self.arguments(x, source, conv))

@@ -14,8 +14,8 @@ from gatewise.units.contract import (
     by_channel,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
     unit,
@@ -56,10 +56,10 @@ def jump_relu(
     raw = per_channel("jump_relu", "log_threshold", log_threshold, x, dim)
     dtype = torch.promote_types(x.dtype, torch.float32)
     threshold = torch.exp(torch.as_tensor(raw, dtype=dtype, device=x.device))
-    return elementwise(_plain, x, threshold, width)
+    return in_compute_dtype(_jump_relu, x, threshold, width)
 
 
-def _plain(w: Tensor, threshold: Tensor, width: float | Tensor) -> Tensor:
+def _jump_relu(w: Tensor, threshold: Tensor, width: float | Tensor) -> Tensor:
     fixed = threshold.detach()
     kept = torch.where(w <= fixed, 0.0, w)
     estimate = torch.where((w - fixed).abs() < width / 2, fixed / width, 0.0)

@@ -42,9 +42,6 @@ def leaky_crelu(x: Tensor, slope: float = 0.01, dim: int = 1) -> Tensor:
     """
     axis = resolve_dim("leaky_crelu", check_input("leaky_crelu", x), dim)
     slope = check_number("leaky_crelu", "slope", slope)
-    # With slope 0, leaky_relu would multiply minus infinity by 0, which is NaN.
-    if not slope:
-        return torch.cat((x.relu(), x.neg().relu()), axis)
     leaky = nn.functional.leaky_relu
     return torch.cat((leaky(x, slope), leaky(x.neg(), slope)), axis)
 

@@ -1,6 +1,7 @@
 """Leaky ReLU: the negative phase is kept, at a small fixed slope."""
 
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Bound,
@@ -30,11 +31,7 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
     Maas, Hannun and Ng, 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".
     """
     check_input("leaky_relu", x)
-    slope = check_number("leaky_relu", "slope", slope)
-    # With slope 0, leaky_relu would multiply minus infinity by 0, which is NaN.
-    if slope:
-        return nn.functional.leaky_relu(x, slope)
-    return x.relu()
+    return functional.leaky_relu(x, check_number("leaky_relu", "slope", slope))
 
 
 @unit(
@@ -73,6 +70,8 @@ class LeakyReLU(UnitModule):
         slope: the slope for negative inputs.
     """
 
+    fusable = False
+
     def __init__(self, *, slope: float = 0.01) -> None:
         super().__init__(slope=slope)
         self.slope = check_number("leaky_relu", "slope", slope)
@@ -81,4 +80,4 @@ class LeakyReLU(UnitModule):
         return {"slope": self.slope}
 
     def forward(self, x: Tensor) -> Tensor:
-        return leaky_relu(x, **self.arguments(x))
+        return functional.leaky_relu(x, self.slope)

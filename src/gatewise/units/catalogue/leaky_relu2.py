@@ -2,16 +2,16 @@
 
 import math
 
-import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
     unit,
 )
@@ -35,19 +35,12 @@ def leaky_relu2(x: Tensor, slope: float = 0.5) -> Tensor:
     al., 2021, arXiv:2109.08668, square the plain rectifier.
     """
     slope = check_number("leaky_relu2", "slope", slope)
-    check_input("leaky_relu2", x)
-    # With a slope of exactly 0 the limit at minus infinity is 0, not NaN.
-    return elementwise(_plain, x, slope) if slope else elementwise(_plain_flat, x)
+    return in_compute_dtype(_leaky_relu2, check_input("leaky_relu2", x), slope)
 
 
-def _plain(w: Tensor, slope: float | Tensor) -> Tensor:
-    bent = torch.where(w > 0, w, slope * w)
+def _leaky_relu2(x: Tensor, slope: float) -> Tensor:
+    bent = functional.leaky_relu(x, slope)
     return bent * bent
-
-
-def _plain_flat(w: Tensor) -> Tensor:
-    positive = w.relu()
-    return positive * positive
 
 
 @unit(
@@ -79,4 +72,4 @@ class LeakyReLU2(UnitModule):
         return {"slope": self.slope}
 
     def forward(self, x: Tensor) -> Tensor:
-        return leaky_relu2(x, **self.arguments(x))
+        return _leaky_relu2(x, self.slope)

@@ -4,15 +4,15 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
+    LINEAR_FROM,
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     error_bounds,
     promise,
-    softplus,
     unit,
 )
 
@@ -31,11 +31,12 @@ def logsigmoid(x: Tensor) -> Tensor:
 
     The log-likelihood of logistic regression; torch has it as ``torch.nn.LogSigmoid``.
     """
-    return elementwise(_plain, check_input("logsigmoid", x))
+    return _logsigmoid(check_input("logsigmoid", x))
 
 
-def _plain(w: Tensor) -> Tensor:
-    return -softplus(-w)
+def _logsigmoid(x: Tensor) -> Tensor:
+    # Torch's own loses channels_last.
+    return -functional.softplus(-x, threshold=LINEAR_FROM)
 
 
 @unit(
@@ -53,8 +54,7 @@ def _plain(w: Tensor) -> Tensor:
 class LogSigmoid(UnitModule):
     """Module form of :func:`logsigmoid`."""
 
+    expression = staticmethod(_logsigmoid)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return logsigmoid(x)

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from functools import reduce
 
 import torch
 from torch import Tensor
@@ -14,7 +13,6 @@ from gatewise.units.contract import (
     UnitModule,
     check_count,
     check_input,
-    elementwise,
     resolve_dim,
     unit,
 )
@@ -46,17 +44,16 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
             got=f"{x.shape[axis]} channels, pieces={pieces}",
             fix="choose a divisor of the channel count",
         )
-    index = [slice(None)] * x.dim()
-    groups = []
-    for piece in range(pieces):
-        index[axis] = slice(piece, None, pieces)
-        groups.append(x[tuple(index)])
+    return _maximum(x, pieces, axis)
+
+
+def _maximum(x: Tensor, pieces: int, axis: int) -> Tensor:
     # Not a reduction over a split dimension, which would lose channels_last.
-    return elementwise(_plain, *groups)
-
-
-def _plain(*groups: Tensor) -> Tensor:
-    return reduce(torch.maximum, groups)
+    before = (slice(None),) * axis
+    y = x[(*before, slice(0, None, pieces))]
+    for piece in range(1, pieces):
+        y = torch.maximum(y, x[(*before, slice(piece, None, pieces))])
+    return y
 
 
 def _reference(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
@@ -105,4 +102,6 @@ class Maxout(UnitModule):
         return {"pieces": self.pieces, "dim": self.dim}
 
     def forward(self, x: Tensor) -> Tensor:
+        if 0 <= self.dim < x.dim() and not x.size(self.dim) % self.pieces:
+            return _maximum(x, self.pieces, self.dim)
         return maxout(x, **self.arguments(x))

@@ -16,14 +16,13 @@ from gatewise.units.contract import (
     check_input,
     describe_shape,
     detach_overflowing,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     mean_without_overflow,
     per_channel,
     per_sample_and_channel,
     promise,
     resolve_dim,
-    sigmoid,
     to_compute_dtype,
     unit,
 )
@@ -62,9 +61,9 @@ def meta_acon(
         )
     first = per_channel("meta_acon", "p1", p1, x, dim)
     second = per_channel("meta_acon", "p2", p2, x, dim)
-    beta = sigmoid(cast_like_input("meta_acon", "switch", switch, x))
+    beta = torch.sigmoid(cast_like_input("meta_acon", "switch", switch, x))
     beta = per_sample_and_channel(beta, x, axis)
-    return elementwise(smooth_maximum, x, first, second, beta)
+    return in_compute_dtype(smooth_maximum, x, first, second, beta)
 
 
 def _channel_axis(x: Tensor, dim: int) -> int:
@@ -122,9 +121,10 @@ def _probe(x: Tensor) -> dict:
     },
     probe=_probe,
     needs=("channels",),
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-22),
+        float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(
         {

@@ -1,6 +1,7 @@
 """PAU: a trainable ratio of polynomials."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +13,12 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     allocating,
-    at_least,
     cast_like_input,
     check_choice,
     check_input,
     describe_shape,
-    detach_saturated,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
     unit,
 )
@@ -68,16 +67,17 @@ def pau(
     check_input("pau", x)
     a = _coefficients("numerator", numerator, 6, x)
     b = _coefficients("denominator", denominator, 4, x)
-    plain = {"A": _plain_a, "B": _plain_b}[check_choice("pau", "form", form, FORMS)]
-    return elementwise(plain, x, *a, *b)
+    ratio = _ratio_a if check_choice("pau", "form", form, FORMS) == "A" else _ratio_b
+    return in_compute_dtype(ratio, x, *a, *b)
 
 
-def _plain_a(w: Tensor, *coefficients: Tensor) -> Tensor:
-    return _ratio(w, coefficients[:6], coefficients[6:], "A")
+def _ratio_a(x: Tensor, *c: Tensor) -> Tensor:
+    size = x.abs()
+    return _horner(x, c[:6]) / (1 + size * _horner(size, [each.abs() for each in c[6:]]))
 
 
-def _plain_b(w: Tensor, *coefficients: Tensor) -> Tensor:
-    return _ratio(w, coefficients[:6], coefficients[6:], "B")
+def _ratio_b(x: Tensor, *c: Tensor) -> Tensor:
+    return _horner(x, c[:6]) / (1 + (x * _horner(x, c[6:])).abs())
 
 
 def _coefficients(
@@ -95,54 +95,8 @@ def _coefficients(
     return cast_like_input("pau", name, value, x).unbind()
 
 
-def _ratio(
-    w: Tensor,
-    a: tuple[Tensor, ...],
-    b: tuple[Tensor, ...],
-    form: str,
-) -> Tensor:
-    """Return the ratio.
-
-    Beyond 1, both sides are divided by ``x^4``, which leaves ``x`` times a ratio in ``u = 1/x``.
-    """
-    outside = w.abs() > 1
-    x = torch.where(outside, 0.0, w)
-    near = _horner(x, a) / (1.0 + _size(x, (0.0, *b), form))
-    u = 1.0 / torch.where(outside, w, 1.0)
-    return torch.where(outside, w * detach_saturated(w, _far_ratio(u, a, b, form)), near)
-
-
-def _far_ratio(
-    u: Tensor,
-    a: tuple[Tensor, ...],
-    b: tuple[Tensor | float, ...],
-    form: str,
-) -> Tensor:
-    """Return the ratio in ``u = 1/x``, without derivatives that overflow.
-
-    The denominator vanishes with ``u`` if all ``b`` are 0, and its derivatives then overflow. There
-    the derivatives of the coefficients are left out, and also that of ``u`` where its square
-    underflows.
-    """
-    size = _size(u, (*reversed(b), 0.0), form)
-    whole = u**4 + size
-    tiny = torch.finfo(u.dtype).tiny
-    bottom = torch.where(whole < tiny**0.4, u**4 + size.detach(), whole)
-    vanishes = whole < tiny**0.5
-    top = _horner(u, a[::-1])
-    fixed = top.detach() / at_least(whole.detach(), tiny)
-    return torch.where(vanishes, fixed, top / torch.where(vanishes, 1.0, bottom))
-
-
-def _size(x: Tensor, b: tuple[Tensor | float, ...], form: str) -> Tensor:
-    """Return the denominator's sum of magnitudes (form A) or magnitude of the sum (form B)."""
-    if form == "B":
-        return _horner(x, b).abs()
-    return _horner(x.abs(), tuple(abs(c) for c in b))
-
-
-def _horner(x: Tensor, coefficients: tuple[Tensor | float, ...]) -> Tensor:
-    total = torch.zeros_like(x) + coefficients[-1]
+def _horner(x: Tensor, coefficients: Sequence[Tensor]) -> Tensor:
+    total = coefficients[-1]
     for c in reversed(coefficients[:-1]):
         total = total * x + c
     return total
@@ -172,9 +126,10 @@ def _reference(
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
     kinks=lambda form="A": {0.0: STARTS["A"][0][1]} if form == "A" else {},
     parameters={"numerator": START, "denominator": START},
+    largest=6e7,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-21, back_absolute=2**-19),
+        float32=promise(10, 2**-20, back_absolute=2**-19),
     ),
     samples=({}, {"form": "B"}),
     note="A smaller learning rate and no weight decay are usual for its coefficients.",

@@ -10,11 +10,10 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
-    stop_infinities,
     unit,
 )
 
@@ -37,12 +36,11 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     the slope.
     """
     check_input("prelu", x)
-    return elementwise(_plain, x, per_channel("prelu", "slope", slope, x, dim))
+    return in_compute_dtype(_prelu, x, per_channel("prelu", "slope", slope, x, dim))
 
 
-def _plain(w: Tensor, slope: float | Tensor) -> Tensor:
-    # With a slope of exactly 0 the limit at minus infinity is 0, not NaN.
-    return torch.where(w > 0, w, stop_infinities(slope, w))
+def _prelu(x: Tensor, slope: float | Tensor) -> Tensor:
+    return torch.where(x > 0, x, slope * x)
 
 
 @unit(
@@ -77,6 +75,8 @@ class PReLU(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_prelu)
+
     def __init__(
         self,
         *,
@@ -94,6 +94,3 @@ class PReLU(TrainableUnit):
             device=device,
             dtype=dtype,
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return prelu(x, **self.arguments(x))

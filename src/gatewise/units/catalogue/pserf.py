@@ -4,20 +4,20 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
+    LINEAR_FROM,
     Device,
     DType,
     Limits,
     TrainableUnit,
     by_channel,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
-    self_gated,
-    softplus,
     unit,
 )
 
@@ -44,13 +44,16 @@ def pserf(
     arXiv:2109.04386.
     """
     check_input("pserf", x)
-    g = per_channel("pserf", "gamma", gamma, x, dim)
-    d = per_channel("pserf", "delta", delta, x, dim)
-    return elementwise(_plain, x, g, d)
+    return in_compute_dtype(
+        _pserf,
+        x,
+        per_channel("pserf", "gamma", gamma, x, dim),
+        per_channel("pserf", "delta", delta, x, dim),
+    )
 
 
-def _plain(w: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
-    return self_gated(w, lambda z: torch.erf(gamma * softplus(delta * z)))
+def _pserf(x: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
+    return x * torch.erf(gamma * functional.softplus(delta * x, threshold=LINEAR_FROM))
 
 
 @unit(
@@ -69,6 +72,7 @@ def _plain(w: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
     ),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
     parameters={"gamma": "1.25", "delta": "0.85"},
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
         float32=promise(4, 2**-22),
@@ -96,6 +100,8 @@ class Pserf(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_pserf)
+
     def __init__(
         self,
         *,
@@ -114,6 +120,3 @@ class Pserf(TrainableUnit):
             device=device,
             dtype=dtype,
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return pserf(x, **self.arguments(x))

@@ -1,10 +1,4 @@
-"""PWLU: a trainable piecewise-linear curve.
-
-Note [No generated form]. The generator of compiled forms makes one expression of an element and at
-most 12 numbers. This unit has 21 numbers a channel (17 heights, two slopes, two bounds) and reads
-the two heights that belong to an element by an index, which is no expression of it. So it runs as
-operations of torch on every device.
-"""
+"""PWLU: a trainable piecewise-linear curve."""
 
 import math
 

@@ -9,7 +9,6 @@ from torch import Tensor
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
-    elementwise,
     error_bounds,
     gate_and_value,
     promise,
@@ -43,12 +42,11 @@ def reglu(
     Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
     gate, up = gate_and_value("reglu", gate, up, dim, layout)
-    return elementwise(_plain, gate, up)
+    return _reglu(gate, up)
 
 
-def _plain(gate: Tensor, up: Tensor) -> Tensor:
-    # A closed gate stops an infinite value.
-    return torch.where(up.isinf() & (gate <= 0), 0.0, up) * gate.relu()
+def _reglu(gate: Tensor, up: Tensor) -> Tensor:
+    return torch.relu(gate) * up
 
 
 def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
@@ -81,8 +79,7 @@ class ReGLU(TwoBranchUnit):
         layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
     """
 
+    expression = staticmethod(_reglu)
+
     def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
         super().__init__(dim=dim, layout=layout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return reglu(x, **self.arguments(x))

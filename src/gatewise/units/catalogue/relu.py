@@ -3,7 +3,13 @@
 import torch
 from torch import Tensor
 
-from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, unit
+from gatewise.units.contract import (
+    EXACT,
+    Limits,
+    UnitModule,
+    check_input,
+    unit,
+)
 
 
 def relu(x: Tensor) -> Tensor:
@@ -23,7 +29,7 @@ def relu(x: Tensor) -> Tensor:
     >>> relu(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return check_input("relu", x).relu()
+    return torch.relu(check_input("relu", x))
 
 
 @unit(
@@ -45,8 +51,8 @@ def relu(x: Tensor) -> Tensor:
 class ReLU(UnitModule):
     """Module form of :func:`relu`."""
 
+    expression = staticmethod(torch.relu)
+    fusable = False
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return relu(x)

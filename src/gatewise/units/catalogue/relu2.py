@@ -9,7 +9,6 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -31,11 +30,11 @@ def relu2(x: Tensor) -> Tensor:
 
     So et al., 2021, "Primer: Searching for Efficient Transformers", arXiv:2109.08668.
     """
-    return elementwise(_plain, check_input("relu2", x))
+    return _relu2(check_input("relu2", x))
 
 
-def _plain(w: Tensor) -> Tensor:
-    positive = w.relu()
+def _relu2(x: Tensor) -> Tensor:
+    positive = torch.relu(x)
     return positive * positive
 
 
@@ -55,8 +54,7 @@ def _plain(w: Tensor) -> Tensor:
 class ReLU2(UnitModule):
     """Module form of :func:`relu2`."""
 
+    expression = staticmethod(_relu2)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return relu2(x)

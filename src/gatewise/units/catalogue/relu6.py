@@ -1,14 +1,13 @@
 """ReLU6: a rectifier with an upper bound of 6."""
 
-import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     EXACT,
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     unit,
 )
 
@@ -27,11 +26,7 @@ def relu6(x: Tensor) -> Tensor:
 
     Krizhevsky, 2010, "Convolutional Deep Belief Networks on CIFAR-10".
     """
-    return elementwise(_plain, check_input("relu6", x))
-
-
-def _plain(w: Tensor) -> Tensor:
-    return torch.where(w <= 0, 0.0, torch.where(w >= 6, 6.0, w))
+    return functional.relu6(check_input("relu6", x))
 
 
 @unit(
@@ -50,8 +45,8 @@ def _plain(w: Tensor) -> Tensor:
 class ReLU6(UnitModule):
     """Module form of :func:`relu6`."""
 
+    expression = staticmethod(functional.relu6)
+    fusable = False
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return relu6(x)

@@ -4,12 +4,12 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -34,14 +34,7 @@ def selu(x: Tensor) -> Tensor:
 
     Klambauer et al., 2017, "Self-Normalizing Neural Networks", arXiv:1706.02515.
     """
-    return elementwise(_plain, check_input("selu", x))
-
-
-def _plain(w: Tensor) -> Tensor:
-    low = torch.where(w > 0, 0.0, w)
-    # See the unit elu: the derivative of expm1 cancels for large negative inputs.
-    floor = torch.where(low < -1, torch.exp(low) - 1.0, torch.expm1(low))
-    return torch.where(w > 0, SCALE * w, SCALE * ALPHA * floor)
+    return functional.selu(check_input("selu", x))
 
 
 @unit(
@@ -61,8 +54,8 @@ def _plain(w: Tensor) -> Tensor:
 class SELU(UnitModule):
     """Module form of :func:`selu`."""
 
+    expression = staticmethod(functional.selu)
+    fusable = False
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return selu(x)

@@ -3,21 +3,21 @@
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.units.contract import (
     Device,
     DType,
     TrainableUnit,
+    aligned,
     by_channel,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     leaky_limits,
     per_channel,
     promise,
-    self_gated,
     unit,
 )
 
@@ -49,17 +49,17 @@ def smu(
     """
     check_input("smu", x)
     alpha = check_number("smu", "alpha", alpha)
-    m = per_channel("smu", "mu", mu, x, dim)
-    return elementwise(_plain, x, m, alpha)
+    return in_compute_dtype(
+        _smu,
+        x,
+        per_channel("smu", "mu", mu, x, dim),
+        alpha,
+    )
 
 
-def _plain(w: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
+def _smu(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
     rest = 1 - alpha
-
-    def gate(z: Tensor) -> Tensor:
-        return alpha + (0.5 * rest) * torch.erfc(-mu * (rest * z))
-
-    return self_gated(w, gate)
+    return 0.5 * ((1 + alpha) * x + rest * x * torch.erf(mu * rest * x))
 
 
 @unit(
@@ -79,8 +79,9 @@ def _plain(w: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
     limits=lambda alpha=0.25: leaky_limits(alpha),
     kinks=lambda mu=1e6, alpha=0.25: {0.0: (1 + alpha) / 2} if mu > 100 else {},
     parameters={"mu": "1e6 (dead: choose 1 to 2.5 for one that trains)"},
+    largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
+        half=promise(1, 2**-21),
         float32=promise(4, 2**-22),
     ),
     samples=({}, {"mu": 2.5, "channels": 6}, {"mu": math.sqrt(0.5), "alpha": 0.0}),
@@ -99,6 +100,8 @@ class SMU(TrainableUnit):
         device: the device of the parameters.
         dtype: the dtype of the parameters.
     """
+
+    mu: nn.Parameter
 
     def __init__(
         self,
@@ -125,4 +128,7 @@ class SMU(TrainableUnit):
         return super().arguments(x) | {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return smu(x, **self.arguments(x))
+        numbers = aligned(x, self.dim, self.mu)
+        if numbers is None:
+            return smu(x, **self.arguments(x))
+        return _smu(x, numbers[0], self.alpha)

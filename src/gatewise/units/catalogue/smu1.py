@@ -1,29 +1,27 @@
 """SMU-1: a leaky ReLU smoothed with a square root."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.units.contract import (
     Device,
     DType,
     TrainableUnit,
-    at_most,
+    aligned,
     by_channel,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     leaky_limits,
     per_channel,
     promise,
-    stop_infinities,
     unit,
 )
 
 _START = 4.352665993287951e-9
 # Beyond this distance the smooth corner is below the last digit of any float, and the square of a
 # larger distance would overflow.
-_FAR = 2.0**60
 
 
 def smu1(
@@ -54,16 +52,19 @@ def smu1(
     """
     check_input("smu1", x)
     alpha = check_number("smu1", "alpha", alpha)
-    return elementwise(_plain, x, per_channel("smu1", "mu", mu, x, dim), alpha)
+    return in_compute_dtype(
+        _smu1,
+        x,
+        per_channel("smu1", "mu", mu, x, dim),
+        alpha,
+    )
 
 
-def _plain(w: Tensor, m: float | Tensor, alpha: float) -> Tensor:
-    t = (1 - alpha) * w
-    right = t >= 0
-    distance = at_most(torch.where(right, t, -t), _FAR)
-    h = torch.sqrt(distance * distance + m * m + torch.finfo(w.dtype).tiny)
-    leak = stop_infinities(alpha, w)
-    return torch.where(right, w, leak) + 0.5 * (m * (m / (h + distance)))
+def _smu1(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
+    gap = (1 - alpha) * x
+    # The smallest number keeps the derivative finite where mu and x are 0.
+    distance = torch.sqrt(gap * gap + mu * mu + torch.finfo(x.dtype).tiny)
+    return 0.5 * ((1 + alpha) * x + distance)
 
 
 @unit(
@@ -81,9 +82,10 @@ def _plain(w: Tensor, m: float | Tensor, alpha: float) -> Tensor:
     limits=lambda alpha=0.25: leaky_limits(alpha),
     kinks=lambda mu=_START, alpha=0.25: {0.0: (1 + alpha) / 2} if mu < 1e-2 else {},
     parameters={"mu": "4.352665993287951e-9"},
+    largest=2e19,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-24),
+        float32=promise(4, 2**-22),
     ),
     samples=({}, {"mu": 0.5, "channels": 6}),
     note="mu starts so small that the unit is a leaky ReLU; SMU1(mu=0.5) starts smooth.",
@@ -100,6 +102,8 @@ class SMU1(TrainableUnit):
         device: the device of the parameters.
         dtype: the dtype of the parameters.
     """
+
+    mu: nn.Parameter
 
     def __init__(
         self,
@@ -126,4 +130,7 @@ class SMU1(TrainableUnit):
         return super().arguments(x) | {"alpha": self.alpha}
 
     def forward(self, x: Tensor) -> Tensor:
-        return smu1(x, **self.arguments(x))
+        numbers = aligned(x, self.dim, self.mu)
+        if numbers is None:
+            return smu1(x, **self.arguments(x))
+        return _smu1(x, numbers[0], self.alpha)

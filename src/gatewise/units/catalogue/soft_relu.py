@@ -10,11 +10,9 @@ from gatewise.units.contract import (
     UnitModule,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
-    self_gated,
-    sigmoid,
     unit,
 )
 
@@ -40,11 +38,11 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     check_input("soft_relu", x)
     beta = check_number("soft_relu", "beta", beta, above=0.0)
     eps = check_number("soft_relu", "eps", eps, above=-1.0)
-    return elementwise(_plain, x, beta, 1 + eps)
+    return in_compute_dtype(_soft_relu, x, beta, 1 + eps)
 
 
-def _plain(w: Tensor, beta: float, top: float) -> Tensor:
-    return self_gated(w, lambda z: top * sigmoid(beta * z))
+def _soft_relu(x: Tensor, beta: float, top: float) -> Tensor:
+    return top * x * torch.sigmoid(beta * x)
 
 
 @unit(
@@ -58,9 +56,10 @@ def _plain(w: Tensor, beta: float, top: float) -> Tensor:
     studied_in=("dgn",),
     reference=lambda x, beta=4.0, eps=0.1: (1 + eps) * x * torch.special.expit(beta * x),
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-23),
+        float32=promise(4, 2**-23, back_absolute=2**-18),
     ),
     samples=({}, {"beta": 1.0, "eps": 0.4}),
 )
@@ -81,4 +80,4 @@ class SoftReLU(UnitModule):
         return {"beta": self.beta, "eps": self.eps}
 
     def forward(self, x: Tensor) -> Tensor:
-        return soft_relu(x, **self.arguments(x))
+        return _soft_relu(x, self.beta, 1 + self.eps)

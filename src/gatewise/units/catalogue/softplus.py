@@ -4,16 +4,14 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
-    FEW_PASSES,
-    FewPasses,
+    LINEAR_FROM,
     Limits,
     UnitModule,
-    arithmetic,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
     promise,
     unit,
@@ -39,18 +37,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     """
     check_input("softplus", x)
     beta = check_number("softplus", "beta", beta, above=0.0)
-    return elementwise(arithmetic.softplus, x, beta)
-
-
-def _values(x: Tensor, out: Tensor, beta: float) -> None:
-    torch.ops.aten.softplus.out(x, beta, 20.0, out=out)
-
-
-def _slopes(above: Tensor, x: Tensor, out: Tensor, beta: float) -> None:
-    out.copy_(torch.ops.aten.softplus_backward(above, x, beta, 20.0))
-
-
-FEW_PASSES[arithmetic.softplus] = FewPasses(_values, _slopes)
+    return functional.softplus(x, beta, LINEAR_FROM)
 
 
 @unit(
@@ -77,6 +64,8 @@ class Softplus(UnitModule):
         beta: the steepness, positive.
     """
 
+    fusable = False
+
     def __init__(self, *, beta: float = 1.0) -> None:
         super().__init__(beta=beta)
         self.beta = check_number("softplus", "beta", beta, above=0.0)
@@ -85,4 +74,4 @@ class Softplus(UnitModule):
         return {"beta": self.beta}
 
     def forward(self, x: Tensor) -> Tensor:
-        return softplus(x, **self.arguments(x))
+        return functional.softplus(x, self.beta, LINEAR_FROM)

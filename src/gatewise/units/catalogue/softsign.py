@@ -1,15 +1,15 @@
 """Softsign: a sigmoid curve with slow tails."""
 
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
-    replace_infinities,
     unit,
 )
 
@@ -28,12 +28,7 @@ def softsign(x: Tensor) -> Tensor:
 
     Turian, Bergstra and Bengio, 2009, "Quadratic Features and Deep Architectures for Chunking".
     """
-    return elementwise(_plain, check_input("softsign", x))
-
-
-def _plain(w: Tensor) -> Tensor:
-    w = replace_infinities(w)  # inf / inf would be NaN
-    return w / (1 + w.abs())
+    return in_compute_dtype(functional.softsign, check_input("softsign", x))
 
 
 @unit(
@@ -51,8 +46,7 @@ def _plain(w: Tensor) -> Tensor:
 class Softsign(UnitModule):
     """Module form of :func:`softsign`."""
 
+    expression = staticmethod(functional.softsign)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return softsign(x)

@@ -12,8 +12,8 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
     unit,
@@ -44,14 +44,17 @@ def star_relu(
     Yu et al., 2022, "MetaFormer Baselines for Vision", arXiv:2210.13452.
     """
     check_input("star_relu", x)
-    factor = per_channel("star_relu", "scale", scale, x, dim)
-    shift = per_channel("star_relu", "bias", bias, x, dim)
-    return elementwise(_plain, x, factor, shift)
+    return in_compute_dtype(
+        _star_relu,
+        x,
+        per_channel("star_relu", "scale", scale, x, dim),
+        per_channel("star_relu", "bias", bias, x, dim),
+    )
 
 
-def _plain(w: Tensor, factor: float | Tensor, shift: float | Tensor) -> Tensor:
-    positive = w.relu()
-    return factor * positive * positive + shift
+def _star_relu(x: Tensor, scale: float | Tensor, bias: float | Tensor) -> Tensor:
+    positive = torch.relu(x)
+    return scale * positive * positive + bias
 
 
 @unit(
@@ -83,6 +86,8 @@ class StarReLU(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_star_relu)
+
     def __init__(
         self,
         *,
@@ -102,6 +107,3 @@ class StarReLU(TrainableUnit):
             device=device,
             dtype=dtype,
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return star_relu(x, **self.arguments(x))

@@ -12,12 +12,10 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     per_channel,
     promise,
-    self_gated,
-    sigmoid,
     unit,
 )
 
@@ -40,11 +38,11 @@ def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
     Ramachandran, Zoph and Le, 2017, "Searching for Activation Functions", arXiv:1710.05941.
     """
     check_input("swish", x)
-    return elementwise(_plain, x, per_channel("swish", "beta", beta, x, dim))
+    return in_compute_dtype(_swish, x, per_channel("swish", "beta", beta, x, dim))
 
 
-def _plain(w: Tensor, steepness: float | Tensor) -> Tensor:
-    return self_gated(w, lambda z: sigmoid(steepness * z))
+def _swish(x: Tensor, beta: float | Tensor) -> Tensor:
+    return x * torch.sigmoid(beta * x)
 
 
 def _limits(beta: float = 1.0) -> Limits:
@@ -72,7 +70,7 @@ def _limits(beta: float = 1.0) -> Limits:
     parameters={"beta": "1.0"},
     error=error_bounds(
         half=promise(1, 2**-24),
-        float32=promise(4, 2**-23),
+        float32=promise(4, 2**-23, back_absolute=2**-18),
     ),
     samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),
 )
@@ -87,6 +85,8 @@ class Swish(TrainableUnit):
         device: the device of the parameters.
         dtype: the dtype of the parameters.
     """
+
+    expression = staticmethod(_swish)
 
     def __init__(
         self,
@@ -105,6 +105,3 @@ class Swish(TrainableUnit):
             device=device,
             dtype=dtype,
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return swish(x, **self.arguments(x))

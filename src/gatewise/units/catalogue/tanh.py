@@ -7,8 +7,8 @@ from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
     unit,
 )
@@ -26,11 +26,7 @@ def tanh(x: Tensor) -> Tensor:
 
     LeCun et al., 1998, "Efficient BackProp".
     """
-    return elementwise(_plain, check_input("tanh", x))
-
-
-def _plain(w: Tensor) -> Tensor:
-    return torch.tanh(w)
+    return in_compute_dtype(torch.tanh, check_input("tanh", x))
 
 
 def _reference(x: Tensor) -> Tensor:
@@ -53,8 +49,8 @@ def _reference(x: Tensor) -> Tensor:
 class Tanh(UnitModule):
     """Module form of :func:`tanh`."""
 
+    expression = staticmethod(torch.tanh)
+    fusable = False
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return tanh(x)

@@ -4,14 +4,15 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
     error_bounds,
+    in_compute_dtype,
     promise,
-    to_compute_dtype,
     unit,
 )
 
@@ -31,8 +32,7 @@ def tanhshrink(x: Tensor) -> Tensor:
 
     torch has it as ``torch.nn.Tanhshrink``.
     """
-    w = to_compute_dtype(check_input("tanhshrink", x))
-    return (w - torch.tanh(w)).to(x.dtype)
+    return in_compute_dtype(functional.tanhshrink, check_input("tanhshrink", x))
 
 
 @unit(
@@ -51,8 +51,7 @@ def tanhshrink(x: Tensor) -> Tensor:
 class Tanhshrink(UnitModule):
     """Module form of :func:`tanhshrink`."""
 
+    expression = staticmethod(functional.tanhshrink)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return tanhshrink(x)

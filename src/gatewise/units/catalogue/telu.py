@@ -8,19 +8,12 @@ from torch import Tensor
 from gatewise.units.contract import (
     Limits,
     UnitModule,
-    at_most,
     check_input,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
-    self_gated,
     unit,
 )
-
-
-def _gate(w: Tensor) -> Tensor:
-    """Return ``tanh(exp(w))`` without overflow."""
-    return torch.tanh(torch.exp(at_most(w, 10.0)))
 
 
 def telu(x: Tensor) -> Tensor:
@@ -38,11 +31,12 @@ def telu(x: Tensor) -> Tensor:
     Fernandez and Mali, 2024, "TeLU Activation Function for Fast and Stable Deep Learning",
     arXiv:2412.20269.
     """
-    return elementwise(_plain, check_input("telu", x))
+    return in_compute_dtype(_telu, check_input("telu", x))
 
 
-def _plain(w: Tensor) -> Tensor:
-    return self_gated(w, _gate)
+def _telu(x: Tensor) -> Tensor:
+    # Beyond 10 the gate is 1, and from 89 on the derivative of the exponential is infinite.
+    return x * torch.tanh(torch.exp(torch.clamp(x, max=10.0)))
 
 
 @unit(
@@ -60,8 +54,7 @@ def _plain(w: Tensor) -> Tensor:
 class TeLU(UnitModule):
     """Module form of :func:`telu`."""
 
+    expression = staticmethod(_telu)
+
     def __init__(self) -> None:
         super().__init__()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return telu(x)

@@ -3,15 +3,16 @@
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
     check_number,
-    elementwise,
     error_bounds,
+    in_compute_dtype,
     promise,
     unit,
 )
@@ -38,15 +39,8 @@ def threshold(x: Tensor, threshold: float = 0.01, value: float = 0.0) -> Tensor:
     """
     threshold = check_number("threshold", "threshold", threshold)
     value = check_number("threshold", "value", value)
-    check_input("threshold", x)
     # Torch rounds the threshold to the dtype of the input, which moves it in half types.
-    if x.dtype in (torch.float32, torch.float64):
-        return nn.functional.threshold(x, threshold, value)
-    return elementwise(_plain, x, threshold, value)
-
-
-def _plain(w: Tensor, threshold: float | Tensor, value: float | Tensor) -> Tensor:
-    return torch.where(w <= threshold, value, w)
+    return in_compute_dtype(functional.threshold, check_input("threshold", x), threshold, value)
 
 
 @unit(
@@ -71,6 +65,8 @@ class Threshold(UnitModule):
         value: the result there.
     """
 
+    fusable = False
+
     def __init__(self, *, threshold: float = 0.01, value: float = 0.0) -> None:
         super().__init__(threshold=threshold, value=value)
         self.threshold = check_number("threshold", "threshold", threshold)
@@ -80,4 +76,4 @@ class Threshold(UnitModule):
         return {"threshold": self.threshold, "value": self.value}
 
     def forward(self, x: Tensor) -> Tensor:
-        return threshold(x, **self.arguments(x))
+        return functional.threshold(x, self.threshold, self.value)

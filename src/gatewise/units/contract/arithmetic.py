@@ -1,30 +1,24 @@
-"""Arithmetic that the units share.
-
-Results are right at infinities and NaN, and have the same bits in every layout, length and number
-of threads.
-
-Note [Which torch functions]. ``torch.sigmoid``, ``silu``, ``elu``, ``softplus`` and ``softmax`` use
-one formula on full vector registers and another on the rest, so the same number can give two
-results within one tensor. ``exp``, ``expm1``, ``log1p``, ``tanh``, ``erf``, ``erfc`` and
-``logsigmoid`` do not. Units are built from the latter and from + - * /.
+"""Arithmetic that units and layers share.
 
 Note [NaN in the backward pass]. ``clamp`` gives a NaN input the gradient 0, so the NaN vanishes.
-``where`` with a comparison that is false for NaN passes the gradient on. Units bound values with
-:func:`at_least` and :func:`at_most`, or clamp only what is multiplied by the unclamped input again.
+``where`` with a comparison that is false for NaN passes the gradient on.
 
 Note [Far out]. Near the largest finite numbers (beyond 3e26 in float32) every gate is saturated and
 its derivative is 0. The chain rule multiplies that 0 by products that overflow, which gives NaN.
-Gates are constants there: see :func:`detach_saturated`.
+Layers whose gates are constants there use :func:`detach_saturated`.
 """
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.factory import FLOATS, HALVES
 from gatewise.units.contract.unit_module import resolve_dim
+
+# From here on softplus is its input, to the last bit of float64.
+LINEAR_FROM = 40.0
 
 
 def to_compute_dtype(x: Tensor) -> Tensor:
@@ -32,17 +26,22 @@ def to_compute_dtype(x: Tensor) -> Tensor:
     return x.float() if x.dtype in HALVES else x
 
 
-def tanh_with_exact_slope(x: Tensor) -> Tensor:
-    """Return the hyperbolic tangent, with a derivative that is right where it is small.
+def in_compute_dtype(
+    expression: Callable[..., Tensor],
+    x: Tensor,
+    *numbers: float | str | Tensor,
+) -> Tensor:
+    """Return ``expression(x, *numbers)``, computed in float32 for half types, in ``x``'s dtype.
 
-    Autograd's derivative is ``1 - tanh(x) ** 2``. Its absolute error is that of numbers near 1, so
-    a factor behind the function would multiply it. Here the derivative is ``4 q / (1 + q) ** 2``
-    with ``q = exp(-2 |x|)``: the relative error stays small for any factor.
+    Args:
+        expression: a function of torch's operations.
+        x: the input.
+        *numbers: numbers, and tensors that broadcast with ``x``.
     """
-    falling = torch.exp(2 * torch.where(x < 0, x, -x))
-    rising = (1 - falling) / (1 + falling)
-    same = torch.where(x < 0, -rising, rising)  # less exact near 0, but with the right derivative
-    return torch.tanh(x).detach() + (same - same.detach())
+    if x.dtype not in HALVES:
+        return expression(x, *numbers)
+    wide = [to_compute_dtype(each) if isinstance(each, Tensor) else each for each in numbers]
+    return expression(x.float(), *wide).to(x.dtype)
 
 
 def per_channel(
@@ -61,6 +60,15 @@ def per_channel(
         x: the input of the unit.
         dim: the channel dimension of ``x``.
     """
+    if type(value) is nn.Parameter and value.dtype is x.dtype and value.device == x.device:
+        # The usual call, without the checks that it passes.
+        if value.dim() == 1 and x.dim() > 0:
+            size = value.shape[0]
+            if size == 1:
+                return value
+            behind = -dim - 1 if dim < 0 else x.dim() - dim - 1
+            if 0 <= behind < x.dim() and size == x.shape[-1 - behind]:
+                return value.view(size, *[1] * behind) if behind else value
     # torch 2.6 does not compile a union of types.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
@@ -133,13 +141,6 @@ def replace_infinities(x: Tensor) -> Tensor:
     return torch.where(x.isinf(), x.detach().clamp(-bound, bound), x)
 
 
-def stop_infinities(factor: float | Tensor, x: Tensor) -> Tensor:
-    """Return ``factor * x``, where a factor of exactly 0 also stops an infinite ``x``."""
-    if isinstance(factor, (int, float)):
-        return factor * (x if factor else replace_infinities(x))
-    return factor * torch.where(factor == 0, replace_infinities(x), x)
-
-
 def saturation_bound(x: Tensor) -> float:
     """Return the magnitude beyond which gates are treated as constants. See Note [Far out]."""
     return torch.finfo(x.dtype).max * 2.0**-40
@@ -161,56 +162,6 @@ def mean_without_overflow(x: Tensor, dims: list[int]) -> Tensor:
     return x
 
 
-def max_magnitude(x: Tensor, dims: list[int], *, keepdim: bool = False) -> Tensor:
-    """Return the largest magnitude over ``dims``, detached; 0 for an empty tensor."""
-    size = x.detach().abs()
-    if not dims:
-        return size
-    # `amax` of an empty tensor is an error.
-    if size.numel():
-        return size.amax(dims, keepdim)
-    return size.sum(dims, keepdim)
-
-
 def apply_gate(x: Tensor, gate: Tensor) -> Tensor:
     """Return ``x * gate``, where a closed gate (0) also stops an infinite ``x``."""
     return torch.where(x.isinf() & (gate == 0), 0.0, x) * gate
-
-
-def self_gated(x: Tensor, gate: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return ``x * gate(x)``, right at infinities and without gradients that overflow."""
-    return apply_gate(
-        x, detach_saturated(x, gate(x.clamp(-saturation_bound(x), saturation_bound(x))))
-    )
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """Return the logistic function, right to 2 ulp and without overflow.
-
-    See Note [Which torch functions]. ``where`` chooses the sign instead of ``abs``, because the
-    derivative at 0 must be 1/4 and ``abs`` has derivative 0 there.
-    """
-    positive = x >= 0
-    e = torch.exp(torch.where(positive, -x, x))
-    return torch.where(positive, 1.0, e) / (1.0 + e)
-
-
-def soft_choice(score: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
-    """Return ``low * sigmoid(-score) + high * sigmoid(score)``.
-
-    Both have positive weights, so no digits cancel in the tails.
-    """
-    positive = score >= 0
-    e = torch.exp(torch.where(positive, -score, score))
-    return torch.where(positive, high + low * e, high * e + low) / (1.0 + e)
-
-
-def softplus(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
-    """Return ``log(1 + exp(beta x)) / beta`` for positive ``beta``, without overflow.
-
-    The derivative at 0 is 1/2.
-    """
-    scaled = beta * x
-    positive = scaled >= 0
-    e = torch.exp(torch.where(positive, -scaled, scaled))
-    return torch.where(positive, x, 0.0) + torch.log1p(e) / beta

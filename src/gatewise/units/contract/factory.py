@@ -9,7 +9,8 @@ import torch
 from gatewise.errors import ArgumentError
 
 HALVES = (torch.float16, torch.bfloat16)
-FLOATS = (*HALVES, torch.float32, torch.float64)
+WIDE = (torch.float32, torch.float64)
+FLOATS = (*HALVES, *WIDE)
 # What torch raises for a device that this machine or this build of torch does not have.
 _NO_DEVICE = (RuntimeError, TypeError, ValueError, AssertionError, ImportError, NotImplementedError)
 

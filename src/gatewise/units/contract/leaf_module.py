@@ -1,10 +1,10 @@
 """Modules that torch.fx and torch.jit take as a whole.
 
-Note [Leaves]. A unit checks its input and chooses between forms of its arithmetic. That is Python
-which a symbolic trace cannot follow. So a traced unit is one call in the graph, as torch's own
-activations are: feature extractors, quantisation and other tools on top of torch.fx then work. A
-model that holds units can be scripted for the same reason. The scripted model calls Python, so it
-can be run and trained, but not written to a file.
+Note [Leaves]. A unit checks its input, which is Python that a symbolic trace cannot follow. So a
+traced unit is one call in the graph, as torch's own activations are: feature extractors,
+quantisation and other tools on top of torch.fx then work. A model that holds units can be scripted
+for the same reason. The scripted model calls Python, so it can be run and trained, but not written
+to a file.
 """
 
 import functools
@@ -28,13 +28,22 @@ class LeafModule(nn.Module):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "forward" in vars(cls):
-            cls.forward = _as_leaf(vars(cls)["forward"])
+            cls.forward = cls.as_leaf(vars(cls)["forward"])
         # torch.jit.script would compile properties.
         properties = set(cls.__jit_unused_properties__)
         for name in dir(cls):
             if isinstance(getattr_static(cls, name), property):
                 properties.add(name)
         cls.__jit_unused_properties__ = sorted(properties)
+
+    @staticmethod
+    def as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``forward`` of a new subclass as a leaf.
+
+        Args:
+            forward: as written in the class.
+        """
+        return as_leaf(forward)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
         """Change all tensors, but do not round parameters to a coarser type than ``unit_dtype``."""
@@ -60,7 +69,9 @@ def _no_coarser(fn: Callable[..., Any], tensor: torch.Tensor, kept: torch.dtype)
 _SCRIPTED: dict[int, nn.Module] = {}
 
 
-def _as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
+def as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``forward`` as a leaf. See Note [Leaves]."""
+
     @functools.wraps(forward)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         first = args[0] if args else next(iter(options.values()), None)

@@ -1,7 +1,7 @@
 """Gates from region scores: hard, entropy-penalised (Shannon) or sparse (Tsallis).
 
 Scores and gates are lists of tensors, one per region, combined element by element. Nothing is
-stacked, so the results have the same bits in any layout.
+stacked, so the results keep the layout of the scores.
 """
 
 import math
@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-
-from gatewise.units.contract.arithmetic import sigmoid
 
 # Newton steps after the log(R) steps that come near the solution. Each doubles the digits, so six
 # are enough.
@@ -41,7 +39,7 @@ def shannon_gates(scores: Sequence[Tensor], eta: float | Tensor) -> list[Tensor]
     """
     if len(scores) == 2:
         lean = eta * (scores[1] - scores[0])
-        return [sigmoid(-lean), sigmoid(lean)]
+        return [torch.sigmoid(-lean), torch.sigmoid(lean)]
     # Not detached: the winner's weight is then 1 with derivative 0, and nothing cancels.
     top = max_score(scores)
     weights = [torch.exp(eta * (u - top)) for u in scores]

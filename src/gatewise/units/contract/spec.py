@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gatewise.errors import ArgumentError, UnitDefinitionError, unknown_name
+from gatewise.extensions import load_extensions, unknown_addition
 from gatewise.units.contract.unit_module import UnitModule
 
 Family = Literal["max-affine", "soft", "smooth", "adaptive", "context"]
@@ -79,9 +80,9 @@ class Promise:
 
 @dataclass(frozen=True)
 class Limits:
-    """Value of each part of the output as the input goes to minus and to plus infinity.
+    """Limit of each part of the curve as the input goes to minus and to plus infinity.
 
-    NaN always gives NaN.
+    An input that is infinite gives what torch's operations give, which may be NaN.
     """
 
     minus: tuple[float, ...]  # one number per part of the output
@@ -161,6 +162,8 @@ class Unit:
     limits: Limits | Callable[..., Limits]
     # By dtype name.
     error: Mapping[str, Promise]
+    # The largest magnitude of an input for which the error bounds hold in float32 and bfloat16.
+    largest: float = math.inf
     # What "on" means, out of ON.
     on: str = "gate > 1/2"
     # Keys of PAPERS.
@@ -315,6 +318,9 @@ def unit(**facts: Any) -> Callable[[Module], Module]:
                 f"unit {spec.name!r} is already defined in {home}", fix="choose another name"
             )
         _UNITS[spec.name] = spec
+        module.function = staticmethod(spec.function)
+        if "forward" in vars(module):
+            vars(module.forward)["function"] = spec.function
         return module
 
     return enter
@@ -341,6 +347,7 @@ def list_units(*, family: str | None = None, paper: str | None = None) -> list[s
         raise unknown_name("family", family, FAMILIES)
     if paper is not None and paper not in PAPERS:
         raise unknown_name("paper", paper, PAPERS)
+    load_extensions("units")
     names = []
     for name, spec in _UNITS.items():
         if family is not None and spec.family != family:
@@ -369,7 +376,9 @@ def get_unit(name: str) -> Unit:
     if name in OWN_UNITS:
         return OWN_UNITS[name]
     if name not in _UNITS:
-        raise unknown_name("unit", name, _UNITS)
+        load_extensions("units")
+    if name not in _UNITS:
+        raise unknown_addition("units", "unit", name, _UNITS)
     return _UNITS[name]
 
 

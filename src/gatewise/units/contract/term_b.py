@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.arithmetic import cast_like_input, sigmoid
+from gatewise.units.contract.arithmetic import cast_like_input
 from gatewise.units.contract.factory import allocating
 from gatewise.units.contract.leaf_module import LeafModule
 from gatewise.units.contract.unit_module import Device, DType, check_choice, check_count
@@ -72,7 +72,7 @@ class TermB(LeafModule):
     def forward(self, means: Tensor) -> Tensor:
         weight = cast_like_input("iieu_b", "term B", self.weight, means)
         bias = cast_like_input("iieu_b", "term B", self.bias, means)
-        return sigmoid(weight * self._normalised(means) + bias)
+        return torch.sigmoid(weight * self._normalised(means) + bias)
 
     def _normalised(self, means: Tensor) -> Tensor:
         if self.term == "affine":

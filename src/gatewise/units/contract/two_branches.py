@@ -111,3 +111,20 @@ class TwoBranchUnit(UnitModule):
 
     def arguments(self, x: Tensor) -> dict[str, Any]:
         return dict(self.options)
+
+    def branches(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gate and the value that ``x`` holds.
+
+        Args:
+            x: the input of the module.
+        """
+        rank = x.dim()
+        if self.layout == "gate_last" and -rank <= self.dim < rank and not x.size(self.dim) % 2:
+            value, gate = x.chunk(2, self.dim)
+            return gate, value
+        return split_branches(type(self).function.__name__, x, self.dim, self.layout)
+
+    @classmethod
+    def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
+        """Return the ``forward`` of a new subclass from its expression of gate and value."""
+        return cls.as_leaf(lambda self, x: expression(*self.branches(x)))

@@ -1,25 +1,36 @@
-"""The base classes of units' modules, and checks of their options and inputs."""
+"""The base classes of units' modules, and checks of their options and inputs.
+
+Note [Cheap calls]. A small activation costs 2 microseconds, so a unit may add no more than 0.2. The
+usual call, with an ordinary tensor of float32 or float64, passes a few comparisons and computes the
+unit's expression. Everything else takes the unit's function, which looks more closely.
+"""
 
 import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor, nn
+from torch.jit._script import RecursiveScriptModule
 
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.factory import FLOATS, allocating
-from gatewise.units.contract.leaf_module import LeafModule
+from gatewise.units.contract.factory import FLOATS, WIDE, allocating
+from gatewise.units.contract.fusing import run_fused
+from gatewise.units.contract.leaf_module import LeafModule, as_leaf
 
 Device = torch.device | str | None
 DType = torch.dtype | None
+DENSE = torch.strided
 LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 32 bits
 
 
 class UnitModule(LeafModule):
     """A module whose ``forward(x)`` is its unit's function called with ``arguments(x)``.
+
+    A class states how an ordinary tensor of float32 or float64 is computed: by ``forward``, or by
+    ``expression`` for a unit without options. Half types take the unit's function.
 
     Every unit takes ``inplace=True``, which networks pass to the activation class that they are
     given, and ignores it: the result is always a new tensor.
@@ -29,11 +40,31 @@ class UnitModule(LeafModule):
     """
 
     inplace: bool = False  # some networks read it of their activations
+    expression: ClassVar[Callable[..., Tensor]]
+    fused: bool = False  # set by `fuse`, on a module
+    fusable: ClassVar[bool] = True  # no: there is a kernel for it, which `fuse` leaves alone
+    function: ClassVar[Callable[..., Tensor]]  # set at the registration of the unit
+    # What `fuse` compiles in place of the function.
+    fused_function: ClassVar[Callable[..., Tensor] | None] = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
+        if "expression" in vars(cls) and "forward" not in vars(cls):
+            cls.forward = cls.leaf_of(cls.expression)
         if "__init__" in vars(cls):
             cls.__init__ = _ignoring_inplace(vars(cls)["__init__"])
+
+    @staticmethod
+    def as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a ``forward``, of one tensor or more, as a leaf that costs little."""
+        if len(inspect.signature(forward).parameters) != 2:
+            return as_leaf(forward)
+        return _cheap_leaf(forward)
+
+    @classmethod
+    def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
+        """Return the ``forward`` of a new subclass from its expression."""
+        return _leaf_of_expression(expression)
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -58,6 +89,61 @@ class UnitModule(LeafModule):
             if type(value) is not type(default) or value != default:
                 shown.append(f"{name}={value!r}")
         return ", ".join(shown)
+
+
+def _cheap_leaf(forward: Callable[[Any, Tensor], Tensor]) -> Callable[..., Any]:
+    """Return a ``forward`` of one tensor as a leaf. See Note [Cheap calls]."""
+
+    def call(self: Any, x: Tensor) -> Tensor:
+        if type(x) is Tensor and x.dtype in WIDE and x.layout is DENSE and not x.is_nested:
+            if type(self) is not RecursiveScriptModule and not self.fused:
+                return forward(self, x)
+        return otherwise(self, x)
+
+    otherwise = _close_look(call, forward)
+    return _ignored(call)
+
+
+def _leaf_of_expression(expression: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    """Return the ``forward`` of a unit without numbers as a leaf. See Note [Cheap calls]."""
+
+    def call(self: Any, x: Tensor) -> Tensor:
+        if type(x) is Tensor and x.dtype in WIDE and x.layout is DENSE and not x.is_nested:
+            if type(self) is not RecursiveScriptModule and not self.fused:
+                return expression(x)
+        return otherwise(self, x)
+
+    otherwise = _close_look(call, lambda self, x: expression(x))
+    return _ignored(call)
+
+
+def _close_look(
+    leaf: Callable[..., Any],
+    forward: Callable[[Any, Tensor], Tensor],
+) -> Callable[..., Any]:
+    """Return a leaf for an input that may be anything.
+
+    Args:
+        leaf: where the function of a registered unit is found.
+        forward: runs in classes that are not registered.
+    """
+
+    def look_closely(self: Any, x: Tensor) -> Tensor:
+        function: Any = vars(leaf).get("function")
+        if function is None:
+            return forward(self, check_input(type(self).__name__, x))
+        check_input(function.__name__, x)
+        if self.fused and type(x) is Tensor:
+            return run_fused(self, function, x)
+        return function(x, **self.arguments(x))
+
+    return as_leaf(look_closely)
+
+
+def _ignored(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let torch.jit.script leave a function to Python."""
+    ignore: Any = torch.jit.ignore  # its types do not say that it takes a function
+    return ignore(function)
 
 
 def _ignoring_inplace(build: Callable[..., None]) -> Callable[..., None]:
@@ -123,6 +209,42 @@ class TrainableUnit(UnitModule):
         """Return the parameters by name, and the channel dimension."""
         # torch 2.6 does not compile a union of dictionaries.
         return {**{name: getattr(self, name) for name in self.starts}, "dim": self.dim}
+
+    @classmethod
+    def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
+        """Return the ``forward`` of a new subclass from its expression of tensor and numbers."""
+
+        def forward(self: Any, x: Tensor) -> Tensor:
+            numbers = aligned(x, self.dim, *[getattr(self, name) for name in self.starts])
+            if numbers is None:
+                return type(self).function(x, **self.arguments(x))
+            return expression(x, *numbers)
+
+        return _cheap_leaf(forward)
+
+
+def aligned(x: Tensor, dim: int, *numbers: Tensor) -> Sequence[Tensor] | None:
+    """Return trained numbers in shapes that broadcast with ``x``.
+
+    Args:
+        x: the input.
+        dim: its channel dimension.
+        *numbers: tensors of one number each, or of one per channel.
+
+    Returns:
+        The numbers; ``None`` for what needs a closer look.
+    """
+    rank = x.dim()
+    size = numbers[-1].numel()
+    behind = -dim - 1 if dim < 0 else rank - dim - 1
+    first = numbers[0]
+    if first.dtype is not x.dtype or first.is_cpu is not x.is_cpu or not 0 <= behind < rank:
+        return None
+    if size == 1:
+        return numbers
+    if x.size(dim) != size:
+        return None
+    return [each.view(-1, *[1] * behind) for each in numbers] if behind else numbers
 
 
 def check_channels(unit: str, channels: int | None, *, required: bool = False) -> int | None:

@@ -24,4 +24,6 @@ def _answer(context: DiagnosisContext) -> Finding:
     return Finding(line, measured.to_dict() | {"site_share": measured.site_share}, measured)
 
 
-COST = Question("cost", "What do the activation functions cost?", _answer, reads_inputs=False)
+COST = Question(
+    "cost", "What do the activation functions cost?", _answer, reads_inputs=False, first=True
+)

@@ -196,7 +196,9 @@ def _layer_facts(layer: LayerInvariance) -> dict[str, Any]:
     }
 
 
-GATES = Question("gates", "Which channels are dead, always on or copies?", _answer_gates)
+GATES = Question(
+    "gates", "Which channels are dead, always on or copies?", _answer_gates, first=True
+)
 OVERLAP = Question("overlap", "Which gates do two inputs share?", _answer_overlap)
 INVARIANCE = Question(
     "invariance", "Do filters still fire when the image moves?", _answer_invariance

@@ -31,4 +31,6 @@ def _answer(context: DiagnosisContext) -> Finding:
     return Finding(line, {"sites": rows, "notes": list(graph.notes)}, graph)
 
 
-SITES = Question("sites", "Where are the activation functions?", _answer, reads_inputs=False)
+SITES = Question(
+    "sites", "Where are the activation functions?", _answer, reads_inputs=False, first=True
+)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.pictures import signed_picture
 from gatewise.analysis.diagnosis.question import SURE, Finding, Question
+from gatewise.analysis.diagnosis.questions.counts import exact_pairs
 from gatewise.analysis.diagnosis.words import (
     layer_name,
     p_value,
@@ -55,9 +56,17 @@ def _answer_pairing(context: DiagnosisContext) -> Finding:
         "bins": [round(value, 6) for value in BINS.tolist()],
     }
     for row, layer in zip(facts["layers"], result.layers, strict=True):
+        row["exact_pairs"] = exact_pairs(layer.correlation)
+        row["filters"] = len(layer.correlation)
         row["histogram"] = _bin_shares(layer.correlation)
         row["chance_histogram"] = _bin_shares(layer.chance.flatten())
-    return Finding(_pairing_line(result), facts, result)
+    line = _pairing_line(result)
+    exact = sum(row["exact_pairs"] for row in facts["layers"])
+    if exact:
+        are = "pair of filters is" if exact == 1 else "pairs of filters are"
+        line = f"{exact:,} {are} each other's negative. {line}"
+        line = line.replace("No layer has", "On average, no layer has")
+    return Finding(line, facts, result)
 
 
 def _pairing_line(result: Pairing) -> str:
@@ -243,7 +252,7 @@ def _bin_shares(values: Tensor) -> list[float]:
 
 
 PAIRING = Question(
-    "pairing", "Do layers have opposite filters?", _answer_pairing, reads_inputs=False
+    "pairing", "Do layers have opposite filters?", _answer_pairing, reads_inputs=False, first=True
 )
 ORTHOGONALITY = Question(
     "orthogonality",

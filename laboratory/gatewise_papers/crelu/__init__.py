@@ -1,0 +1,1 @@
+"""Shang et al., 2016, "Concatenated Rectified Linear Units"."""

@@ -1,0 +1,30 @@
+"""IIEU: networks, data and measures of the paper."""
+
+from gatewise_papers.iieu.data import AREA as AREA
+from gatewise_papers.iieu.data import BOX as BOX
+from gatewise_papers.iieu.data import CLASS as CLASS
+from gatewise_papers.iieu.data import COLUMNS as COLUMNS
+from gatewise_papers.iieu.data import CROWD as CROWD
+from gatewise_papers.iieu.data import IGNORED as IGNORED
+from gatewise_papers.iieu.data import NO_OBJECT as NO_OBJECT
+from gatewise_papers.iieu.data import SCALE as SCALE
+from gatewise_papers.iieu.data import SHAPES as SHAPES
+from gatewise_papers.iieu.data import DrawnShapes as DrawnShapes
+from gatewise_papers.iieu.data import draw_shapes as draw_shapes
+from gatewise_papers.iieu.data import mirror_boxes as mirror_boxes
+from gatewise_papers.iieu.data import mirror_masks as mirror_masks
+from gatewise_papers.iieu.networks import RetinaNet as RetinaNet
+from gatewise_papers.iieu.networks import anchor_boxes as anchor_boxes
+from gatewise_papers.iieu.networks import box_iou as box_iou
+from gatewise_papers.iieu.networks import box_offsets as box_offsets
+from gatewise_papers.iieu.networks import moved_boxes as moved_boxes
+from gatewise_papers.iieu.networks import suppress as suppress
+from gatewise_papers.iieu.objectives import FoundObjects as FoundObjects
+from gatewise_papers.iieu.objectives import TrueObjects as TrueObjects
+from gatewise_papers.iieu.objectives import average_precision as average_precision
+from gatewise_papers.iieu.objectives import confusion as confusion
+from gatewise_papers.iieu.unit_properties import Neutralisation as Neutralisation
+from gatewise_papers.iieu.unit_properties import Properties as Properties
+from gatewise_papers.iieu.unit_properties import neutralisation as neutralisation
+from gatewise_papers.iieu.unit_properties import properties as properties
+from gatewise_papers.iieu.unit_properties import property_table as property_table

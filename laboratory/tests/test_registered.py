@@ -1,0 +1,41 @@
+"""What the laboratory adds to gatewise is found there by its name, and gatewise knows the names."""
+
+from importlib.metadata import entry_points
+
+import pytest
+
+import gatewise as gw
+from gatewise import extensions
+from gatewise.analysis import all_questions
+from gatewise.data import datasets
+from gatewise.train import find_recipe, recipes
+
+HOME = "gatewise_papers."
+
+
+def test_gatewise_knows_the_names_that_the_laboratory_adds():
+    models = [name for name in gw.list_models() if gw.get_model(name).build.__module__[:16] == HOME]
+    assert sorted(models) == sorted(extensions.PAPERS["models"])
+    sets = [name for name, source in datasets().items() if source.read.__module__[:16] == HOME]
+    assert sorted(sets) == sorted(extensions.PAPERS["data"])
+    assert set(recipes()) - {"adam", "sgd", "fast_cifar"} == set(extensions.PAPERS["recipes"])
+    assert list(all_questions())[-1:] == list(extensions.PAPERS["questions"])
+    assert set(extensions.PAPERS["commands"]) <= set(extensions.extension_commands())
+
+
+@pytest.mark.parametrize("name", ["deep_gated_adam", "crelu_cifar", "iieu_cifar"])
+def test_a_recipe_of_a_paper_is_found_by_its_name(name: str):
+    assert find_recipe(name).paper
+
+
+@pytest.mark.parametrize("name", extensions.PAPERS["units"])
+def test_phase_layers_stand_in_place_of_a_unit(name: str):
+    names = {type(module).__name__ for module in gw.create_model("small_cnn", unit=name).modules()}
+    assert any(each.endswith("PSConv2d") for each in names)
+
+
+def test_every_entry_point_can_be_loaded():
+    points = entry_points(group=extensions.GROUP)
+    assert {point.name for point in points} >= {"data", "models", "recipes", "swaps", "units"}
+    for point in points:
+        assert callable(point.load())

@@ -1,0 +1,91 @@
+"""What the first page of a diagnosis counts: each number with the call that acts on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gatewise.analysis.record import AnalysisResult
+from gatewise.words import percentage
+
+EXACT = 1e-6  # of a correlation from -1, for filters that are each other's negative
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CountedFinding(AnalysisResult):
+    """One number of the first page.
+
+    Attributes:
+        name: what was counted.
+        number: how many there are, or a share in words.
+        total: of how many; empty for a share.
+        call: what acts on it, or lists it, in Python.
+    """
+
+    name: str
+    number: str
+    total: str
+    call: str
+
+    @property
+    def line(self) -> str:
+        """The finding in one line."""
+        of = f" of {self.total}" if self.total else ""
+        return f"{self.name}: {self.number}{of}  ({self.call})"
+
+
+def counted_findings(facts: Mapping[str, Facts]) -> tuple[CountedFinding, ...]:
+    """Return the counts of the questions that were answered.
+
+    Args:
+        facts: of the answers, by question.
+    """
+    found = []
+    if facts.get("gates"):
+        found += _of_gates(facts["gates"]["sites"])
+    if facts.get("pairing"):
+        rows = facts["pairing"]["layers"]
+        pairs = sum(row.get("exact_pairs", 0) for row in rows)
+        filters = sum(row.get("filters", 0) for row in rows)
+        found.append(
+            CountedFinding(
+                "pairs of filters that are each other's negative",
+                f"{pairs:,}",
+                f"{filters // 2:,}" if filters else "",
+                "gw.merge_pairs(model, x, tolerance=1e-5)",
+            )
+        )
+    if facts.get("cost"):
+        share = percentage(min(1.0, facts["cost"]["site_share"]))
+        found.append(CountedFinding("time in activation functions", share, "", "gw.fuse(model)"))
+    return tuple(found)
+
+
+def _of_gates(sites: Any) -> list[CountedFinding]:
+    """Return the counts of channels."""
+    channels = sum(site["channels"] for site in sites)
+    dead = sum(len(site["dead"]) for site in sites)
+    always = sum(len(site["always_on"]) for site in sites)
+    copies = sum(len(group) - 1 for site in sites for group in site["duplicates"])
+    soft = [site for site in sites if "saturated" in site]
+    total = f"{channels:,} channels"
+    found = [
+        CountedFinding("dead", f"{dead:,}", total, "gw.revive(model, x)"),
+        CountedFinding("always on", f"{always:,}", total, "gw.gates(model, batches)"),
+        CountedFinding("copies of another", f"{copies:,}", total, "gw.gates(model, batches)"),
+    ]
+    if soft:
+        saturated = sum(site["saturated"] for site in soft)
+        gates = f"{sum(site['channels'] for site in soft):,} soft gates"
+        call = "gw.gates(model, batches)"
+        found.append(CountedFinding("saturated", f"{saturated:,}", gates, call))
+    return found
+
+
+def exact_pairs(correlation: Any) -> int:
+    """Return how many pairs of filters are each other's negative.
+
+    Args:
+        correlation: of each filter with its most opposite one.
+    """
+    return int((correlation <= -1 + EXACT).sum()) // 2
