@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from small_work import cells, count
+from engine.small_work import cells, count
 
 from gatewise.errors import FileError, GatewiseError
 from gatewise.studies.engine import StudyFile, export_study, import_study, run, sorted_records

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_work import cells, pids_below, sums
+from engine.small_work import cells, pids_below, sums
 
 import gatewise
 from gatewise.studies.engine import StudyFile

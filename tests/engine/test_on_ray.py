@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from small_work import sums
+from engine.small_work import sums
 
 import gatewise
 

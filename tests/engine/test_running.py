@@ -5,7 +5,7 @@ import sqlite3
 import time
 
 import pytest
-from small_work import cells, count, sums
+from engine.small_work import cells, count, sums
 
 from gatewise.errors import ArgumentError, DamagedFileError, HeldError
 from gatewise.studies.engine import Cell, Running, StudyFile, run, without_times

@@ -7,6 +7,9 @@ from functools import partial
 
 import pytest
 import torch
+from gatewise_papers.deep_gated import OutsideGatedLinear
+from gatewise_papers.maso import MASO, ApodizedConv2d
+from gatewise_papers.psc import LowRankPSConv2d, StaticPSConv2d, StaticPSLinear
 from layers.every_layer import EXAMPLES
 from torch import Tensor, nn
 
@@ -21,12 +24,12 @@ LINEAR = {
     "phases, linear": partial(layers.PSLinear, 300, 8),
     "phases 2d": partial(layers.PSConv2d, 8, 6, 3, padding=1),
     "phases 2d, reflected": partial(layers.PSConv2d, 8, 6, 3, padding=1, padding_mode="reflect"),
-    "split": partial(layers.StaticPSLinear, 300, 8, split=0.5),
-    "split, in groups": partial(layers.StaticPSConv2d, 8, 6, 3, split=0.5, groups=2),
-    "low rank": partial(layers.LowRankPSConv2d, 8, 6, 3, rank=2),
-    "apodized": partial(layers.ApodizedConv2d, 8, 6, 3),
-    "outside": partial(layers.OutsideGatedLinear, 300, 8, gate="constant", bias=True),
-    "maso": partial(layers.MASO, 300, 8, 3),
+    "split": partial(StaticPSLinear, 300, 8, split=0.5),
+    "split, in groups": partial(StaticPSConv2d, 8, 6, 3, split=0.5, groups=2),
+    "low rank": partial(LowRankPSConv2d, 8, 6, 3, rank=2),
+    "apodized": partial(ApodizedConv2d, 8, 6, 3),
+    "outside": partial(OutsideGatedLinear, 300, 8, gate="constant", bias=True),
+    "maso": partial(MASO, 300, 8, 3),
     "iieu's response": lambda: ResponseOf(layers.ConvIIEU(nn.Conv2d(8, 6, 3))),
 }
 # Another function in evaluation while it is traced, or one that cannot be compared: a random gate.
