@@ -4,7 +4,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from small_studies import TABLE
 
 from gatewise.errors import ArgumentError, MissingExtraError
 from gatewise.files import read_json
@@ -12,13 +11,20 @@ from gatewise.studies import OptunaObjective
 from gatewise.studies.recorders import optuna_objective
 from gatewise.train import StopSignal, train
 
+RECIPE = {
+    "epochs": 2,
+    "batch": 20,
+    "optimiser": {"name": "adamw", "lr": 3e-3},
+    "augment": {"shift": 1},
+}
+
 optuna = pytest.importorskip("optuna")
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 def configure(trial) -> dict:
     lr = trial.suggest_float("lr", 1e-4, 1e-1, log=True)
-    recipe = TABLE["recipe"] | {"epochs": 3, "optimiser": {"name": "adamw", "lr": lr}}
+    recipe = RECIPE | {"epochs": 3, "optimiser": {"name": "adamw", "lr": lr}}
     return {
         "model": "mlp",
         "model_options": {"widths": [8]},

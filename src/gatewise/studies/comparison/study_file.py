@@ -90,7 +90,7 @@ def _models(value: Any, where: str) -> dict[str, BuiltIn]:
         raise ArgumentError(f"{where}: models are names or tables of networks", got=value)
     models: dict[str, BuiltIn] = {}
     for each in tables:
-        table = {"model": each} if isinstance(each, str) else each
+        table: Any = {"model": each} if isinstance(each, str) else each
         if not isinstance(table, Mapping) or not isinstance(table.get("model"), str):
             raise ArgumentError(f"{where}: a network has a key model", got=each)
         label = str(table.get("name", table["model"]))
@@ -100,7 +100,7 @@ def _models(value: Any, where: str) -> dict[str, BuiltIn]:
 
 def _data(value: Any, folder: str | None, where: str) -> NamedData:
     """Return the data set."""
-    table = {"name": value} if isinstance(value, str) else value
+    table: Any = {"name": value} if isinstance(value, str) else value
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise ArgumentError(f"{where}: data is a name, or a table with name and options", got=value)
     return NamedData(table["name"], dict(table.get("options", {})), folder)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def sorted_records(records: Mapping[str, Record]) -> list[Record]:
     return sorted(records.values(), key=_place)
 
 
-def _place(record: Mapping[str, Any]) -> Sequence[Any]:
+def _place(record: Mapping[str, Any]) -> list[Any]:
     """Return what records are sorted by; those that lack a field come first."""
     words = []
     for name in ORDER:

@@ -88,7 +88,10 @@ Watch = Callable[[Progress], None]
 class Executor(Protocol):
     """Where cells are run."""
 
-    slots: int
+    @property
+    def slots(self) -> int:
+        """Cells that there is room for."""
+        ...
 
     def submit(self, cell: Cell, folder: Path) -> None:
         """Start a cell; there is a free slot."""
