@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from engine.small_work import cells, count, pids_below
+from small_work import cells, count, pids_below
 
 from gatewise.errors import LostProcessError
 from gatewise.studies.engine import Running, StudyFile, run

@@ -2,7 +2,7 @@
 
 import sys
 
-from engine.small_work import cells, count
+from small_work import cells, count
 
 from gatewise.studies.engine import Running, run
 
