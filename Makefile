@@ -27,7 +27,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-papers test-all test-full check format errors bench surgery-table real real-smallest docs notebooks dist data clean
+.PHONY: help demo test test-papers test-full check format errors bench surgery-table real real-smallest docs notebooks dist data clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -50,17 +50,14 @@ test: $(DEV) $(DATA) ## run the tests that a change needs: every part, about 6 m
 test-papers: $(DEV) $(DATA) ## run the tests of gatewise_papers alone
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) laboratory/tests $(PYTEST_ARGS)
 
-test-all: export GATEWISE_THOROUGH = 1
-test-all: test ## run all tests but the full counts (20 minutes)
-
 test-full: export GATEWISE_FULL = 1
-test-full: test ## run all tests with the full counts (long)
+test-full: test ## run all tests, the slow ones too (hours)
 
 check: $(DEV) $(DATA) ## formatting, lint, types, architecture, form, docstrings, public names, examples in the docs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright
-	GATEWISE_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) $(CHECKS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) $(CHECKS)
 
 format: $(DEV) ## format the sources, and fix what ruff can fix
 	$(BIN)/ruff format $(SOURCES)

@@ -1,10 +1,9 @@
 """What tests may need beyond the development tools, and what happens where a machine lacks it.
 
-A test marked ``data``, ``browser``, ``onnx``, ``real`` or ``networks`` is left out where its need
-is not met, and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
-``.ci/run``) it fails instead. ``thorough`` tests repeat what a quicker test shows, on more cases:
-they run with ``GATEWISE_THOROUGH=1`` (``make test-all``, ``.ci/run``). ``slow`` tests are full
-counts: they run with ``GATEWISE_FULL=1``, which only ``make test-full`` sets.
+A test marked ``data``, ``browser``, ``onnx``, ``real`` or ``networks`` is left out where its need is
+not met, and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
+``.ci/run``) it fails instead. Tests marked ``slow`` show on more cases what a quicker test shows, or
+take long. They are not collected unless ``GATEWISE_FULL=1`` is set (``make test-full``).
 """
 
 import importlib.util
@@ -20,7 +19,6 @@ import hypothesis
 import pytest
 
 FULL = os.environ.get("GATEWISE_FULL") == "1"
-THOROUGH = FULL or os.environ.get("GATEWISE_THOROUGH") == "1"
 REQUIRE_ALL = os.environ.get("GATEWISE_REQUIRE_ALL") == "1"
 LEFT_OUT = "left out"
 
@@ -78,9 +76,17 @@ NEEDS = {
     "onnx": (has_onnx(), 'install the extra (pip install -e ".[onnx]")', True),
     "networks": (has_networks(), "install them (make test does)", True),
     "real": (has_real_models(), "run make real-smallest", True),
-    "thorough": (THOROUGH, "run make test-all", False),
-    "slow": (FULL, "run make test-full", False),
 }
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out of the run, and count them as deselected."""
+    if FULL:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -70,7 +70,7 @@ def test_every_kind_of_addition_has_a_section():
 # One section in every run of the tests; the others where all tests run.
 EVERY_RUN = "Add a swap"
 ALL = [pytest.param(EVERY_RUN)]
-ALL += [pytest.param(title, marks=pytest.mark.thorough) for title in STEPS if title != EVERY_RUN]
+ALL += [pytest.param(title, marks=pytest.mark.slow) for title in STEPS if title != EVERY_RUN]
 
 
 @pytest.mark.parametrize("title", ALL)

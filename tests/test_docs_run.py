@@ -82,7 +82,6 @@ SHELL = [
 ]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("example", PYTHON)
 def test_python_block_runs(example: Example, tmp_path: Path):
     script = tmp_path / "example.py"
@@ -127,7 +126,7 @@ def run_in_child(script: Path) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(status), written.read_text()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("example", SHELL)
 def test_command_lines_end_as_shown(example: Example, tmp_path: Path):
     for line, code in commands(example):

@@ -89,7 +89,7 @@ def test_there_are_five_tutorials():
     assert len(NOTEBOOKS) == 5
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run(notebook, tmp_path):
     """Each cell runs, its assertions hold, and it gives outputs of the same kinds as before."""
@@ -129,7 +129,7 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_site_builds_strictly_and_asks_no_other_host(site):
     for page in site.rglob("*.html"):
         text = page.read_text()
@@ -153,7 +153,7 @@ TYPE = """(() => {
 })()"""
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_search_works_in_pages_opened_as_files(site):
     with Browser() as browser:

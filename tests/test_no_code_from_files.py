@@ -135,7 +135,7 @@ def test_one_call_reads_pickled_weights_and_it_reads_only_tensors():
     assert keywords["weights_only"] == "True" and keywords["mmap"] == "True"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_sources_have_no_way_to_run_code_from_a_file():
     files = sorted(SOURCE.rglob("*.py"))
     allowed = {path: ALLOWED.get(path.relative_to(SOURCE).as_posix(), ()) for path in files}

@@ -62,7 +62,7 @@ def gate_matrix(layer: nn.Module, x: Tensor, y: Tensor) -> Tensor | None:
     return None
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["relu", "leaky", "abs", "prelu", "maxout", "crelu", "batch norm", "pools"]
 )

@@ -77,7 +77,7 @@ def points(*shape: int) -> Tensor:
     return torch.randn(3, *shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])
 @pytest.mark.parametrize("name", list(chains()))

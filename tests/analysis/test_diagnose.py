@@ -68,7 +68,7 @@ def found():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_every_question_is_answered_and_the_record_is_plain_json(found) -> None:
     assert [each.name for each in found] == list(QUESTIONS)
     assert {each.name: each.detail for each in found if each.state != "answered"} == {}
@@ -137,7 +137,7 @@ def test_advice_on_pairs_says_what_surgery_then_saves(found) -> None:
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["convpool_cnn", "resnet_cifar", "vgg_cifar"])
 def test_the_saving_is_surgerys_own_sum(name: str) -> None:
     model = gw.create_model(name)
@@ -221,7 +221,7 @@ def test_dead_channels_are_advised_on_with_their_number() -> None:
     )  # three inputs say little about the next
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_first_convolution_of_a_real_network_pairs_and_a_random_ones_does_not() -> None:
     """SqueezeNet as it was trained on ImageNet, on photographs; and with new weights."""

@@ -42,7 +42,7 @@ def _read_pixels(conv, pool, size):
     return (y.flatten(1) != 0).any(1).reshape(size)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "stride", "padding", "dilation", "pool", "size"), CASES)
 def test_a_border_that_the_layer_never_reads_is_not_lost(
     kernel, stride, padding, dilation, pool, size
@@ -69,7 +69,7 @@ def test_read_pixels_by_changing_each_of_them(kernel, stride, padding, dilation,
     torch.testing.assert_close(result.ratio, error / length)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_ratios_do_not_depend_on_where_the_image_ends():
     torch.manual_seed(1)
     model = _network(3, 2, 0, 1, None, filters=10)

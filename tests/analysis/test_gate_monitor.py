@@ -283,7 +283,7 @@ def test_bad_arguments_are_named(tmp_path, monkeypatch):
         gw.GateMonitor(model, images(), to=tmp_path / "runs")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_lightning_trainer_steps_the_monitor(accumulate, tmp_path):
     declare_missing_torchvision_operators()
@@ -320,7 +320,7 @@ def test_a_lightning_trainer_steps_the_monitor(accumulate, tmp_path):
         monitor.measure()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 def test_a_hugging_face_trainer_steps_the_monitor(tmp_path):
     declare_missing_torchvision_operators()

@@ -98,7 +98,7 @@ def by_hand(
     return (torch.linalg.pinv(matrix[places]) @ known).reshape(x.shape), len(places)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("region", [1, 2])
 @pytest.mark.parametrize("name", [*EVERYWHERE, *(f"{name}, positive" for name in POSITIVE)])
 def test_it_is_the_pseudo_inverse_of_the_responses_that_were_read_from_the_features(

@@ -100,7 +100,7 @@ def test_a_safetensors_copy_is_compared(tmp_path):
 
 
 @pytest.mark.onnx
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_onnx_copy_with_another_gelu_differs(tmp_path):
     torch.manual_seed(0)
     x = 3 * torch.randn(16, 8)

@@ -82,7 +82,7 @@ CASES = [
 NAMES = [f"{make.__name__}-{configured}" for make, configured, _ in CASES]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "configured", "expected"), CASES, ids=NAMES)
 def test_the_function_is_recognised_and_agrees_with_the_configuration(
     hf, make, configured, expected
@@ -144,7 +144,7 @@ def test_the_saved_model_is_a_copy(hf, tmp_path):
 
 
 @pytest.mark.onnx
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_onnx_copy_of_bert_with_another_gelu_differs(hf, tmp_path):
     models = {}
     for function in ("gelu", "gelu_new"):

@@ -141,7 +141,7 @@ def test_advice_that_reads_suspect_inputs_is_held_back_and_the_weights_still_spe
     assert not made.nothing_to_fix
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.data
 def test_squeezenet_has_right_numbers_and_does_not_trust_wrong_inputs() -> None:
     """The ImageNet network, prepared as in its training, and with mean 0 and deviation 1."""

@@ -153,7 +153,7 @@ print(resident("VmHWM") - before)
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="only Linux tells a process its peak memory"
 )

@@ -40,7 +40,7 @@ def test_filters_and_their_negatives_pair_exactly_whatever_their_lengths() -> No
     assert found.p_value < 1e-6
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_random_filters_are_not_said_to_pair_and_p_values_are_uniform() -> None:
     generator = torch.Generator().manual_seed(1)
     p = [
@@ -102,7 +102,7 @@ def near_few_lines(filters: int, seed: int) -> torch.Tensor:
     return rows.reshape(filters, 3, 3, 3)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_filters_near_a_few_lines_are_far_from_random_but_no_pairs() -> None:
     found = [gw.pairing(conv(near_few_lines(32, seed))).layers[0] for seed in range(60)]
     assert max(each.p_value for each in found) < 1e-6 and max(each.mean for each in found) < -0.7

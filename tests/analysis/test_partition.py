@@ -117,7 +117,7 @@ def test_the_regions_are_the_patterns_that_linear_programming_finds():
     assert found.count == len(brute) > 10
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "pools"])
 def test_the_map_of_each_region_is_the_affine_map_at_its_centre(name: str, form: str):
@@ -136,7 +136,7 @@ def test_the_map_of_each_region_is_the_affine_map_at_its_centre(name: str, form:
     assert found.count == len(set(found.patterns.tolist())) > 3
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(not native_splitter(), reason="no C compiler")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_compiled_form_gives_the_same_regions(name: str):

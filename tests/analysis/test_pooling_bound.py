@@ -62,7 +62,7 @@ def by_hand(
     return least, largest, math.sqrt(gap / least), math.sqrt(gap / largest)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_eigenvalues_are_those_of_matrices_and_no_ratio_exceeds_the_bound() -> None:
     generator = torch.Generator().manual_seed(0)
     held = outside = 0

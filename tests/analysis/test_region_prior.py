@@ -24,7 +24,7 @@ def test_the_prior_is_the_share_of_the_piece_in_the_mixture(slope: float):
         assert float(found.active[k]) == pytest.approx(weights[0] / sum(weights), rel=1e-12)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "gain"), [(4, 1.0), (64, 1.0), (64, 2.0), (3, 2.0)])
 def test_the_expected_prior_at_initialisation_is_the_mean_over_drawn_filters(
     length: int, gain: float

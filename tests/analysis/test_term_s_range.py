@@ -26,7 +26,7 @@ def network() -> nn.Module:
     return model.eval().double()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_similarities_are_those_of_unfolded_patches_and_lie_in_the_range() -> None:
     model = network()
     batches = [torch.randn(n, 3, 8, 8, dtype=torch.float64) for n in (5, 3)]

@@ -189,7 +189,7 @@ def test_two_thousand_hostile_names_never_write_outside_the_folder(folder):
     assert outside(folder) == before and list((folder.parent / "secret").iterdir()) == []
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @given(
     st.text() | st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=5).map("/".join)
 )

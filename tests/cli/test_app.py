@@ -145,7 +145,7 @@ def test_our_errors_end_with_the_right_code(run, monkeypatch, error, code):
     assert result.exit_code == code and result.stderr == "error: odd; got: 1\n"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_as_a_process_errors_are_plain_and_output_is_clean():
     wrong = gatewise("list", "units", "rellu")
     assert (wrong.returncode, wrong.stdout) == (2, "") and wrong.stderr.count("\n") == 1
@@ -153,7 +153,7 @@ def test_as_a_process_errors_are_plain_and_output_is_clean():
     assert listed.returncode == 0 and listed.stderr == "" and json.loads(listed.stdout)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_as_a_process_colour_can_be_forced_and_forbidden():
     assert "\x1b" in gatewise("list", "units", "rellu", FORCE_COLOR="1").stderr
     assert (
@@ -161,13 +161,13 @@ def test_as_a_process_colour_can_be_forced_and_forbidden():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_terminal_without_our_symbols_gets_others_instead_of_an_error():
     result = gatewise("list", "units", "crelu", PYTHONIOENCODING="ascii")
     assert result.returncode == 0 and "crelu" in result.stdout
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(not FULL_DEVICE.exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize(
     "arguments", [["list", "units"], ["list", "units", "--json"], ["--version"], ["doctor"]]

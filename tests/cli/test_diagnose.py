@@ -342,7 +342,7 @@ def test_a_bad_checkpoint_is_named_as_the_file_it_is(run, factory, tmp_path, bad
         )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"

@@ -183,7 +183,7 @@ def test_the_model_s_own_preprocessing_is_read_from_its_library(tmp_path) -> Non
     assert model_preprocessing("mine.py", "make", nn.Identity(), {}) is None
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_torchvisions_transform_is_that_of_its_weights() -> None:
     declare_missing_torchvision_operators()
     from PIL import Image
@@ -378,7 +378,7 @@ def test_an_interrupted_diagnosis_keeps_what_is_finished_and_goes_on(
     assert run(*arguments).exit_code == 130 and asked == ["sites", "gates", "pairing"]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_ctrl_c_in_a_real_process_writes_a_page(home) -> None:
     x = np.random.default_rng(0).standard_normal((200, 3, 32, 32)).astype(np.float32)
     np.save("x.npy", x)

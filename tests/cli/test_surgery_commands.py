@@ -297,7 +297,7 @@ def test_a_network_of_the_catalogue_needs_no_input(run):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"

@@ -175,7 +175,7 @@ class Terminal:
         os.close(self.screen)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path):
     """T7. A process that does not end fails the test by the time limit of ``wait``."""
     terminal = Terminal(tmp_path / "run")

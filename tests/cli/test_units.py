@@ -111,7 +111,7 @@ def test_show_measures_for_real(run):
     assert {row["dtype"] for row in found["measured"]} == {"float16", "bfloat16", "float32"}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_gallery_writes_one_page_with_every_unit(run, quick_measure, tmp_path):
     target = tmp_path / "units.html"
     result = run("list", "units", "--page", target)
@@ -129,7 +129,7 @@ def test_no_more_curves_are_drawn_than_can_be_told_apart():
     assert len(plot.curves) == 1 + LIGHT_STYLES and "more sample options" in plot.about
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_broken_promise_is_exit_1_and_said(quick_measure, tmp_path, capsys):
     path = Path(__file__).parents[2] / "tools/measure_unit_errors.py"
     spec = importlib.util.spec_from_file_location("measure_unit_errors", path)
@@ -143,7 +143,7 @@ def test_a_broken_promise_is_exit_1_and_said(quick_measure, tmp_path, capsys):
     assert "gelu, float16 forward: promised" in capsys.readouterr().err
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_broken_promise_is_on_the_page(run, quick_measure, tmp_path):
     quick_measure.add("gelu")
     run("list", "units", "--page", tmp_path / "units.html")

@@ -42,7 +42,7 @@ def test_binary_mnist_is_that_of_the_paper(data_folder: Path):
     ]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_cifar10_is_complete(data_folder: Path):
     found = load("cifar10", folder=data_folder)
     assert (

@@ -14,7 +14,7 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 5
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_example_runs_and_answers(path, tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -22,7 +22,7 @@ PLAIN = st.recursive(
 )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @given(PLAIN)
 def test_plain_values_come_back_equal_and_of_the_same_type(value):
     again = decode(encode(value))

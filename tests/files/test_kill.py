@@ -32,7 +32,7 @@ def tell(process: subprocess.Popen) -> None:
     process.stdin.flush()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @FORKS
 @pytest.mark.parametrize("kind", ["bytes", "json", "tensors", "journal"])
 def test_a_killed_writer_leaves_the_last_acknowledged_write_or_the_next(kind, tmp_path):

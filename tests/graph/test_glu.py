@@ -122,10 +122,7 @@ QUICK = [
 
 @pytest.mark.parametrize(
     "block, unit",
-    [
-        pytest.param(*pair, marks=[] if pair in QUICK else [pytest.mark.thorough])
-        for pair in EXCHANGES
-    ],
+    [pytest.param(*pair, marks=[] if pair in QUICK else [pytest.mark.slow]) for pair in EXCHANGES],
 )
 def test_the_gate_function_is_exchanged(block, unit):
     torch.manual_seed(0)

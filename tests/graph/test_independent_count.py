@@ -39,7 +39,7 @@ def counted(name: str) -> int:
     return sum(seen.values())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_every_activation_that_the_dispatcher_runs_is_a_site(name: str):
     assert counted(name) == QUICK[name]

@@ -244,7 +244,7 @@ def same(first, second):
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.thorough) for kind in MODELS],
+    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in MODELS],
 )
 def test_a_model_is_left_as_it_was(kind, call):
     model = MODELS[kind]()
@@ -275,7 +275,7 @@ def test_lazy_modules_are_refused_by_name():
         gw.find_sites(MODELS["lazy"](), X)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_diagnosis_leaves_a_model_as_it_was():
     for kind in ("old spectral norm", "generators", "half frozen", "caching", "filled cache"):
         model = MODELS[kind]()

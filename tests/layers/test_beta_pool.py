@@ -184,7 +184,7 @@ PARTLY = (
 )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("options", FULL, ids=str)
 def test_pool_keeps_the_contract_of_layers(options):
     check_layer(
@@ -194,19 +194,19 @@ def test_pool_keeps_the_contract_of_layers(options):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("options", PARTLY, ids=str)
 def test_pool_at_the_ends_keeps_the_contract_of_layers(options):
     check_layer(lambda: BetaPool2d(**options), (2, 2, 3, 4), only=NUMERIC)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_pool_of_one_dimension_keeps_the_contract_of_layers():
     build = lambda: BetaPool1d(3, 2, padding=1, learn_beta=True, channels=2)  # noqa: E731
     check_layer(build, (2, 2, 6), leave_out=ONNX)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.onnx
 def test_pool_exports_to_onnx():
     check_layer(
@@ -295,14 +295,14 @@ def test_channel_pool_has_a_trained_beta_per_output_channel():
     torch.testing.assert_close(pool(x), torch.cat(halves, 1), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_channel_pool_keeps_the_contract_of_layers():
     check_layer(
         lambda: BetaChannelPool(3, learn_beta=True, channels=2), (2, 6, 1, 2), leave_out=ONNX
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 1.0])
 def test_channel_pool_at_the_ends_keeps_the_contract_of_layers(beta):
     check_layer(lambda: BetaChannelPool(3, beta=beta), (2, 6, 2, 3), only=NUMERIC)

@@ -216,7 +216,7 @@ class Residual(nn.Module):
         self.coupler.reset_parameters()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_coupler_keeps_the_contract_of_layers():
     check_layer(
         lambda: Residual(2),

@@ -81,14 +81,14 @@ def test_an_exception_is_one_still(name: str, check: str):
         check_layer(EXAMPLES[name].make, EXAMPLES[name].shape, only=[check])
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_every_layer_trains_in_two_processes():
     names = tuple(EXAMPLES)
     width = SideBySide(names).inputs
     check_layer(lambda: SideBySide(names), (4, width), only=["trains_in_two_processes"], ddp=True)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.onnx
 def test_every_layer_exports_to_onnx():
     import onnxruntime
@@ -122,7 +122,7 @@ class Listed(nn.Module):
         return self.parts.outputs(x)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.onnx
 def test_orthogonal_filters_export_to_onnx_once_the_parametrisation_is_removed():
     layer = layers.orthogonal(nn.Linear(6, 4))

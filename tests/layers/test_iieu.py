@@ -569,7 +569,7 @@ TWO_GRADIENTS = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_conv_iieu_keeps_the_contract_of_layers():
     check_layer(
         coupled_options,
@@ -583,7 +583,7 @@ def test_conv_iieu_keeps_the_contract_of_layers():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_linear_iieu_keeps_the_contract_of_layers():
     check_layer(
         lambda: LinearIIEU(nn.Linear(3, 4)),
@@ -597,7 +597,7 @@ def test_linear_iieu_keeps_the_contract_of_layers():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "shape"),
     [
@@ -619,7 +619,7 @@ def test_other_forms_keep_the_quick_part_of_the_contract(build, shape):
     check_layer(build, shape, only=QUICK + second, seed=2)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_conv_iieu_trains_in_two_processes():
     build = lambda: ConvIIEU(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))  # noqa: E731 - the layer's maker
     check_layer(build, (2, 3, 5, 5), only=["trains_in_two_processes"], ddp=True)

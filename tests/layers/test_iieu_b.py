@@ -185,7 +185,7 @@ def test_a_copy_of_a_block_reads_the_copys_convolution():
     assert torch.equal(twin(x), block(x)) and not torch.equal(twin(x), want)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [Block, Handed])
 def test_units_in_their_own_slot_work_in_every_mode(build):
     check_layer(
@@ -266,12 +266,12 @@ def test_lengths_are_not_detached():
     assert all(g.abs().max() > 1e-3 for g in gradients)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_iieu_b_keeps_the_contract_of_units():
     check_unit("iieu_b", channels=6)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("options", gw.get_unit("iieu_b").samples[1:], ids=str)
 def test_iieu_b_with_other_options_keeps_the_part_of_it_that_depends_on_them(options):
     names = (

@@ -214,7 +214,7 @@ def test_the_length_of_a_row_does_not_matter(method: str):
     assert (maps.METHODS[method](w * lengths) - maps.METHODS[method](w)).abs().max() < 1e-5
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "shape"),
     [*itertools.product(SAME_Q, [(4, 7), (3, 3), (2, 3, 5)]), ("newton_schulz", (2, 3))],
@@ -274,7 +274,7 @@ def test_an_ensemble_of_orthogonal_layers_runs_under_vmap():
     torch.testing.assert_close(got, torch.stack([layer(x) for layer in layers]))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_compiles_whole_with_the_same_values_and_gradients(method: str):
     torch._dynamo.reset()
@@ -289,7 +289,7 @@ def test_compiles_whole_with_the_same_values_and_gradients(method: str):
     torch._dynamo.reset()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_exports_and_traces_without_operators_of_our_own(method: str):
     layer, x = orthogonal(nn.Linear(9, 4), method=method), torch.randn(2, 9)
@@ -450,7 +450,7 @@ NOT_FOR_PARAMETRISED = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_orthogonal_layer_keeps_the_contract():
     check_layer(
         lambda: orthogonal(ApodizedConv2d(2, 3, 3, padding=1), gain=True),
@@ -459,7 +459,7 @@ def test_an_orthogonal_layer_keeps_the_contract():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_orthogonal_layer_trains_in_two_processes():
     check_layer(SentOrthogonal, (2, 6), only=["trains_in_two_processes"], ddp=True)
 
@@ -476,7 +476,7 @@ def test_an_orthogonal_layer_never_gives_nan_and_its_state_survives(method: str)
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_gram_schmidt_exports_to_onnx_whole():
     build = lambda: orthogonal(ApodizedConv2d(1, 2, 2), method="gram_schmidt")  # noqa: E731
     check_layer(build, (2, 1, 4, 4), only=["exports_to_onnx"])

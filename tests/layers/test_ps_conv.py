@@ -415,7 +415,7 @@ ONNX = {"exports_to_onnx": "has a test of its own"}
 TWICE = {"traces_through_aot_autograd": "seconds for the same operations as in 'conv'"}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::gatewise.errors.RectifiedInputWarning"
 )  # the contract also feeds ones and zeros
@@ -427,7 +427,7 @@ def test_it_keeps_the_contract(name: str):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.onnx
 @pytest.mark.parametrize("name", ["grouped"])
 def test_it_exports_to_onnx(name: str):
@@ -435,7 +435,7 @@ def test_it_exports_to_onnx(name: str):
     check_layer(build, shape, channel_dim=channel_dim, only=["exports_to_onnx"])
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_it_trains_in_two_processes():
     check_layer(_small_conv, (4, 3, 5, 4), only=["trains_in_two_processes"], ddp=True)
 

@@ -99,10 +99,10 @@ def test_a_compiled_library_is_used_when_the_compiler_is_gone(
     assert library("split").handle is not None and library("split").reason == "compiled before"
 
 
-THOROUGH = [pytest.param(share, marks=pytest.mark.thorough) for share in (0.0, 0.9)]
+THOROUGH = [pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.9)]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("share", [0.3, *THOROUGH])
 def test_a_library_that_was_cut_short_is_compiled_again(fresh: Path, share: float):
@@ -148,7 +148,7 @@ def test_a_compiler_that_fails_is_said_and_leaves_nothing(
     assert list(fresh.iterdir()) == []
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_it_can_be_switched_off_and_the_doctor_says_so():
     code = (
         "import torch, gatewise as gw; corners = torch.tensor([[0., 0], [1, 0], [0, 1]]);"

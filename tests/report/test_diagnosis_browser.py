@@ -44,7 +44,7 @@ def path(tmp_path_factory) -> Path:
     return gw.write_page(made, tmp_path_factory.mktemp("diagnosis") / "page.html")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_nothing_fails_to_load_and_nothing_is_fetched(browser, path) -> None:
     page = browser.open(path)
     assert page.complaints == [] and page.requests == []
@@ -172,7 +172,7 @@ def test_names_below_a_chart_do_not_touch(browser, path, width) -> None:
     assert touching == 0
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_screenshots_are_kept_and_are_not_blank(browser, path, tmp_path) -> None:
     import numpy as np
     from PIL import Image

@@ -331,7 +331,7 @@ def structure(page: str) -> list[tuple[str, tuple[str, ...]]]:
     return [(node.tag, tuple(node.attributes)) for node in parse(page).walk()]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_hostile_text_everywhere_adds_no_element_and_no_attribute(record, payload) -> None:
     where = places(record)

@@ -208,7 +208,7 @@ def test_regions_of_other_units_are_those_of_partition(page, unit):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(
     "address, step",
@@ -302,7 +302,7 @@ def test_nothing_is_drawn_when_nothing_changes(page):
     settle(page, f"JSON.stringify(explorer.counters) !== {json.dumps(before)}")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.browser
 def test_random_addresses_do_not_break_the_page(page):
     draw = random.Random(0)  # noqa: S311 - words of a test
@@ -339,7 +339,7 @@ def test_the_page_is_one_file_without_addresses_of_others():
         assert attribute not in text
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_units_of_the_page_are_written_from_the_catalogue(tmp_path):
     target = tmp_path / "catalogue.ts"
     command = [sys.executable, str(ROOT / "tools/explorer_units.py"), str(target)]
@@ -347,7 +347,7 @@ def test_the_units_of_the_page_are_written_from_the_catalogue(tmp_path):
     assert target.read_text() == (SOURCES / "src/catalogue.ts").read_text()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_page_is_built_from_its_sources(tmp_path):
     """``npm ci`` from the lock file, then the build: the same bytes as the file that ships."""
     if shutil.which("npm") is None:

@@ -85,7 +85,7 @@ def test_without_scripts_everything_is_there_but_the_buttons(browser, file):
     assert not opened.complaints and not opened.requests
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1000, 390])
 def test_it_is_dark_or_light_and_fits_its_window(page, tmp_path, dark, width):

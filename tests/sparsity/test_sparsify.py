@@ -36,7 +36,7 @@ def independent_loss(model: nn.Module, thresholds: dict[str, float]) -> float:
     return float(torch.stack(losses).mean())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_curve_falls_with_sparsity_and_holds_against_hooks(result):
     sparsities = [point.sparsity for point in result.curve]
     losses = [point.quality.loss for point in result.curve]

@@ -75,7 +75,7 @@ def test_wrong_labels_are_refused(tmp_path: Path, wrong: dict):
         Recorder(tmp_path, **{"unit": "relu", "seed": 0, **wrong})
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_lightning_trainer_is_recorded(tmp_path: Path):
     import lightning.pytorch as lightning
 
@@ -130,7 +130,7 @@ class Classifier(nn.Module):
         return {"loss": F.cross_entropy(outputs, labels), "logits": outputs}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_hugging_face_trainer_is_recorded(tmp_path: Path):
     from transformers import Trainer, TrainingArguments
 

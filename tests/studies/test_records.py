@@ -207,7 +207,7 @@ def test_a_cut_off_event_file_is_read_up_to_the_cut(tmp_path) -> None:
     assert len(gw.compare_records(tmp_path / "runs").records) == 24
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_exports_of_mlflow(tmp_path, monkeypatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

@@ -138,7 +138,7 @@ def test_classes_agree_with_scikit_learn():
     assert values["error"] == pytest.approx(1 - values["accuracy"])
 
 
-@pytest.mark.thorough  # importing torchmetrics takes seconds
+@pytest.mark.slow  # importing torchmetrics takes seconds
 def test_metrics_of_torchmetrics_agree_with_scikit_learn():
     outputs, targets = numbers(50, 4), whole(4, 50)
     guesses = outputs.argmax(1)

@@ -120,7 +120,7 @@ def test_betas_are_learnt_one_or_one_per_channel_or_fixed():
     }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_plan_can_be_kept_undone_and_brought_back_to_hard_units_by_deploy():
     model, x = model_and_example()
     wanted = model(x)

@@ -116,7 +116,7 @@ def test_undo_is_exact(kind):
     assert torch.equal(model(example()), original(example()))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [bound_blocks.Functional, bound_blocks.InASequential])
 def test_compile_in_one_graph_and_export(kind):
     model, original, units, _ = bound(kind)

@@ -94,7 +94,7 @@ def test_gradients_of_layers_and_units_are_those_of_the_network_written_by_hand(
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=0, atol=2.0**-18 * size)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @BLOCK
 def test_old_names_stay_and_checkpoints_of_the_original_load(kind):
     torch.manual_seed(1)
@@ -184,7 +184,7 @@ class Refused(nn.Module):
         return self.act3(z) + z
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_every_refusal_has_a_reason_of_the_closed_list():
     made = plan(Refused(), "iieu_b", example())
     reasons = {entry.site: entry.reason for entry in made.refused}
@@ -278,7 +278,7 @@ def test_an_exception_while_binding_leaves_the_model_as_it_was(monkeypatch):
         assert list(model.state_dict()) == list(Basic().state_dict())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_compile_in_one_graph_and_export():
     _, new, _ = changed(TwoMethods)
     want = new.eval()(example())
@@ -296,7 +296,7 @@ def test_a_sequential_shows_its_own_children_first():
     assert len(row) == 9
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"

@@ -112,7 +112,7 @@ def compare(name: str) -> tuple[int, int]:
     return equal, other
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "least"), [("tv:resnet18", 8), ("tv:squeezenet1_1", 24), ("hf:ResNet", 9)]
 )

@@ -64,7 +64,7 @@ def test_with_the_same_width_and_function_the_outputs_stay(activation, unit):
 
 @pytest.mark.parametrize(
     "unit",
-    ["swiglu", *(pytest.param(name, marks=pytest.mark.thorough) for name in [*FUNCTIONS][1:])],
+    ["swiglu", *(pytest.param(name, marks=pytest.mark.slow) for name in [*FUNCTIONS][1:])],
 )
 def test_matched_parts_have_the_wiring_of_a_gated_linear_unit(unit):
     model = part(nn.SiLU())

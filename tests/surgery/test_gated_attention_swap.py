@@ -178,7 +178,7 @@ def test_the_output_projection_alone_is_an_error():
         swapped.attention.out(torch.randn(2, 5, 16))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Llama", "Bert"])
 def test_hugging_face_attention_is_gated(name, tmp_path):
     torch.manual_seed(0)

@@ -272,7 +272,7 @@ def test_a_matched_swap_costs_what_the_original_does_within_one_per_cent(unit, b
     assert torch.equal(undo(new, weights="original").eval()(x), model.eval()(x))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_operations_of_bound_units_are_counted_on_the_changed_model():
     x = torch.randn(2, 3, 12, 12)
     model = nn.Sequential(
@@ -295,7 +295,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     return made
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "by", "options"), CASES)
 def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, unit, by, options):
     model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
@@ -304,7 +304,7 @@ def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, 
     assert len(readings) <= 3 and abs(after / before - 1) <= 0.01
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_estimate_that_leaves_out_what_units_bring_is_corrected(readings):
     model = nn.Sequential(
         *(
@@ -335,7 +335,7 @@ def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
     assert all(edit.same_as(each.edits[key]) for key, edit in found.edits.items())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_where_no_ratio_fits_single_widths_are_moved():
     model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
     made = plan(model, "crelu", x, match="flops", width="half")

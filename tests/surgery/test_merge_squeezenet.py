@@ -15,7 +15,7 @@ def case(data_folder):
     return load(data_folder), pictures[::3], pictures[1::3]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_merging_sixteen_pairs_keeps_nine_in_ten_predictions_and_correction_halves_the_error(
     case,
 ):
@@ -31,7 +31,7 @@ def test_merging_sixteen_pairs_keeps_nine_in_ten_predictions_and_correction_halv
     assert plain.pairs == 16 and receipt.error < plain.error / 2
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["crelu", "psc"])
 def test_swaps_that_preserve_leave_the_predictions_as_they_are(case, unit: str):
     model, example, held_out = case

@@ -175,7 +175,7 @@ def hugging_face(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
     return model.eval(), {"input_ids": torch.arange(12).reshape(2, 6)}
 
 
-@pytest.mark.parametrize("name", ["Llama", pytest.param("Phi3", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("name", ["Llama", pytest.param("Phi3", marks=pytest.mark.slow)])
 def test_hugging_face_models_become_plain(name):
     model, tokens = hugging_face(name)
     before = parameters(model)

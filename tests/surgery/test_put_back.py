@@ -31,7 +31,7 @@ def results(model: nn.Module, training: bool, names: list[str]) -> list[torch.Te
     return [output.detach(), *(grad for grad in found if grad is not None)]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", [name for name in SPLIT if name != "leaky"])
 def test_the_function_and_the_old_gradients_are_kept(name: str, training: bool):
@@ -59,7 +59,7 @@ def test_a_leaky_activation_is_put_back_with_its_slope():
     ).abs().max() <= 2**-23 * other.abs().max()  # slope times weight, rounded to float32
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPLIT)
 def test_it_is_put_back_where_it_must_and_nowhere_else(name: str):
     _, sites, edges = SPLIT[name]
@@ -138,7 +138,7 @@ def test_channels_of_others_are_let_through():
     assert torch.equal(grad[:, 5:], (x[:, 5:] > 0).float()) and bool((grad[:, :5] == 1).all())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plus", "pooled by module", "mixed channels", "loop"])
 def test_names_checkpoints_copies_and_the_way_back(name: str):
     model = network(name).eval()

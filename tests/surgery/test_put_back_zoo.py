@@ -40,7 +40,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_network_keeps_its_function_with_activations_put_back(name: str):
     check(name)

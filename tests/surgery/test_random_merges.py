@@ -68,7 +68,7 @@ def try_twin(seed: int, count: Counter) -> None:
     count["gated"] += 1
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_few_random_networks_are_deployed_and_merged_exactly():
     count: Counter = Counter()
     for seed in range(QUICK):

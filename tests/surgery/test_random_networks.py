@@ -98,7 +98,7 @@ def try_many(seeds: range, choice: tuple[str, dict] | None = None) -> Counter:
     return count
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_sixty_random_networks_keep_their_function():
     print(try_many(range(QUICK)))
 
@@ -108,7 +108,7 @@ def test_two_thousand_random_networks_keep_their_function():
     print(try_many(range(QUICK, QUICK + FULL)))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gatewise.errors.RectifiedInputWarning")  # they are rectified
 def test_random_networks_keep_their_function_with_activations_put_back():
     assert try_many(range(QUICK // 2), ("psc", {"put_back": True}))["put back"] > QUICK // 10

@@ -105,10 +105,10 @@ def test_the_text_of_the_generator_is_what_the_model_computes(tmp_path: Path):
                 assert torch.allclose(model(rows.clone(), **kwargs), expected, atol=1e-5), seed
 
 
-DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)]
+DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_no_receipt_of_a_random_program_is_wrong(tmp_path: Path, dtype: torch.dtype):
     outcomes = count(range(12), tmp_path, (dtype,))

@@ -49,8 +49,8 @@ def truth(model: Tricky, x: Tensor, act: Any) -> list[Tensor]:
     "dtype",
     [
         torch.float32,
-        pytest.param(torch.bfloat16, marks=pytest.mark.thorough),
-        pytest.param(torch.float16, marks=pytest.mark.thorough),
+        pytest.param(torch.bfloat16, marks=pytest.mark.slow),
+        pytest.param(torch.float16, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -112,7 +112,7 @@ def test_an_activation_in_place_whose_result_is_dropped_is_refused_in_every_type
         gw.swap(model, "silu", torch.randn(4, 8).to(dtype))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_memory_that_is_kept_after_a_run_is_not_left_behind():
     model, x = tricky_models.Features().eval(), torch.randn(4, 8)
     with pytest.raises(ArgumentError, match="an attribute, a list or a hook keeps after the run"):

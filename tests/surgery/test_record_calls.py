@@ -144,7 +144,7 @@ def test_a_model_that_fails_leaves_no_trace_either():
     assert len(record_calls(model, (X,))) == 2
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "reason"), REFUSED.items(), ids=lambda value: getattr(value, "__name__", value)
 )

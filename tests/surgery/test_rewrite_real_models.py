@@ -45,7 +45,7 @@ MODELS = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_every_call_of_a_real_model_can_be_rewritten(name):
     make, example, counts = MODELS[name]

@@ -100,7 +100,7 @@ def test_a_deep_copy_is_independent(pair):
     assert torch.equal(copied(example()), hand(example()))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_pickle_in_a_fresh_process(pair, tmp_path):
     model, _ = pair
     (tmp_path / "model.pickle").write_bytes(pickle.dumps((model, example())))
@@ -113,7 +113,7 @@ def test_pickle_in_a_fresh_process(pair, tmp_path):
     assert torch.equal(torch.load(tmp_path / "out.pt"), model(example()))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [True, False])
 def test_compile_in_one_graph(pair, training):
     model, hand = (module.train(training) for module in pair)

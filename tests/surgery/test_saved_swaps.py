@@ -126,7 +126,7 @@ def load_without_gatewise(kind, folder, example):
 
 
 @pytest.mark.networks
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_transformers_alone_loads_what_a_field_of_the_configuration_says(tmp_path):
     original, example = build("llama")
     model = moved(gw.swap(original, "relu", example))
@@ -140,7 +140,7 @@ def test_transformers_alone_loads_what_a_field_of_the_configuration_says(tmp_pat
 
 
 @pytest.mark.networks
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_transformers_alone_refuses_what_it_would_load_wrongly(tmp_path):
     original, example = build("opt")
     model = moved(gw.swap(original, "psc", example, preserve=True))
@@ -149,7 +149,7 @@ def test_transformers_alone_refuses_what_it_would_load_wrongly(tmp_path):
     assert done.returncode != 0 and "gatewise.from_pretrained" in done.stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 def test_a_field_that_says_too_much_is_not_used(tmp_path):
     original, example = build("llama")
@@ -161,7 +161,7 @@ def test_a_field_that_says_too_much_is_not_used(tmp_path):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 def test_a_folder_that_is_used_again_forgets_the_swap(tmp_path):
     original, example = build("llama")
@@ -173,7 +173,7 @@ def test_a_folder_that_is_used_again_forgets_the_swap(tmp_path):
     torch.testing.assert_close(logits(plain, example), logits(original, example))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 def test_a_damaged_file_of_swaps_is_not_used(tmp_path):
     original, example = build("llama")
@@ -241,7 +241,7 @@ def test_a_body_that_is_taken_out_of_a_swapped_model_keeps_its_swaps(tmp_path):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 def test_the_body_is_saved_as_it_is_after_the_swap_was_undone(tmp_path):
     model, example = build("llama")
@@ -250,7 +250,7 @@ def test_the_body_is_saved_as_it_is_after_the_swap_was_undone(tmp_path):
     assert not (tmp_path / "gatewise_swaps.json").exists()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 def test_a_deployed_model_is_not_loaded_as_the_original(tmp_path):
     model, example = build("resnet")

@@ -96,7 +96,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_each_undo_takes_back_one_swap_of_a_copy_too(first: str, second: str, copied):
@@ -114,7 +114,7 @@ def test_each_undo_takes_back_one_swap_of_a_copy_too(first: str, second: str, co
         gw.undo(twice)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_checkpoints_of_every_stage_load(first: str, second: str):
     model, x = case()
@@ -140,7 +140,7 @@ def test_an_original_checkpoint_goes_through_both_widenings():
     assert torch.allclose(twice(x), other(x), atol=1e-5)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_failure_of_the_second_swap_leaves_the_first(monkeypatch: pytest.MonkeyPatch):
     model, x = case()
     once = gw.swap(model, "prelu", x)

@@ -37,7 +37,7 @@ def check(rows: list[Row]) -> None:
     assert all(max(row.eval_output, row.train_output) <= MOST for row in kept)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_some_sites_of_a_network_one_at_a_time(name: str):
     rows = list(rows_of(name, spread))

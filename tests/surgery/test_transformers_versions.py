@@ -9,7 +9,7 @@ from zoo import declare_missing_torchvision_operators
 
 import gatewise as gw
 
-pytestmark = [pytest.mark.networks, pytest.mark.thorough]
+pytestmark = [pytest.mark.networks, pytest.mark.slow]
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 IDS = {"input_ids": torch.arange(8).view(2, 4)}
 MODELS = {

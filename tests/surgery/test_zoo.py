@@ -101,7 +101,7 @@ def check(found: Row) -> None:
 # Two in every run of the tests; the others where all tests run.
 EVERY_RUN = ("hf:GPT2", "tv:squeezenet1_1")
 READ = [pytest.param(name) for name in EVERY_RUN]
-READ += [pytest.param(name, marks=pytest.mark.thorough) for name in QUICK if name not in EVERY_RUN]
+READ += [pytest.param(name, marks=pytest.mark.slow) for name in QUICK if name not in EVERY_RUN]
 
 
 @pytest.mark.parametrize("name", READ)

@@ -150,7 +150,7 @@ def failed(layer: type[nn.Module], **options) -> set[str]:
     }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_good_linear_layer_keeps_the_whole_contract():
     receipt = check_layer(lambda: Dense(4, 3), SHAPE, channel_dim=-1)
     assert not receipt.failures
@@ -161,12 +161,12 @@ def test_a_good_linear_layer_keeps_the_whole_contract():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_good_convolution_keeps_the_whole_contract():
     assert not check_layer(lambda: Filter(2, 3, 3, padding=1, stride=2), (2, 2, 5, 4)).failures
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_good_layer_trains_in_two_processes():
     receipt = check_layer(
         lambda: PReLU(channels=4), SHAPE, only=["trains_in_two_processes"], ddp=True
@@ -181,7 +181,7 @@ EAGER = [
 ]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "names"),
     [

@@ -85,7 +85,7 @@ ARITHMETIC = [
 ]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "broken, noticed_by",
     [
@@ -124,7 +124,7 @@ def test_a_broken_crelu_fails_by_the_check_that_should_notice(broken, noticed_by
     assert noticed_by in failing_checks(crelu_like(broken), ARITHMETIC)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes, noticed_by",
     [

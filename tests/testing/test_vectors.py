@@ -1,15 +1,11 @@
 """Reference vectors against the exact values of other libraries' arithmetic."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import gatewise as gw
-from gatewise.cli import app
-from gatewise.files import read_tensors
 from gatewise.testing import reference_vectors
 
 
@@ -29,16 +25,6 @@ def test_values_and_derivatives_are_rounded_once(dtype: str):
         assert float(tensors["derivative"][place]) == float(rounded[1])
     assert bool(tensors["value"][x.isnan()].isnan().all())
     assert bool(tensors["derivative"][~x.isfinite()].isnan().all())
-
-
-def test_the_command_writes_a_file(tmp_path: Path):
-    path = tmp_path / "relu.safetensors"
-    command = ["units", "vectors", "relu", "--dtype", "float16", "--out", str(path)]
-    assert CliRunner().invoke(app, command).exit_code == 0
-    tensors, metadata = read_tensors(path)
-    finite = tensors["x"][tensors["x"].isfinite()]
-    assert torch.equal(tensors["value"][tensors["x"].isfinite()], finite.relu())
-    assert metadata["dtype"] == "float16"
 
 
 def test_what_has_no_vectors_is_an_error():

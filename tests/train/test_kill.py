@@ -86,10 +86,10 @@ def samples_seen(log: Path) -> list[Counter]:
 
 
 FIRST, *OTHERS = small_runs.KINDS
-KILLED = [FIRST, *(pytest.param(kind, marks=pytest.mark.thorough) for kind in OTHERS)]
+KILLED = [FIRST, *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KILLED)
 def test_a_run_killed_at_any_moment_ends_in_the_bits_of_one_never_interrupted(server, kind, place):
     lasted = run(server, kind, place / "whole")

@@ -69,7 +69,7 @@ def unharmed(tmp_path_factory) -> dict:
     return finish(tmp_path_factory.mktemp("pair") / "run")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kills",
     [

@@ -154,7 +154,7 @@ def test_metrics_are_one_line_an_epoch_and_the_result_says_where_everything_came
     }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_gives_the_same_bits_with_0_1_and_4_workers_and_any_pace(tmp_path, kind):
     paces = [Pace(), Pace(workers=1, checkpoint_seconds=0), Pace(workers=4, checkpoint_epochs=1)]
@@ -240,7 +240,7 @@ class StopAt(Watcher):
         self.signal.asked = step.step == self.at
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 6, 7, 13, 18])  # within an epoch, and at the ends of the three
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_stopped_and_gone_on_with_ends_in_the_same_bits(tmp_path, kind, at):

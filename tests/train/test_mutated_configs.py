@@ -89,7 +89,7 @@ def outcome(path, words) -> tuple[int, str, int]:
     return result.exit_code, result.stderr, calls
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_mutated_configurations_end_in_one_line_and_exit_2(tmp_path, no_data_are_read):
     chance = random.Random(2)  # noqa: S311  not for secrets
     tables = [

@@ -23,7 +23,7 @@ STEPS = 3 * 6  # 96 examples in batches of 16
 TOLERANCE = STEPS * 16 * 10 * 0.05 * 2**-24
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(
     not torch.distributed.is_available(), reason="torch is built without distributed training"
 )

@@ -13,7 +13,7 @@ from gatewise.train.run import train
 pytestmark = pytest.mark.data
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_convpool_cnn_trains_on_cifar_10_and_goes_on_to_the_same_bits(tmp_path, data_folder):
     options = {"train": 130, "test": 64}
     data = load("cifar10", folder=data_folder, **options)

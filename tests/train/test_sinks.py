@@ -88,7 +88,7 @@ def test_tensorboard_reads_every_number_of_every_epoch(tmp_path):
         assert theirs == pytest.approx(ours, rel=2**-23)  # TensorBoard keeps float32
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_mlflow_reads_the_configuration_and_every_number_of_every_epoch(tmp_path):
     pytest.importorskip("mlflow")
     result, records = run(tmp_path / "run", "mlflow")

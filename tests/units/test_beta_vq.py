@@ -109,7 +109,7 @@ def test_tsallis_gates_solve_the_penalised_problem(u, eta, alpha):
     assert loss(got) <= loss(free.x) + 1e-6  # ours is at least as good as the solver's
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1.01, 1.1, 1.5, 1.9, 2.0])
 @pytest.mark.parametrize("regions", [2, 3, 17, 300])
 def test_tsallis_gates_of_many_regions_add_up_to_one(regions, alpha):
@@ -184,7 +184,7 @@ def test_the_derivative_to_eta_is_the_variance_of_the_scores_under_the_gate():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_pieces_of_the_users_own_are_in_the_contract():
     checks = [c for c in gw.testing.CHECKS if "onnx" not in c]
     receipt = gw.testing.check_unit(

@@ -16,7 +16,7 @@ CASES = []
 for unit in registered_units().values():
     for number, options in enumerate(unit.samples):
         # The first sample has the default options. The others repeat the checks with other options.
-        marks = [pytest.mark.thorough] if number else []
+        marks = [pytest.mark.slow] if number else []
         CASES.append(pytest.param(unit, options, id=f"{unit.name}-{number}", marks=marks))
 # These checks take seconds, and a mistake in the code that units share shows in any of them.
 HEAVY = (
@@ -30,9 +30,9 @@ QUICK = ("relu", "crelu", "swish", "prelu", "pau", "iieu_b")  # one unit of each
 
 def marks_of(name: str, number: int, check: str) -> list[pytest.MarkDecorator]:
     if check == "exports_to_onnx":  # half of the time, and what torch.export takes almost always is
-        return [pytest.mark.onnx, pytest.mark.thorough]
+        return [pytest.mark.onnx, pytest.mark.slow]
     thorough = number > 0 or (check in HEAVY and name not in QUICK)
-    return [pytest.mark.thorough] if thorough else []
+    return [pytest.mark.slow] if thorough else []
 
 
 CONTRACT = []

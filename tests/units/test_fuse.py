@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="no C++ compiler")
 
 FUSED = ["swish", "acon_c", "mish", "crelu", "pau"]
 MORE = ["pserf", "smu", "xielu", "swiglu", "maxout", "frelu", "meta_acon", "jump_relu", "dyt"]
-MARKED = [*FUSED, *(pytest.param(name, marks=pytest.mark.thorough) for name in MORE)]
+MARKED = [*FUSED, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)]
 
 
 def unit(name: str) -> nn.Module:

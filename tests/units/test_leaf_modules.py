@@ -64,7 +64,7 @@ def test_inplace_must_be_true_or_false():
         gw.nn.ReLU(inplace=3)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.networks
 def test_torchvision_extracts_features_of_a_network_with_units():
     declare_missing_torchvision_operators()

@@ -95,7 +95,7 @@ def walked_delta(model, x: Tensor) -> Tensor:
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["soft_galu", "soft_relu"])
 @pytest.mark.parametrize("which", CONVOLUTIONS)
 def test_delta_of_convolutions_is_the_sum_over_paths_and_weights(gate: str, which: str):
@@ -159,7 +159,7 @@ def test_chunks_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     torch.testing.assert_close(delta(model, x), whole)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("which", CONVOLUTIONS)
 def test_chunks_and_blocks_change_nothing_of_convolutions(
     which: str, monkeypatch: pytest.MonkeyPatch

@@ -221,7 +221,7 @@ def test_state_is_that_of_a_plain_convolution():
     assert "window='hann'" in repr(layer) and "kernel_size=(3, 3)" in repr(layer)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_layers_keep_the_contract():
     check_layer(lambda: ApodizedConv2d(2, 2, 3, padding=1), (2, 2, 4, 3), ddp=True)
     check_layer(
@@ -231,7 +231,7 @@ def test_the_layers_keep_the_contract():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS[1:], ids=str)
 def test_options_keep_the_contract(options: dict):
     checks = (

@@ -238,7 +238,7 @@ def test_sizes_that_make_no_layer_are_refused_at_construction(build, named: str)
         build()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_glu_keeps_the_contract_of_layers_in_two_processes_too():
     check_layer(lambda: GatedLinear(4, 3), (3, 4), channel_dim=-1, ddp=True)
 
@@ -246,12 +246,12 @@ def test_glu_keeps_the_contract_of_layers_in_two_processes_too():
 QUICK = {"exports_to_onnx": "GLU is exported", "compiles_whole_and_once": "GLU is compiled"}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_gated_convolution_keeps_the_contract_of_layers():
     check_layer(lambda: GatedConv2d(2, 3, 3, padding=1, gate="silu"), (2, 2, 5, 4), leave_out=QUICK)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["identity", "relu", "gelu", "hard", "prelu", "acon_c"])
 def test_every_kind_of_gate_keeps_the_contract_of_layers(gate: str):
     check_layer(lambda: GatedLinear(4, 3, gate=gate), (3, 4), channel_dim=-1, leave_out=QUICK)

@@ -130,7 +130,7 @@ CONTRACT = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::gatewise.errors.RectifiedInputWarning"
 )  # the contract also feeds ones and zeros

@@ -82,7 +82,7 @@ def test_scores_have_a_place_for_every_unit_and_region():
     np.testing.assert_allclose(maso.scores(z).detach(), want, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_affine_map_gives_the_output_in_1000_random_cases():
     generator = torch.Generator().manual_seed(0)
     for case in range(1000):
@@ -290,7 +290,7 @@ def test_trained_beta_moves_towards_the_maximum_when_the_target_is_one():
 # Contract
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -308,7 +308,7 @@ def test_maso_keeps_the_contract_of_layers(options):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.onnx
 def test_maso_exports_to_onnx():
     check_layer(
@@ -316,7 +316,7 @@ def test_maso_exports_to_onnx():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_maso_trains_in_two_processes():
     only = ["trains_in_two_processes"]
     check_layer(

@@ -242,7 +242,7 @@ DIFFERENCES = dict.fromkeys(
 )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_softly_gated_convolution_keeps_the_contract_of_layers():
     check_layer(
         lambda: Twin(OutsideGatedConv2d, 2, 3, 3, gate="soft"),
@@ -251,7 +251,7 @@ def test_a_softly_gated_convolution_keeps_the_contract_of_layers():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gate", "leave_out"), [("hard", SLOW), ("straight_through", {**SLOW, **DIFFERENCES})]
 )
@@ -269,7 +269,7 @@ def test_other_gates_keep_the_contract_of_layers(gate: str, leave_out: dict):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_random_gates_keep_the_contract_of_layers():
     leave_out = {
         **SLOW,

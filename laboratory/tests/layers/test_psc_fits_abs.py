@@ -78,7 +78,7 @@ def test_a_static_split_of_two_outputs_and_a_sum_is_the_absolute_value():
     assert loss(lambda x: layer(x).sum(1, keepdim=True)).item() == 0
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("first", [0, 4], ids=["from all negative", "from all positive"])
 def test_a_learned_split_becomes_mixed_and_deploys_to_a_plain_layers_size(seed: int, first: int):

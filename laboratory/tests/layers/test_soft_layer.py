@@ -118,26 +118,26 @@ def test_what_cannot_be_rewritten_is_refused():
             tanh_as_sigmoid(layer, following)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["sigmoid", "tanh"])
 def test_soft_linear_keeps_the_contract_of_layers(gate):
     check_layer(lambda: SoftLinear(4, 3, gate=gate), (3, 4), leave_out=ONNX)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_soft_convolution_keeps_the_contract_of_layers():
     check_layer(
         lambda: SoftConv2d(2, 3, 3, padding=1, gate="softmax"), (2, 2, 3, 4), leave_out=ONNX
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_soft_convolution_of_one_dimension_keeps_the_contract_of_layers():
     build = lambda: SoftConv1d(2, 3, 3, padding=1, padding_mode="circular", gate="softmax")  # noqa: E731
     check_layer(build, (2, 2, 5), leave_out=ONNX)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.onnx
 def test_soft_layer_exports_to_onnx():
     check_layer(lambda: SoftConv2d(2, 3, 3, gate="softmax"), (2, 2, 4, 4), only=["exports_to_onnx"])

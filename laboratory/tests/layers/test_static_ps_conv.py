@@ -370,7 +370,7 @@ def test_compiled_evaluation_equals_eager_but_for_rounding():
     torch._dynamo.reset()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"relaxation": "straight_through", "data_dependent": True}]
 )
@@ -545,7 +545,7 @@ ONNX = {"exports_to_onnx": "has a test of its own"}
 TWICE = {"traces_through_aot_autograd": "seconds for the same operations as in 'learned'"}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::gatewise.errors.RectifiedInputWarning"
 )  # the contract also feeds ones and zeros
@@ -557,7 +557,7 @@ def test_it_keeps_the_contract(name: str):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.onnx
 @pytest.mark.parametrize("name", ["learned", "data-dependent"])
 def test_it_exports_to_onnx(name: str):
@@ -587,7 +587,7 @@ torch.distributed.destroy_process_group()
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_two_processes_of_one_seed_train_a_learned_split_as_one_does(tmp_path: Path):
     # The contract compares gradients in evaluation, where the scores of a learned split have none.
     command = [sys.executable, "-c", ONE_OF_TWO]

@@ -131,7 +131,7 @@ SQUARES = {"bilinear", "leaky_relu2", "reglu", "relu2", "star_relu", "xielu"}
 SQUARES |= {"geglu", "swiglu"}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [*gw.list_units(), "psc"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
@@ -150,7 +150,7 @@ def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
         assert unit in unit_places(net).values()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_few_units_are_refused_and_it_is_known_which() -> None:
     refused = set()
     for name in NETWORKS:

@@ -289,13 +289,13 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_dense_network_keeps_the_contract_of_layers():
     make = partial(DeepGatedNetwork, 4, 3, 3, gate="soft_galu", d_out=2)
     gw.testing.check_layer(make, (3, 4), channel_dim=-1, leave_out=LEFT_OUT)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_convolutional_network_keeps_the_contract_of_layers():
     make = partial(DeepGatedConvNetwork, (2, 4, 4), (3,), gate="galu", head="average")
     gw.testing.check_layer(

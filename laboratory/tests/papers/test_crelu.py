@@ -374,7 +374,7 @@ def test_every_printed_error_has_its_form_and_crelu_is_better_in_print():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.data
 def test_pairs_in_squeezenet_are_those_that_pairing_finds(tmp_path: Path):
     done = experiments()["crelu/figure2"].run("tiny", 3, tmp_path)

@@ -33,20 +33,20 @@ def check_run(name: str, folder: Path) -> None:
     assert all(row.ours is None or math.isfinite(row.ours) for row in done.findings.rows)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_an_experiment_that_needs_no_data_runs(name: str, tmp_path: Path):
     check_run(name, tmp_path)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", WITH_DATA)
 def test_an_experiment_on_published_data_runs(name: str, tmp_path: Path):
     check_run(name, tmp_path)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_same_seeds_give_the_same_numbers(tmp_path: Path):
     one, two = (
         experiments()["deep_gated/figure4"].run("tiny", 2, tmp_path / each) for each in ("a", "b")

@@ -29,7 +29,7 @@ def test_a_step_changes_the_gates_and_leaves_the_weights():
     assert not any(map(torch.equal, gates, network.gate_parameters()))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_network_is_the_paper_s():
     (config,) = experiment6.networks(EXPERIMENT.scales["full"], (0,))[experiment6.ONLY_GATES]
     network = build_model(config, classes=10, shape=(3, 32, 32))
@@ -50,7 +50,7 @@ def verdicts(settings: experiment6.GatedExperiment6Settings, test: list[float]) 
     return [claim.verdict.value for claim in experiment6.claims(settings, test)]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_it_runs_and_its_record_has_every_seed(tmp_path: Path):
     EXPERIMENT.run("tiny", 2, tmp_path)
     record = read_json(tmp_path / "deep_gated" / "experiment6" / "results.json")

@@ -51,7 +51,7 @@ def test_a_cell_ends_at_the_next_epoch_if_a_stop_is_asked_for(tmp_path: Path):
 
 
 @pytest.mark.data
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_two_processes_measure_what_one_does_and_the_record_names_the_data(tmp_path: Path):
     experiment = replace(figure5.EXPERIMENT, scales={"tiny": TINY, "full": TINY})
     alone = experiment.run("tiny", 2, tmp_path / "alone")

@@ -51,7 +51,7 @@ def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
     assert agrees_as_printed(PARAMETERS[name, depth] / 1e6, published.SIZES[name][depth][0])
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", published.SIZES)
 def test_the_record_has_the_operations_of_the_present_code(name: str):
     record = json.loads((ROOT / "results/iieu/table3/results.json").read_text())["content"]

@@ -43,7 +43,7 @@ def test_every_table_and_figure_is_an_experiment_or_has_a_reason():
 
 
 @pytest.mark.data
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["crelu/table4", "iieu/figure2", "iieu/cifar100", "maso/beta_forms", "psc/cifar10"]
 )

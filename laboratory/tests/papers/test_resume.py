@@ -29,7 +29,7 @@ def rows(folder: Path, name: str) -> list[dict]:
     return read_json(folder / name / "results.json")["findings"]["rows"]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DECLARED)
 def test_an_interrupted_experiment_resumes_with_the_missing_cells(name: str, tmp_path: Path):
     experiment = experiments()[name]
@@ -53,7 +53,7 @@ def test_an_interrupted_experiment_resumes_with_the_missing_cells(name: str, tmp
     assert rows(tmp_path / "a", name) == rows(tmp_path / "b", name)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_experiment_that_is_killed_resumes(tmp_path: Path):
     name = "psc/lower_bound"
     options = ["--scale", "tiny", "--seeds", str(SEEDS), "--out", str(tmp_path), "--json"]
@@ -106,7 +106,7 @@ def small_experiment(cells: list[FunctionCell], settings: object) -> Experiment:
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_cells_may_run_in_worker_processes(tmp_path: Path):
     settings = experiments()["crelu/table5"].scales["desk"]
     experiment = experiments()["crelu/table5"]

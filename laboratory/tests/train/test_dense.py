@@ -334,7 +334,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name", ["resnet_segmenter", pytest.param("retinanet", marks=pytest.mark.thorough)]
+    "name", ["resnet_segmenter", pytest.param("retinanet", marks=pytest.mark.slow)]
 )
 def test_units_are_swapped_in_networks_of_dense_prediction(name: str):
     network = gw.create_model(name, classes=3, **(DETECTOR if name == "retinanet" else SEGMENTER))
