@@ -1,9 +1,9 @@
 """What tests may need beyond the development tools, and what happens where a machine lacks it.
 
-A test marked ``data``, ``browser``, ``onnx``, ``real`` or ``networks`` is left out where its need is
-not met, and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as in
-``.ci/run``) it fails instead. Tests marked ``slow`` show on more cases what a quicker test shows, or
-take long. They are not collected unless ``GATEWISE_FULL=1`` is set (``make test-full``).
+A test marked ``data``, ``browser``, ``onnx``, ``real`` or ``networks`` is left out where its need
+is not met, and the run ends by saying so and how to have it. With ``GATEWISE_REQUIRE_ALL=1`` (as
+in ``.ci/run``) it fails instead. Tests marked ``slow`` show on more cases what a quicker test
+shows, or take long. They are not collected unless ``GATEWISE_FULL=1`` is set (``make test-full``).
 """
 
 import importlib.util

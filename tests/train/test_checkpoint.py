@@ -77,20 +77,19 @@ def test_a_checkpoint_of_another_network_is_refused(stopped):
         train(small_run(), stopped, data=DATA)
 
 
-<<<<<<< HEAD
 def test_a_checkpoint_of_other_numerics_is_refused(stopped):
     saved = Checkpoints(stopped).load()
     del saved.environment["numerics"]
     Checkpoints(stopped).save(saved)
     with pytest.raises(ArgumentError, match="numerics was None, is 1"):
         train(small_run(), stopped, data=DATA)
-=======
+
+
 def test_the_kind_of_units_in_old_checkpoints_is_ignored():
     from gatewise.train.loop.run_environment import differences, environment
 
     now = environment()
     assert differences(now | {"units": "compiled"}, now) == []
->>>>>>> units
 
 
 @pytest.mark.parametrize(
