@@ -33,13 +33,13 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: $(CORE) ## compare eight tuned units on digits (6 minutes on two cores); write demo/report.html and demo/units.html
+demo: $(CORE) ## compare seven units with ReLU on short signals (5 minutes on two cores); write demo/report.html and demo/units.html
 	$(BIN)/gatewise list units
 	@mkdir -p demo
-	$(BIN)/gatewise compare demo --out demo/study
+	$(BIN)/gatewise compare demo --workers 2 --out demo/study
 	$(BIN)/gatewise report demo/study --out demo/report.html
 	$(BIN)/gatewise list units --page demo/units.html
-	@echo "Wrote demo/report.html: which activations differ from ReLU when each has the learning rate that suits it, by how much, with confidence intervals and cost."
+	@echo "Wrote demo/report.html: which activations differ from ReLU, by how much, with intervals and curves over the learning rate."
 	@echo "Wrote demo/units.html: formula, curve, derivative, facts and measured error of every unit."
 	@echo "Open both files in a browser. They work offline."
 

@@ -361,7 +361,8 @@ def test_learned_splits_are_cooled_by_the_training():
         return nn.Sequential(*layers)
 
     data = ((x - 0.5, y), (x_test - 0.5, y_test))
-    gw.compare(net, ["gelu"], data, evaluate=evaluate, **QUICK)
+    gelu = {"name": "gelu", "where": "2", "label": "gelu"}
+    gw.compare(net, [gelu], data, evaluate=evaluate, **QUICK)
     steps = -(-len(x) // RECIPE.batch)
     want = psc.split_temperature((steps - 1) / steps)
     assert want < 0.5 and seen[-1] == pytest.approx(want)
