@@ -45,7 +45,7 @@ def mlp() -> tuple[nn.Module, Callable[[], Tensor]]:
 
 def small_llama() -> tuple[nn.Module, Callable[[], Tensor]]:
     """The decoder of the language-model track with SwiGLU, in batches of 16 x 64 bytes."""
-    model = gw.create_model("small_llama", unit="swiglu")
+    model = gw.models.create_model("small_llama", unit="swiglu")
     return model, lambda: torch.randint(256, (16, 64))
 
 

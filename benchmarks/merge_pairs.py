@@ -63,7 +63,7 @@ def rows(
                 )
                 return 0.0
 
-            curve = gw.merge_curve(
+            curve = gw.surgery.merge_curve(
                 model,
                 example,
                 tolerances=tolerances,

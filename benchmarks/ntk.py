@@ -149,7 +149,7 @@ def compare(case: str, methods: list[str]) -> list[dict[str, str]]:
     found = {method: as_square(kernel(), len(x)) for method, kernel in kernels.items()}
     del kernels
     want = reference(model, x)
-    found["gatewise, float64"] = gw.ntk(model, x.double())
+    found["gatewise, float64"] = gw.analysis.ntk(model, x.double())
     rows = []
     for method in [*METHODS, "gatewise, float64"]:
         row = {

@@ -32,7 +32,7 @@ Kernel = Callable[[], Any]
 
 def gatewise(model: nn.Module, x: Tensor) -> Kernel:
     """Ours."""
-    return lambda: gw.ntk(model, x)
+    return lambda: gw.analysis.ntk(model, x)
 
 
 def torch_func(model: nn.Module, x: Tensor) -> Kernel:

@@ -65,7 +65,7 @@ def measured(network: Network) -> tuple[gw.analysis.Partition, dict[str, list[fl
     counts = set()
     for repeat, form in itertools.product(range(REPEATS + 1), FORMS):
         start = time.process_time()
-        found = gw.partition(model, points, extent=(-half, half, -half, half), form=form)
+        found = gw.analysis.partition(model, points, extent=(-half, half, -half, half), form=form)
         taken = time.process_time() - start
         counts.add((found.count, len(set(found.patterns.tolist()))))
         if repeat:

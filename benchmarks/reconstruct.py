@@ -13,6 +13,7 @@ user sees depends on what else is done. Memory is the most that the process grew
 process of its own (on Linux).
 """
 
+import functools
 import subprocess
 import sys
 import time
@@ -71,14 +72,15 @@ def measurements() -> Iterator[dict[str, object]]:
     for name, (options, pool) in CASES.items():
         conv = layer(options)
         x = torch.randn(1, 3, 16, 16, dtype=torch.float64)
-        found, want = gw.reconstruct(conv, x, pool=pool), dense(conv, x, pool)
+        found, want = gw.analysis.reconstruct(conv, x, pool=pool), dense(conv, x, pool)
         error = float((found.image - want).norm() / want.norm())
         if error > 1e-6:
             raise SystemExit(f"{name}: differs from the pseudo-inverse by {error:.2g}")
         cold, warm, theirs = [], [], []
         for _ in range(REPEATS):
             theirs.append(seconds(lambda: dense(conv, x, pool)))  # noqa: B023 - called at once
-            taken = [seconds(lambda: gw.reconstruct(conv, x, pool=pool)) for _ in range(REPEATS)]  # noqa: B023
+            ours = functools.partial(gw.analysis.reconstruct, conv, x, pool=pool)
+            taken = [seconds(ours) for _ in range(REPEATS)]
             cold.append(taken[0])
             warm += taken[1:]
         yield row(
@@ -100,15 +102,16 @@ def measurements() -> Iterator[dict[str, object]]:
             "",
         )
         large = torch.randn(1, 3, 128, 128, dtype=torch.float64)
-        gw.reconstruct(conv, large, pool=pool)
-        taken = min(seconds(lambda: gw.reconstruct(conv, large, pool=pool)) for _ in range(2))  # noqa: B023
+        gw.analysis.reconstruct(conv, large, pool=pool)
+        again = functools.partial(gw.analysis.reconstruct, conv, large, pool=pool)
+        taken = min(seconds(again) for _ in range(2))
         yield row(
             name,
             128,
             taken,
             None,
             None,
-            gw.reconstruct(conv, large, pool=pool).iterations,
+            gw.analysis.reconstruct(conv, large, pool=pool).iterations,
             memory(name),
         )
 
@@ -125,13 +128,13 @@ def grow(name: str) -> None:
     """Print by how much the largest memory of this process grows."""
     options, pool = CASES[name]
     conv = layer(options)
-    gw.reconstruct(conv, torch.randn(1, 3, 16, 16, dtype=torch.float64), pool=pool)
+    gw.analysis.reconstruct(conv, torch.randn(1, 3, 16, 16, dtype=torch.float64), pool=pool)
     x = torch.randn(1, 3, 128, 128, dtype=torch.float64)
     Path("/proc/self/clear_refs").write_text(
         "5"
     )  # forget the largest so far, which was at the imports
     before = peak()
-    gw.reconstruct(conv, x, pool=pool)
+    gw.analysis.reconstruct(conv, x, pool=pool)
     print(f"{(peak() - before) / 1024:.1f}")
 
 

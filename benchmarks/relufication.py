@@ -4,9 +4,9 @@
     benchmarks/results/relufication.csv
 
 A decoder of 0.5 million parameters with SwiGLU is trained on the text of the library. Then
-``gw.relufy`` replaces its activations and trains a copy, once for each setting and seed. Reported
-are the share of zeros that linear layers read, and the loss in nats per byte on text that was not
-trained on. The first row is the model as it was, trained for as many steps without any change.
+``gw.sparsity.relufy`` replaces its activations and trains a copy, once for each setting and seed.
+Reported are the share of zeros that linear layers read, and the loss in nats per byte on text that
+was not trained on. The first row is the unchanged model, trained for as many steps.
 """
 
 import copy
@@ -72,7 +72,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = gw.data.load("text", train=1600, test=400)
     torch.manual_seed(0)
-    model = gw.create_model("small_llama", unit="swiglu", width=96, depth=4, heads=4)
+    model = gw.models.create_model("small_llama", unit="swiglu", width=96, depth=4, heads=4)
     batches = split(data.train, 100)
     train(model, batches, STEPS, PEAK, rising=0.1)
     held_out = split(data.test, 16)
@@ -86,7 +86,7 @@ def main() -> None:
         write("as it was", seed, 0.0, None, loss_of(same, measured), 0.0)
         for name, options in SETTINGS.items():
             start = time.process_time()
-            found = gw.relufy(
+            found = gw.sparsity.relufy(
                 model,
                 batches,
                 held_out,

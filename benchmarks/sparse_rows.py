@@ -86,7 +86,9 @@ def trained() -> tuple[nn.Module, list[tuple[Tensor, Tensor]]]:
     """A small language model after some steps on text, and test batches."""
     torch.manual_seed(0)
     data = gw.data.load("text", length=LENGTH)
-    model = gw.create_model("small_llama", unit="swiglu", width=WIDTH, depth=DEPTH, length=LENGTH)
+    model = gw.models.create_model(
+        "small_llama", unit="swiglu", width=WIDTH, depth=DEPTH, length=LENGTH
+    )
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     for _ in range(STEPS):
         chosen = torch.randint(0, len(data.train), (8,))

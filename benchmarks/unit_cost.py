@@ -37,7 +37,7 @@ def measure(unit: str, x: torch.Tensor) -> tuple[Costs, Costs]:
             began = time.monotonic()
             torch.manual_seed(0)
             costs.append(
-                gw.cost(gw.create_model("resnet", depth=26, unit=name), x, repeats=REPEATS)
+                gw.cost(gw.models.create_model("resnet", depth=26, unit=name), x, repeats=REPEATS)
             )
             say(f"{unit}: turn {turn + 1} of {TURNS}, {name}, {time.monotonic() - began:.0f} s")
     return found

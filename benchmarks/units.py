@@ -185,7 +185,7 @@ def block_lines() -> Iterator[Line]:
     models = []
     for unit in ("iieu_b", "relu"):
         torch.manual_seed(0)
-        model = gw.create_model("resnet", depth=14, unit=unit)
+        model = gw.models.create_model("resnet", depth=14, unit=unit)
         models.append(model.to(memory_format=torch.channels_last))  # pyright: ignore[reportCallIssue]
     quiet = [copy.deepcopy(model).eval() for model in models]
 

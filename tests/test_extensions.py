@@ -52,14 +52,14 @@ def test_a_network_of_another_package_is_found_by_its_name(install, monkeypatch)
 
     monkeypatch.setattr(catalogue, "_MODELS", dict(catalogue._MODELS))
     install(extensions.GROUP, "models", "added_models:networks", ADDED)
-    assert gw.get_model("mlp") and "added_models" not in sys.modules
-    assert gw.create_model("added_network", classes=3)[1].out_features == 3
-    assert "added_network" in gw.list_models()
+    assert gw.models.get_model("mlp") and "added_models" not in sys.modules
+    assert gw.models.create_model("added_network", classes=3)[1].out_features == 3
+    assert "added_network" in gw.models.list_models()
 
 
 def test_an_unknown_name_has_no_fix_of_an_installation(install):
     with pytest.raises(UnknownNameError, match="did you mean 'mlp'") as problem:
-        gw.get_model("mlpp")
+        gw.models.get_model("mlpp")
     assert extensions.INSTALL_PAPERS not in str(problem.value)
 
 
@@ -78,4 +78,4 @@ def test_a_command_of_another_package_runs_and_is_in_the_help(install):
 def test_a_name_of_the_papers_says_what_to_install(install, monkeypatch):
     monkeypatch.setitem(extensions.PAPERS, "models", ("far_away",))
     with pytest.raises(UnknownNameError, match="pip install -e laboratory"):
-        gw.create_model("far_away")
+        gw.models.create_model("far_away")

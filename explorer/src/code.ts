@@ -157,6 +157,6 @@ nets = {}
 for name, unit in {${sides.map((side) => `"${side}": unit_${side}`).join(", ")}}.items():
     net = nets[name] = train(unit)
     right = (net(new_x).argmax(1) == new_y).double().mean()
-    print(name, f"{right:.1%} on ${own ? "these" : "new"} points;", gw.partition(net, plane, extent=(-3.0, 3.0, -3.0, 3.0)))
+    print(name, f"{right:.1%} on ${own ? "these" : "new"} points;", gw.analysis.partition(net, plane, extent=(-3.0, 3.0, -3.0, 3.0)))
 `;
 }

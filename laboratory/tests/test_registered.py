@@ -14,7 +14,11 @@ HOME = "gatewise_papers."
 
 
 def test_gatewise_knows_the_names_that_the_laboratory_adds():
-    models = [name for name in gw.list_models() if gw.get_model(name).build.__module__[:16] == HOME]
+    models = [
+        name
+        for name in gw.models.list_models()
+        if gw.models.get_model(name).build.__module__[:16] == HOME
+    ]
     assert sorted(models) == sorted(extensions.PAPERS["models"])
     sets = [name for name, source in datasets().items() if source.read.__module__[:16] == HOME]
     assert sorted(sets) == sorted(extensions.PAPERS["data"])
@@ -30,7 +34,9 @@ def test_a_recipe_of_a_paper_is_found_by_its_name(name: str):
 
 @pytest.mark.parametrize("name", extensions.PAPERS["units"])
 def test_phase_layers_stand_in_place_of_a_unit(name: str):
-    names = {type(module).__name__ for module in gw.create_model("small_cnn", unit=name).modules()}
+    names = {
+        type(module).__name__ for module in gw.models.create_model("small_cnn", unit=name).modules()
+    }
     assert any(each.endswith("PSConv2d") for each in names)
 
 

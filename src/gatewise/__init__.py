@@ -21,45 +21,18 @@ if _TYPE_CHECKING:
     from gatewise import train as train
     from gatewise import units as units
     from gatewise.analysis import GateMonitor as GateMonitor
-    from gatewise.analysis import affine_map as affine_map
-    from gatewise.analysis import corner_crops as corner_crops
     from gatewise.analysis import cost as cost
     from gatewise.analysis import diagnose as diagnose
-    from gatewise.analysis import film as film
-    from gatewise.analysis import gate_flips as gate_flips
-    from gatewise.analysis import gate_overlap as gate_overlap
     from gatewise.analysis import gates as gates
-    from gatewise.analysis import ideal_spectrum as ideal_spectrum
     from gatewise.analysis import identify as identify
-    from gatewise.analysis import invariance as invariance
-    from gatewise.analysis import ntk as ntk
-    from gatewise.analysis import orthogonality as orthogonality
-    from gatewise.analysis import pairing as pairing
-    from gatewise.analysis import partition as partition
-    from gatewise.analysis import rademacher as rademacher
-    from gatewise.analysis import reconstruct as reconstruct
-    from gatewise.analysis import region_prior as region_prior
-    from gatewise.analysis import spectrum as spectrum
-    from gatewise.analysis import term_s_range as term_s_range
+    from gatewise.errors import GatewiseError as GatewiseError
     from gatewise.graph import find_sites as find_sites
-    from gatewise.models import create_model as create_model
-    from gatewise.models import get_model as get_model
-    from gatewise.models import list_models as list_models
     from gatewise.report import write_page as write_page
-    from gatewise.sparsity import measure_sparsity as measure_sparsity
-    from gatewise.sparsity import relufy as relufy
     from gatewise.sparsity import sparsify as sparsify
-    from gatewise.studies import LightningRecorder as LightningRecorder
-    from gatewise.studies import TransformersRecorder as TransformersRecorder
     from gatewise.studies import compare as compare
     from gatewise.studies import compare_records as compare_records
-    from gatewise.surgery import deploy as deploy
     from gatewise.surgery import from_pretrained as from_pretrained
     from gatewise.surgery import load_swaps as load_swaps
-    from gatewise.surgery import match as match
-    from gatewise.surgery import merge_curve as merge_curve
-    from gatewise.surgery import merge_pairs as merge_pairs
-    from gatewise.surgery import orthogonalize as orthogonalize
     from gatewise.surgery import plan as plan
     from gatewise.surgery import receipt as receipt
     from gatewise.surgery import revive as revive
@@ -78,68 +51,36 @@ __version__ = "0.1.0"
 # without torch.
 _PARTS = (
     "analysis",
-    "data",
-    "errors",
     "functional",
-    "graph",
     "layers",
     "models",
     "nn",
-    "report",
     "sparsity",
-    "stats",
-    "studies",
     "surgery",
     "testing",
-    "train",
     "units",
 )
+# Reachable as attributes, too, and needed more rarely.
+_OTHER_PARTS = ("data", "errors", "graph", "report", "stats", "studies", "train")
 _NAMES = {
     "analysis": (
         "GateMonitor",
-        "affine_map",
-        "corner_crops",
         "cost",
         "diagnose",
-        "film",
-        "gate_flips",
-        "gate_overlap",
         "gates",
-        "ideal_spectrum",
         "identify",
-        "invariance",
-        "ntk",
-        "orthogonality",
-        "pairing",
-        "partition",
-        "rademacher",
-        "reconstruct",
-        "region_prior",
-        "spectrum",
-        "term_s_range",
     ),
+    "errors": ("GatewiseError",),
     "graph": ("find_sites",),
-    "models": (
-        "create_model",
-        "get_model",
-        "list_models",
-    ),
     "report": ("write_page",),
-    "sparsity": ("measure_sparsity", "relufy", "sparsify"),
+    "sparsity": ("sparsify",),
     "studies": (
-        "LightningRecorder",
-        "TransformersRecorder",
         "compare",
         "compare_records",
     ),
     "surgery": (
-        "deploy",
         "from_pretrained",
         "load_swaps",
-        "match",
-        "merge_curve",
-        "merge_pairs",
-        "orthogonalize",
         "plan",
         "receipt",
         "revive",
@@ -163,7 +104,7 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll] - the tables ab
 
 
 def __getattr__(name: str) -> object:
-    if name in _PARTS:
+    if name in _PARTS or name in _OTHER_PARTS:
         return _importlib.import_module(f"gatewise.{name}")
     if name in _PART_OF:
         value = getattr(_importlib.import_module(f"gatewise.{_PART_OF[name]}"), name)

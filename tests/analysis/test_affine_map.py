@@ -69,7 +69,7 @@ def gate_matrix(layer: nn.Module, x: Tensor, y: Tensor) -> Tensor | None:
 def test_it_is_the_product_of_the_layers_with_their_gates(name: str):
     model, shape = networks()[name]
     x = points(shape)
-    found = gw.affine_map(model, x)
+    found = gw.analysis.affine_map(model, x)
     for sample in range(len(x)):
         A, b = chain_product(model, x[sample : sample + 1])
         torch.testing.assert_close(found.A[sample].flatten(1), A, rtol=1e-12, atol=1e-12)
@@ -81,7 +81,7 @@ def test_it_is_the_network_at_the_point_and_in_a_ball_around_it(name: str):
     model, shape = networks()[name]
     x = points(shape)
     kept = copy.deepcopy(model.state_dict())
-    found = gw.affine_map(model, x)
+    found = gw.analysis.affine_map(model, x)
     near = x + 1e-7 * points(shape, seed=2)
     with torch.no_grad():
         torch.testing.assert_close(found(), model(x.clone()), rtol=1e-12, atol=1e-12)
@@ -92,7 +92,7 @@ def test_it_is_the_network_at_the_point_and_in_a_ball_around_it(name: str):
 def test_a_residual_network_with_functional_units_in_place_is_its_product_by_hand():
     model, shape = networks()["residual"]
     x = points(shape, 1)
-    found = gw.affine_map(model, x)
+    found = gw.analysis.affine_map(model, x)
     with torch.no_grad():
         eye = torch.eye(x.numel(), dtype=DOUBLE)
         z1 = model.first(x)
@@ -131,7 +131,7 @@ def test_a_soft_unit_is_the_weighted_mean_of_its_pieces_with_the_weights_held(
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), unit, nn.Linear(6, 2)).double()
     x = points((4,))
-    found = gw.affine_map(model, x)
+    found = gw.analysis.affine_map(model, x)
     with torch.no_grad():
         T = gate(model[0](x))  # (n, 6)
         A = torch.einsum("ok,nk,ki->noi", model[2].weight, T, model[0].weight)
@@ -142,7 +142,7 @@ def test_a_soft_unit_is_the_weighted_mean_of_its_pieces_with_the_weights_held(
 
 def test_softplus_is_its_gate_times_the_input_and_the_gates_entropy():
     model = nn.Sequential(nn.Linear(1, 1), nn.Softplus()).double()
-    found = gw.affine_map(model, points((1,), 5))
+    found = gw.analysis.affine_map(model, points((1,), 5))
     with torch.no_grad():
         T = torch.sigmoid(model[0](points((1,), 5)))
         entropy = torch.special.entr(T) + torch.special.entr(1 - T)
@@ -163,7 +163,7 @@ class Attention(nn.Module):
 def test_attention_is_affine_with_its_softmax_held():
     torch.manual_seed(0)
     model, x = Attention().double(), points((3, 4))
-    found = gw.affine_map(model, x)
+    found = gw.analysis.affine_map(model, x)
     with torch.no_grad():
         q, k, _ = model.mix(x).chunk(3, -1)
         T = (q @ k.transpose(1, 2)).softmax(-1)
@@ -180,22 +180,22 @@ class Squared(nn.Module):
 @pytest.mark.parametrize(("part", "named"), [(Squared(), "mul"), (nn.LayerNorm(3), "layer_norm")])
 def test_what_no_held_gate_makes_affine_is_refused_by_name(part: nn.Module, named: str):
     with pytest.raises(ArgumentError, match=f"not affine.*{named}"):
-        gw.affine_map(nn.Sequential(part, nn.Linear(3, 1)), torch.randn(2, 3))
+        gw.analysis.affine_map(nn.Sequential(part, nn.Linear(3, 1)), torch.randn(2, 3))
 
 
 def test_train_mode_is_refused_where_the_batch_or_chance_would_matter():
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     with pytest.raises(ArgumentError, match=r"train mode.*1: BatchNorm1d.*model\.eval\(\)"):
-        gw.affine_map(model, torch.randn(2, 3))
+        gw.analysis.affine_map(model, torch.randn(2, 3))
 
 
 def test_memory_that_does_not_suffice_says_how_much_and_how_to_get_less():
     model = nn.Linear(1000, 50)
     with pytest.raises(ArgumentError, match=r"0\.01 GiB for 40 inputs.*at most 5 inputs"):
-        gw.affine_map(model, torch.randn(40, 1000), memory=2_000_000)
+        gw.analysis.affine_map(model, torch.randn(40, 1000), memory=2_000_000)
     with pytest.raises(ArgumentError, match=r"outputs=range\(12\)"):
-        gw.affine_map(model, torch.randn(40, 1000), memory=100_000)
-    assert gw.affine_map(
+        gw.analysis.affine_map(model, torch.randn(40, 1000), memory=100_000)
+    assert gw.analysis.affine_map(
         model, torch.randn(1, 1000), memory=100_000, outputs=range(12)
     ).A.shape == (1, 12, 1000)
 
@@ -211,19 +211,19 @@ def test_memory_that_does_not_suffice_says_how_much_and_how_to_get_less():
 )
 def test_a_bad_input_is_named(x: Tensor, words: str):
     with pytest.raises(ArgumentError, match=words):
-        gw.affine_map(nn.Linear(2, 1), x)
+        gw.analysis.affine_map(nn.Linear(2, 1), x)
 
 
 def test_a_weight_that_is_not_finite_is_named():
     model = nn.Sequential(nn.Linear(2, 1))
     model[0].bias.data[0] = torch.inf
     with pytest.raises(ArgumentError, match=r"0\.bias"):
-        gw.affine_map(model, torch.ones(1, 2))
+        gw.analysis.affine_map(model, torch.ones(1, 2))
 
 
 def test_templates_are_the_rows_scaled_to_one_and_can_be_drawn():
     model, shape = networks()["pools"]
-    found = gw.affine_map(model, points(shape))
+    found = gw.analysis.affine_map(model, points(shape))
     templates = found.templates()
     assert templates.shape == (3, 3, 1, 8, 8)
     torch.testing.assert_close(templates.flatten(2).abs().amax(-1), torch.ones(3, 3, dtype=DOUBLE))

@@ -92,9 +92,9 @@ def test_a_chain_gives_what_its_graph_gives(name: str, dtype: torch.dtype):
     graph, output = graph_of(summed, points(6))
     assert dense_chain_of_graph(graph, summed, output) is None
     ours, *others = (
-        gw.partition(each, points(6), form="native") for each in (model, called, summed)
+        gw.analysis.partition(each, points(6), form="native") for each in (model, called, summed)
     )
-    others.append(gw.partition(model, points(6), form="numpy"))
+    others.append(gw.analysis.partition(model, points(6), form="numpy"))
     for other in others:
         np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(other.patterns))
         a, b = np.argsort(ours.patterns), np.argsort(other.patterns)
@@ -112,7 +112,9 @@ def test_pictures_are_flattened_first():
     model = nn.Sequential(nn.Flatten(), nn.Linear(12, 20), nn.ReLU(), nn.Linear(20, 2)).double()
     assert dense_chain(model, points(3, 2, 2)[0]) is not None
     assert dense_chain(model[1:], points(3, 2, 12)[0]) is None
-    ours, plain = (gw.partition(model, points(3, 2, 2), form=form) for form in ("native", "numpy"))
+    ours, plain = (
+        gw.analysis.partition(model, points(3, 2, 2), form=form) for form in ("native", "numpy")
+    )
     np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
 
 
@@ -153,7 +155,7 @@ NOT_CHAINS = {
 def test_what_is_not_certain_is_read_as_a_graph_and_still_right(name: str):
     model = changed(NOT_CHAINS[name])
     assert dense_chain(model, points(6)[0]) is None
-    found = gw.partition(model, points(6))
+    found = gw.analysis.partition(model, points(6))
     with torch.no_grad():
         theirs = model(found.slice.inputs(found.centroids))
     ours = found.maps[:, 0] + (found.maps[:, 1:] * found.centroids[:, :, None]).sum(1)
@@ -215,7 +217,8 @@ def test_chains_are_found_in_graphs_only_where_each_call_reads_the_one_before(
     graph, output = graph_of(model, points(6))
     assert (dense_chain_of_graph(graph, model, output) is not None) == is_chain
     ours, plain = (
-        gw.partition(model, points(6), extent=3.0, form=form) for form in ("native", "numpy")
+        gw.analysis.partition(model, points(6), extent=3.0, form=form)
+        for form in ("native", "numpy")
     )
     np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
     order = np.argsort(ours.patterns), np.argsort(plain.patterns)
@@ -228,7 +231,10 @@ def test_hooks_of_all_modules_are_seen():
     handle = nn.modules.module.register_module_forward_hook(twice)
     try:
         assert dense_chain(model, points(6)[0]) is None
-        ours, plain = gw.partition(model, points(6)), gw.partition(model, points(6), form="numpy")
+        ours, plain = (
+            gw.analysis.partition(model, points(6)),
+            gw.analysis.partition(model, points(6), form="numpy"),
+        )
     finally:
         handle.remove()
     np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
@@ -241,7 +247,10 @@ def test_a_bias_that_is_broadcast_is_every_units(shape: tuple[int, ...]):
         lambda m: setattr(m[0], "bias", nn.Parameter(torch.full(shape, 0.3, dtype=torch.float64)))
     )
     assert dense_chain(model, points(6)[0]) is None
-    ours, plain = gw.partition(model, points(6)), gw.partition(model, points(6), form="numpy")
+    ours, plain = (
+        gw.analysis.partition(model, points(6)),
+        gw.analysis.partition(model, points(6), form="numpy"),
+    )
     np.testing.assert_array_equal(np.sort(ours.patterns), np.sort(plain.patterns))
 
 
@@ -250,9 +259,9 @@ def test_weights_narrower_than_they_say_are_told():
         lambda m: setattr(m[2], "weight", nn.Parameter(torch.randn(2, 3, dtype=torch.float64)))
     )
     with pytest.raises(ArgumentError, match="cannot be run"):
-        gw.partition(model, points(6))
+        gw.analysis.partition(model, points(6))
     with pytest.raises(ArgumentError, match="cannot be run"):
-        gw.partition(changed(lambda m: m.__setitem__(1, nn.PReLU(5).double())), points(6))
+        gw.analysis.partition(changed(lambda m: m.__setitem__(1, nn.PReLU(5).double())), points(6))
 
 
 def test_dropout_in_train_mode_is_no_chain():
@@ -266,14 +275,14 @@ def test_a_width_that_does_not_fit_is_told_as_for_any_model():
     model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
     assert dense_chain(model, points(6)[0]) is None
     with pytest.raises(ArgumentError, match="6"):
-        gw.partition(model, points(6))
+        gw.analysis.partition(model, points(6))
 
 
 @compiled
 def test_a_chain_keeps_to_the_limit():
     torch.manual_seed(1)
     model = chains()["relu"].double()
-    count = gw.partition(model, points(6)).count
-    assert gw.partition(model, points(6), limit=count).count == count
+    count = gw.analysis.partition(model, points(6)).count
+    assert gw.analysis.partition(model, points(6), limit=count).count == count
     with pytest.raises(ArgumentError, match="more regions than limit"):
-        gw.partition(model, points(6), limit=count - 1)
+        gw.analysis.partition(model, points(6), limit=count - 1)

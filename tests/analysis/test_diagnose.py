@@ -89,7 +89,7 @@ def test_every_question_is_answered_and_the_record_is_plain_json(found) -> None:
 
 def test_answers_are_those_of_the_analyses_themselves(found) -> None:
     model, (x, _) = paired().eval(), images()
-    alone = gw.pairing(model, draws=30)
+    alone = gw.analysis.pairing(model, draws=30)
     for row, layer in zip(found["pairing"].facts["layers"], alone.layers, strict=True):
         assert row["mean"] == layer.mean and row["partner"] == layer.partner.tolist()
     with torch.no_grad():
@@ -140,7 +140,7 @@ def test_advice_on_pairs_says_what_surgery_then_saves(found) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["convpool_cnn", "resnet_cifar", "vgg_cifar"])
 def test_the_saving_is_surgerys_own_sum(name: str) -> None:
-    model = gw.create_model(name)
+    model = gw.models.create_model(name)
     x = torch.randn(2, 3, 32, 32)
     reading = find_sites(model, x, modes=("eval",)).readings["eval"]
     layers = {path for path, module in model.named_modules() if isinstance(module, nn.Conv2d)}

@@ -42,7 +42,7 @@ def test_flips_are_those_of_each_two_models_that_follow_each_other() -> None:
         ("checkpoint 2", "now"),
     ]
     for step, before, after in zip(found.facts["steps"], models, models[1:], strict=False):
-        alone = gw.gate_flips(before, after, [rows()])
+        alone = gw.analysis.gate_flips(before, after, [rows()])
         assert [site["site"] for site in step["sites"]] == ["1", "3"]
         for site, want in zip(step["sites"], alone.sites, strict=True):
             assert site["flipped"] == pytest.approx(float(want.flip_rate.mean()), abs=1e-12)
@@ -56,7 +56,7 @@ def test_frames_are_the_partitions_of_the_models_in_one_window() -> None:
     made = asked(models[2], models[:2])
     facts, film = made["film"].facts, made["film"].record
     window = (facts["low"][0], facts["high"][0], facts["low"][1], facts["high"][1])
-    want = [gw.partition(model, rows()[:3], extent=window).count for model in models]
+    want = [gw.analysis.partition(model, rows()[:3], extent=window).count for model in models]
     assert [frame["count"] for frame in facts["frames"]] == want == list(film.counts)
     assert facts["names"] == ["checkpoint 1", "checkpoint 2", "now"] and len(set(want)) > 1
     assert made["film"].line.startswith(f"{want[0]} linear region")

@@ -62,7 +62,7 @@ def test_read_pixels_by_changing_each_of_them(kernel, stride, padding, dilation,
     size = tuple(min(side, 33) for side in size)
     model = _network(kernel, stride, padding, dilation, pool, filters=8)
     x = torch.randn(2, 3, *size)
-    result = gw.reconstruct(model[0], x, pool=pool)
+    result = gw.analysis.reconstruct(model[0], x, pool=pool)
     assert torch.equal(result.read, _read_pixels(model[0], pool, size))
     error = ((result.x - result.image) * result.read).flatten(1).norm(dim=1)
     length = (result.x * result.read).flatten(1).norm(dim=1)
@@ -107,7 +107,7 @@ def test_the_layer_is_rebuilt_from_what_it_reads():
     conv = nn.Conv2d(3, 6, 3, 3)  # patches that do not overlap: few iterations are enough
     x = torch.randn(4, 3, 12, 12)
     ratio = _facts(_Scaled(conv), x)["ratios"]["crelu"]
-    expected = gw.reconstruct(conv, (x - 5) / 0.2).ratio.mean()
+    expected = gw.analysis.reconstruct(conv, (x - 5) / 0.2).ratio.mean()
     assert float(expected) > 0.1
     assert ratio == pytest.approx(float(expected), abs=1e-3)
 

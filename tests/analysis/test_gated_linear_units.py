@@ -66,7 +66,7 @@ def test_gates_and_their_overlap_are_those_of_the_gate_branch(form):
     (site,) = gw.gates(model, x).sites
     assert torch.equal(site.on_rate, is_on.double().mean(0)) and site.seen == 12
     shared = (is_on[:, None] & is_on[None]).sum(-1)
-    found = gw.gate_overlap(model, x)
+    found = gw.analysis.gate_overlap(model, x)
     assert found.gates == 16
     torch.testing.assert_close(found.inputs.double(), shared.double() / 16)
 
@@ -94,14 +94,14 @@ def test_the_tangent_kernel_is_that_of_automatic_differentiation(form):
         jacobians.append(torch.stack(rows))
     stacked = torch.stack(jacobians)  # (3, 8, parameters)
     want = torch.einsum("sip,tjp->stij", stacked, stacked)
-    torch.testing.assert_close(gw.ntk(model, x).reshape(want.shape), want)
+    torch.testing.assert_close(gw.analysis.ntk(model, x).reshape(want.shape), want)
 
 
 @pytest.mark.parametrize("form", [*WRITTEN, ModuleGLU])
 def test_regions_are_refused_with_the_reason(form):
     """The product of two responses is not piecewise linear."""
     with pytest.raises(NotApplicableError) as refused:
-        gw.partition(packed(form), example()[:3])
+        gw.analysis.partition(packed(form), example()[:3])
     assert refused.value.limitation in (
         Limitation.UNSUPPORTED_OPERATOR,
         Limitation.UNSUPPORTED_UNIT,
@@ -111,7 +111,10 @@ def test_regions_are_refused_with_the_reason(form):
 
 def test_opposite_filters_are_found_in_each_layer():
     """Layers are read without an example: a layer of both branches is one layer."""
-    names = {layer.name: len(layer.partner) for layer in gw.pairing(reference()).layers}
+    names = {layer.name: len(layer.partner) for layer in gw.analysis.pairing(reference()).layers}
     assert names == {"gate_proj": 16, "up_proj": 16, "down_proj": 8}
-    names = {layer.name: len(layer.partner) for layer in gw.pairing(packed(blocks.Chunked)).layers}
+    names = {
+        layer.name: len(layer.partner)
+        for layer in gw.analysis.pairing(packed(blocks.Chunked)).layers
+    }
     assert names == {"gate_up": 32, "down": 8}

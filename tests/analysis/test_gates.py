@@ -177,7 +177,7 @@ def test_flips_between_models_are_those_of_a_double_loop_and_0_of_one_with_itsel
     torch.manual_seed(0)
     one, other = Odd().double(), Odd().double()
     batches = [torch.randn(n, 4, dtype=torch.float64) for n in (9, 4)]
-    found = gw.gate_flips(one, other, batches)
+    found = gw.analysis.gate_flips(one, other, batches)
     with torch.no_grad():
         pairs = [(responses(one, x), responses(other, x)) for x in batches]
     for number, site in enumerate(found.sites):
@@ -188,15 +188,15 @@ def test_flips_between_models_are_those_of_a_double_loop_and_0_of_one_with_itsel
                 for a, b in zip(first[:, channel], second[:, channel], strict=True)
             )
             assert site.flip_rate[channel] == pytest.approx(count / 13)
-    assert all(not site.flip_rate.any() for site in gw.gate_flips(one, one, batches).sites)
-    mirrored = gw.gate_flips(one, one, batches, transform=lambda x: -x)
+    assert all(not site.flip_rate.any() for site in gw.analysis.gate_flips(one, one, batches).sites)
+    mirrored = gw.analysis.gate_flips(one, one, batches, transform=lambda x: -x)
     assert any(site.flip_rate.any() for site in mirrored.sites)
 
 
 def test_overlap_of_classes_is_the_mean_over_pairs_of_inputs() -> None:
     torch.manual_seed(0)
     model, x, labels = Odd().double(), torch.randn(14, 4, dtype=torch.float64), torch.arange(14) % 3
-    found = gw.gate_overlap(model, [(x[:8], labels[:8]), (x[8:], labels[8:])], inputs=5)
+    found = gw.analysis.gate_overlap(model, [(x[:8], labels[:8]), (x[8:], labels[8:])], inputs=5)
     with torch.no_grad():
         on = torch.cat([z > 0 for z in responses(model, x)], 1)
     for a, b in itertools.product(range(3), range(3)):
@@ -210,9 +210,9 @@ def test_overlap_of_classes_is_the_mean_over_pairs_of_inputs() -> None:
     assert found.classes == (0, 1, 2) and found.counts == (5, 5, 4)
     for i, j in itertools.product(range(5), range(5)):
         assert found.inputs[i, j] == pytest.approx(float((on[i] & on[j]).double().mean()))
-    assert not gw.gate_overlap(model, [x]).classes
+    assert not gw.analysis.gate_overlap(model, [x]).classes
     with pytest.raises(ArgumentError, match="do not fit into memory"):
-        gw.gate_overlap(model, [x], memory=10)
+        gw.analysis.gate_overlap(model, [x], memory=10)
 
 
 def test_records_print_save_and_draw_and_progress_is_told() -> None:
@@ -220,7 +220,11 @@ def test_records_print_save_and_draw_and_progress_is_told() -> None:
     batches = [torch.randn(5, 4)] * 3
     found = gw.gates(model, batches, progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
-    for record in (found, gw.gate_flips(model, model, batches), gw.gate_overlap(model, batches)):
+    for record in (
+        found,
+        gw.analysis.gate_flips(model, model, batches),
+        gw.analysis.gate_overlap(model, batches),
+    ):
         assert isinstance(record.to_dict(), dict) and record.plot() is not None
         assert escape(repr(record)) in record._repr_html_()
     assert "unit@1" in repr(found)
@@ -239,7 +243,9 @@ def test_what_cannot_be_answered_is_said() -> None:
     with pytest.raises(ArgumentError, match="cannot be run"):
         gw.gates(model, [torch.zeros(2, 5)])
     with pytest.raises(ArgumentError, match="do not have the same gates"):
-        gw.gate_flips(model, nn.Sequential(nn.Linear(4, 6), nn.ReLU()), [torch.zeros(2, 4)])
+        gw.analysis.gate_flips(
+            model, nn.Sequential(nn.Linear(4, 6), nn.ReLU()), [torch.zeros(2, 4)]
+        )
     with torch.no_grad():
         model.second.weight[0, 0] = torch.nan
     with pytest.raises(ArgumentError, match=r"second.weight"):

@@ -107,16 +107,20 @@ def test_it_is_the_pseudo_inverse_of_the_responses_that_were_read_from_the_featu
     unit = POSITIVE[name.removesuffix(", positive")] if "positive" in name else EVERYWHERE[name]
     conv, x, y = layer()
     want, count = by_hand(conv, x, y, unit, region)
-    found = gw.reconstruct(conv, x, unit=unit, pool=nn.MaxPool2d(region) if region > 1 else None)
+    found = gw.analysis.reconstruct(
+        conv, x, unit=unit, pool=nn.MaxPool2d(region) if region > 1 else None
+    )
     torch.testing.assert_close(found.image, want, atol=1e-6, rtol=0)
     assert found.equations.item() == count
 
 
 def test_features_that_give_all_back_are_solved_in_closed_form() -> None:
     conv, x, _ = layer(padding_mode="circular")
-    found = gw.reconstruct(conv, x, unit="leaky_relu")
-    assert found.method == "fft" and torch.equal(found.image, gw.reconstruct(conv, x).image)
-    assert gw.reconstruct(conv, x, unit="silu").method == "cg"
+    found = gw.analysis.reconstruct(conv, x, unit="leaky_relu")
+    assert found.method == "fft" and torch.equal(
+        found.image, gw.analysis.reconstruct(conv, x).image
+    )
+    assert gw.analysis.reconstruct(conv, x, unit="silu").method == "cg"
 
 
 @pytest.mark.parametrize("name", ["crelu", "relu"])
@@ -144,7 +148,7 @@ def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing()
     counts = {}
     for name, unit in given.items():
         try:
-            counts[name] = gw.reconstruct(conv, x, unit=unit or name).equations.item()
+            counts[name] = gw.analysis.reconstruct(conv, x, unit=unit or name).equations.item()
         except ArgumentError:
             counts[name] = 0
     whole = {name for name, count in counts.items() if count == 108}
@@ -175,7 +179,7 @@ def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing()
 def test_a_unit_that_gives_nothing_back_is_refused_with_the_reason(unit, why: str) -> None:
     conv, x, _ = layer()
     with pytest.raises(ArgumentError, match=why):
-        gw.reconstruct(conv, x, unit=unit)
+        gw.analysis.reconstruct(conv, x, unit=unit)
 
 
 @pytest.mark.parametrize("kind", [nn.ReLU, nn.LeakyReLU, nn.ELU])
@@ -183,21 +187,23 @@ def test_a_module_that_works_in_place_gives_back_what_it_does_otherwise(
     kind: type[nn.Module],
 ) -> None:
     conv, x, _ = layer()
-    found, want = (gw.reconstruct(conv, x, unit=kind(inplace=inplace)) for inplace in (True, False))
+    found, want = (
+        gw.analysis.reconstruct(conv, x, unit=kind(inplace=inplace)) for inplace in (True, False)
+    )
     assert torch.equal(found.image, want.image) and torch.equal(found.equations, want.equations)
 
 
 def test_a_unit_by_a_wrong_name_gets_the_nearest() -> None:
     conv, x, _ = layer()
     with pytest.raises(UnknownNameError, match="did you mean 'crelu'"):
-        gw.reconstruct(conv, x, unit="crelo")
+        gw.analysis.reconstruct(conv, x, unit="crelo")
 
 
 def test_the_callers_module_and_random_numbers_are_left_alone() -> None:
     conv, x, _ = layer()
     unit, state = gw.nn.PReLU(channels=3), torch.get_rng_state()
-    gw.reconstruct(conv, x, unit=unit)
-    gw.reconstruct(conv, x, unit="acon_c")
+    gw.analysis.reconstruct(conv, x, unit=unit)
+    gw.analysis.reconstruct(conv, x, unit="acon_c")
     assert (
         unit.slope.dtype == torch.float32
         and unit.training

@@ -64,7 +64,7 @@ def test_scores_are_those_of_loops_over_places(unit: str, location: str) -> None
         "right": (shift(2, 8), shifted, lambda j: j + 2),
     }
     for name, (theta, changed, moved) in cases.items():
-        found = gw.invariance(
+        found = gw.analysis.invariance(
             model, [images[:4], images[4:]], transforms={name: theta}, rate=0.1, location=location
         )
         want = loops(conv, images, found, location, moved, changed)
@@ -84,12 +84,12 @@ def test_a_filter_that_does_not_mind_has_the_largest_score_there_is_and_a_random
             )
 
     images = torch.randn(100, 1, 6, 6)
-    found = gw.invariance(Mean(), [images], transforms={"flip": FLIP}, rate=0.1)
+    found = gw.analysis.invariance(Mean(), [images], transforms={"flip": FLIP}, rate=0.1)
     assert float(found.layers[0].score) == pytest.approx(1 / float(found.layers[0].global_rate))
 
     noise = nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU())
     pixels = torch.randn(60, 1, 40, 40, generator=torch.Generator().manual_seed(1))
-    flipped = gw.invariance(
+    flipped = gw.analysis.invariance(
         noise, [pixels], transforms={"flip": FLIP}, rate=0.05, location="same"
     ).layers[0]
     fired = float(flipped.global_rate) * pixels.numel()
@@ -97,7 +97,9 @@ def test_a_filter_that_does_not_mind_has_the_largest_score_there_is_and_a_random
         math.sqrt(0.05 * 0.95 / fired) / 0.05
     )  # of L / G, firings being independent but for the pairing (x 2)
     assert float(flipped.score) == pytest.approx(1, abs=5 * math.sqrt(2) * spread)
-    follows = gw.invariance(noise, [pixels], transforms={"flip": FLIP}, rate=0.05).layers[0]
+    follows = gw.analysis.invariance(noise, [pixels], transforms={"flip": FLIP}, rate=0.05).layers[
+        0
+    ]
     assert float(follows.score) == pytest.approx(1 / float(follows.global_rate))
 
 
@@ -107,10 +109,10 @@ def test_a_convolution_follows_a_shift_and_at_the_same_place_only_pooling_helps(
     plain = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU())
     pooled = nn.Sequential(plain[0], nn.MaxPool2d(4, 1), nn.ReLU())
     one = {"right": shift(1, 32)}
-    moved = gw.invariance(plain, [images], transforms=one).layers[0]
+    moved = gw.analysis.invariance(plain, [images], transforms=one).layers[0]
     assert moved.mean > 0.9 / 0.01 * 0.9
     at_once, after = (
-        gw.invariance(m, [images], transforms=one, location="same").layers[0].mean
+        gw.analysis.invariance(m, [images], transforms=one, location="same").layers[0].mean
         for m in (plain, pooled)
     )
     assert after > 1.2 * at_once
@@ -163,7 +165,9 @@ def test_the_default_answers_prints_saves_and_draws_and_tells_progress() -> None
     )
     told = []
     batches = [torch.randn(3, 3, 16, 16)] * 2
-    found = gw.invariance(model, batches, progress=lambda done, total: told.append((done, total)))
+    found = gw.analysis.invariance(
+        model, batches, progress=lambda done, total: told.append((done, total))
+    )
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert (
         found.transforms == ("flip", "rotate", "left", "right", "up", "down")
@@ -178,12 +182,12 @@ def test_what_cannot_be_answered_is_said() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
     images = torch.randn(2, 3, 8, 8)
     with pytest.raises(ArgumentError, match="twice"):
-        gw.invariance(model, iter([images]))
+        gw.analysis.invariance(model, iter([images]))
     with pytest.raises(ArgumentError, match="rate"):
-        gw.invariance(model, [images], rate=0.0)
+        gw.analysis.invariance(model, [images], rate=0.0)
     with pytest.raises(ArgumentError, match="location"):
-        gw.invariance(model, [images], location="there")
+        gw.analysis.invariance(model, [images], location="there")
     with pytest.raises(ArgumentError, match="affine map"):
-        gw.invariance(model, [images], transforms={"odd": torch.eye(3)})
+        gw.analysis.invariance(model, [images], transforms={"odd": torch.eye(3)})
     with pytest.raises(ArgumentError, match="must be images"):
-        gw.invariance(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), [torch.randn(2, 3)])
+        gw.analysis.invariance(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), [torch.randn(2, 3)])

@@ -21,27 +21,36 @@ X = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
 SQUARE = nn.Conv2d(3, 4, 3)
 IMAGES = torch.randn(2, 3, 8, 8)
 CASES = {
-    "plane": (lambda: gw.partition(network(), torch.zeros(3, 4)), Limitation.ON_ONE_LINE),
-    "regions": (lambda: gw.partition(network(), X[:3], limit=1), Limitation.TOO_MANY_REGIONS),
+    "plane": (lambda: gw.analysis.partition(network(), torch.zeros(3, 4)), Limitation.ON_ONE_LINE),
+    "regions": (
+        lambda: gw.analysis.partition(network(), X[:3], limit=1),
+        Limitation.TOO_MANY_REGIONS,
+    ),
     "layer norm": (
-        lambda: gw.partition(network(nn.LayerNorm(2)), X[:3]),
+        lambda: gw.analysis.partition(network(nn.LayerNorm(2)), X[:3]),
         Limitation.UNSUPPORTED_OPERATOR,
     ),
-    "kernel": (lambda: gw.ntk(network(), X, memory=10), Limitation.TOO_LARGE),
-    "dropout": (lambda: gw.ntk(network(nn.Dropout()).train(), X), Limitation.UNSUPPORTED_MODEL),
-    "map": (lambda: gw.affine_map(network(), X, memory=10), Limitation.TOO_LARGE),
-    "overlap": (lambda: gw.gate_overlap(network(), [X], memory=1), Limitation.TOO_LARGE),
+    "kernel": (lambda: gw.analysis.ntk(network(), X, memory=10), Limitation.TOO_LARGE),
+    "dropout": (
+        lambda: gw.analysis.ntk(network(nn.Dropout()).train(), X),
+        Limitation.UNSUPPORTED_MODEL,
+    ),
+    "map": (lambda: gw.analysis.affine_map(network(), X, memory=10), Limitation.TOO_LARGE),
+    "overlap": (lambda: gw.analysis.gate_overlap(network(), [X], memory=1), Limitation.TOO_LARGE),
     "no gates": (lambda: gw.gates(nn.Linear(4, 2), [X]), Limitation.NO_GATES),
-    "rows": (lambda: gw.invariance(nn.ReLU(), [IMAGES.flatten(1)[:, :4]]), None),
-    "no filters": (lambda: gw.pairing(nn.ReLU()), Limitation.NO_FILTERS),
-    "two filters": (lambda: gw.pairing(nn.Linear(4, 2)), Limitation.NO_FILTERS),
+    "rows": (lambda: gw.analysis.invariance(nn.ReLU(), [IMAGES.flatten(1)[:, :4]]), None),
+    "no filters": (lambda: gw.analysis.pairing(nn.ReLU()), Limitation.NO_FILTERS),
+    "two filters": (lambda: gw.analysis.pairing(nn.Linear(4, 2)), Limitation.NO_FILTERS),
     "two numbers": (lambda: iieu.properties("crelu"), Limitation.UNSUPPORTED_UNIT),
-    "abs": (lambda: gw.reconstruct(SQUARE, IMAGES, unit="abs"), Limitation.UNSUPPORTED_UNIT),
+    "abs": (
+        lambda: gw.analysis.reconstruct(SQUARE, IMAGES, unit="abs"),
+        Limitation.UNSUPPORTED_UNIT,
+    ),
     "singular": (
         lambda: deep_gated.alignment(torch.ones(3, 3), torch.ones(3)),
         Limitation.SINGULAR_KERNEL,
     ),
-    "wrong argument": (lambda: gw.pairing(network(), draws=0), None),
+    "wrong argument": (lambda: gw.analysis.pairing(network(), draws=0), None),
 }
 
 

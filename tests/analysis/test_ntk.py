@@ -189,25 +189,25 @@ def built(name: str, dtype: torch.dtype = torch.float64) -> tuple[nn.Module, Ten
 @pytest.mark.parametrize("name", NETWORKS)
 def test_kernel_is_the_product_of_explicit_jacobians(name: str):
     model, x = built(name)
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_cross_block_is_the_product_of_two_jacobians(name: str):
     model, x = built(name)
-    assert error(gw.ntk(model, x[:2], x[2:]), explicit_ntk(model, x[:2], x[2:])) < EXACT
+    assert error(gw.analysis.ntk(model, x[:2], x[2:]), explicit_ntk(model, x[:2], x[2:])) < EXACT
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_both_routes_agree(name: str):
     model, x = built(name)
-    assert error(gw.ntk(model, x, method="jacobian"), gw.ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x, method="jacobian"), gw.analysis.ntk(model, x)) < EXACT
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_float32_is_within_a_millionth_of_the_largest_entry(name: str):
     model, x = built(name, torch.float32)
-    kernel = gw.ntk(model, x)
+    kernel = gw.analysis.ntk(model, x)
     assert kernel.dtype == torch.float32
     assert error(kernel, explicit_ntk(model.double(), x.double())) < 1e-6
 
@@ -215,7 +215,7 @@ def test_float32_is_within_a_millionth_of_the_largest_entry(name: str):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_kernel_of_a_set_with_itself_is_symmetric_to_the_bit(name: str):
     model, x = built(name, torch.float32)
-    kernel = gw.ntk(model, x)
+    kernel = gw.analysis.ntk(model, x)
     assert torch.equal(kernel, kernel.permute(1, 0, 3, 2) if kernel.dim() == 4 else kernel.mT)
     assert kernel.is_contiguous() and not kernel.requires_grad
 
@@ -224,29 +224,29 @@ def test_kernel_of_a_set_with_itself_is_symmetric_to_the_bit(name: str):
 def test_embedding_rows_count_where_they_are_looked_up(options: dict):
     model, words = Words(**options).double(), torch.randint(0, 7, (5, 4))
     want = explicit_ntk(model, words)
-    assert error(gw.ntk(model, words), want) < EXACT
-    assert error(gw.ntk(model, words, method="jacobian"), want) < EXACT
+    assert error(gw.analysis.ntk(model, words), want) < EXACT
+    assert error(gw.analysis.ntk(model, words, method="jacobian"), want) < EXACT
 
 
 def test_several_inputs_are_given_as_a_tuple():
     model = nn.Bilinear(3, 4, 2).double()
     x = (torch.randn(5, 3).double(), torch.randn(5, 4).double())
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
     x2 = tuple(each[:2] + 1 for each in x)
-    assert error(gw.ntk(model, x, x2), explicit_ntk(model, x, x2)) < EXACT
+    assert error(gw.analysis.ntk(model, x, x2), explicit_ntk(model, x, x2)) < EXACT
 
 
 def test_an_output_without_channels_is_one_output():
     model = nn.Sequential(nn.Linear(5, 1), nn.Flatten(0)).double()
     x = torch.randn(4, 5).double()
-    assert error(gw.ntk(model, x), x @ x.mT + 1) < EXACT
+    assert error(gw.analysis.ntk(model, x), x @ x.mT + 1) < EXACT
 
 
 def test_outputs_of_any_shape_are_counted_in_order():
     model = nn.Sequential(nn.Linear(5, 6), nn.Unflatten(1, (2, 3))).double()
     x = torch.randn(4, 5).double()
     want = (x @ x.mT + 1)[:, :, None, None] * torch.eye(6).double()
-    assert error(gw.ntk(model, x), want) < EXACT
+    assert error(gw.analysis.ntk(model, x), want) < EXACT
 
 
 def test_an_output_that_does_not_reach_every_layer():
@@ -263,7 +263,7 @@ def test_an_output_that_does_not_reach_every_layer():
             )
 
     model, x = TwoHeads().double(), torch.randn(5, 4).double()
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
 
 
 class TwoNetworks(nn.Module):
@@ -287,11 +287,11 @@ class TwoNetworks(nn.Module):
 
 def test_kernel_of_a_gated_network_is_that_of_its_weights_plus_that_of_its_gates():
     model, x = TwoNetworks().double(), torch.randn(6, 4).double()
-    weights = gw.ntk(model, x, parameters="strength.*")
-    gates = gw.ntk(model, x, parameters=model.gates.parameters())
+    weights = gw.analysis.ntk(model, x, parameters="strength.*")
+    gates = gw.analysis.ntk(model, x, parameters=model.gates.parameters())
     assert error(weights, explicit_ntk(model, x, parameters=model.strength.parameters())) < EXACT
     assert error(gates, explicit_ntk(model, x, parameters=model.gates.parameters())) < EXACT
-    assert error(weights + gates, gw.ntk(model, x)) < EXACT
+    assert error(weights + gates, gw.analysis.ntk(model, x)) < EXACT
 
 
 class Overwriting(nn.Module):
@@ -323,7 +323,7 @@ def test_an_input_that_is_overwritten_later_counts_as_it_was_read():
         torch.randn(6, 5).double(),
     )
     careful.load_state_dict(model.state_dict())
-    assert error(gw.ntk(model, x), explicit_ntk(careful, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(careful, x)) < EXACT
 
 
 def test_an_input_that_the_model_overwrites_is_the_callers_again():
@@ -333,7 +333,7 @@ def test_an_input_that_the_model_overwrites_is_the_callers_again():
     x = torch.randn(6, 5).double()
     before = x.clone()
     for method in ("auto", "jacobian"):
-        assert error(gw.ntk(model, x, method=method), explicit_ntk(model, x)) < EXACT
+        assert error(gw.analysis.ntk(model, x, method=method), explicit_ntk(model, x)) < EXACT
         assert torch.equal(x, before)
 
 
@@ -341,8 +341,8 @@ def test_frozen_parameters_do_not_count_unless_asked_for():
     model, x = mlp().double(), torch.randn(6, 5).double()
     model[2].requires_grad_(False)
     model[4].bias.requires_grad_(False)
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
-    everything = gw.ntk(model, x, parameters="*")
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    everything = gw.analysis.ntk(model, x, parameters="*")
     assert error(everything, explicit_ntk(model.requires_grad_(), x)) < EXACT
 
 
@@ -367,9 +367,9 @@ def test_parameters_are_chosen_by_name_pattern_or_predicate(choice):
     want = explicit_ntk(
         model, x, parameters=[dict(model.named_parameters())[name] for name in names]
     )
-    assert error(gw.ntk(model, x, parameters=choice), want) < EXACT
+    assert error(gw.analysis.ntk(model, x, parameters=choice), want) < EXACT
 
 
 def test_one_sample_has_a_kernel():
     model, x = built("convolution")
-    assert error(gw.ntk(model, x[:1]), explicit_ntk(model, x[:1])) < EXACT
+    assert error(gw.analysis.ntk(model, x[:1]), explicit_ntk(model, x[:1])) < EXACT

@@ -157,8 +157,8 @@ def test_a_layer_in_disguise_is_seen_through(name: str):
     make, reason = DISGUISES[name]
     model, x = make().double(), torch.randn(5, 4).double()
     want = explicit_ntk(model, x)
-    assert error(gw.ntk(model, x), want) < EXACT
-    assert error(gw.ntk(model, x, method="jacobian"), want) < EXACT
+    assert error(gw.analysis.ntk(model, x), want) < EXACT
+    assert error(gw.analysis.ntk(model, x, method="jacobian"), want) < EXACT
     route = next(iter(ntk_routes(model, x).values()))
     assert route == "layerwise" if reason is None else reason in route
 
@@ -168,12 +168,12 @@ def test_a_hook_on_all_modules_is_part_of_the_model():
         nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)).double(),
         torch.randn(5, 4).double(),
     )
-    plain = gw.ntk(model, x)
+    plain = gw.analysis.ntk(model, x)
     handle = register_module_forward_hook(
         lambda module, args, out: 2 * out if isinstance(module, nn.Linear) else None
     )
     try:
-        want, got = explicit_ntk(model, x), gw.ntk(model, x)
+        want, got = explicit_ntk(model, x), gw.analysis.ntk(model, x)
     finally:
         handle.remove()
     assert error(got, want) < EXACT
@@ -191,7 +191,7 @@ def test_autocast_inside_a_model_hides_no_use(again: bool):
     assert ntk_routes(model, x)["a.weight"].startswith("jacobian")
     # With a copy for each use, gradients of two uses are added in float32 and not in bfloat16,
     # whose eps is 2**-7.
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < (2**-7 if again else 1e-6)
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < (2**-7 if again else 1e-6)
 
 
 def test_hooks_on_parameters_are_no_part_of_the_model():
@@ -205,7 +205,7 @@ def test_hooks_on_parameters_are_no_part_of_the_model():
         for each in model.parameters()
     ]
     for method in ("auto", "jacobian"):
-        assert error(gw.ntk(model, x, method=method), want) < EXACT
+        assert error(gw.analysis.ntk(model, x, method=method), want) < EXACT
     assert not calls
     model(x).sum().backward()
     assert len(calls) == 5 and not model[0].weight.grad.any()  # they are there again
@@ -222,9 +222,9 @@ def test_hooks_that_a_forward_pass_sets_on_parameters_are_left_out_too():
         return m.b(m.a(x).tanh())
 
     model, x = form(forward).double(), torch.randn(5, 4).double()
-    want = gw.ntk(nn.Sequential(model.a, nn.Tanh(), model.b), x)
+    want = gw.analysis.ntk(nn.Sequential(model.a, nn.Tanh(), model.b), x)
     for method in ("auto", "jacobian"):
-        assert error(gw.ntk(model, x, method=method), want) < EXACT
+        assert error(gw.analysis.ntk(model, x, method=method), want) < EXACT
     assert not model.a.weight._backward_hooks
 
 
@@ -235,10 +235,10 @@ def test_cached_parametrisations_make_no_difference():
     x = torch.randn(5, 4).double()
     want = explicit_ntk(model, x)
     with parametrize.cached():
-        assert error(gw.ntk(model, x), want) < EXACT
+        assert error(gw.analysis.ntk(model, x), want) < EXACT
         with torch.no_grad():
             model(x)  # fills the cache with weights that have no graph
-        assert error(gw.ntk(model, x), want) < EXACT
+        assert error(gw.analysis.ntk(model, x), want) < EXACT
         assert parametrize._cache_enabled
 
 
@@ -246,13 +246,13 @@ def test_one_token_per_sample_is_a_batch_of_tokens():
     model = nn.Sequential(nn.Embedding(5, 3, padding_idx=1), nn.Tanh(), nn.Linear(3, 2)).double()
     x = torch.tensor([0, 1, 1, 4, 3, 0])
     assert set(ntk_routes(model, x).values()) == {"layerwise"}
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
 
 
 def test_memory_is_kept_to_where_torch_cannot_say_what_a_model_keeps():
     model, x = form(slope_by_func).double(), torch.randn(9, 4).double()
     want = explicit_ntk(model, x)
     with pytest.raises(gw.errors.ArgumentError, match=r"too small.*fix: memory=\d+") as refused:
-        gw.ntk(model, x, memory=1)
+        gw.analysis.ntk(model, x, memory=1)
     smallest = int(str(refused.value).rpartition("=")[2])
-    assert error(gw.ntk(model, x, memory=smallest), want) < EXACT
+    assert error(gw.analysis.ntk(model, x, memory=smallest), want) < EXACT

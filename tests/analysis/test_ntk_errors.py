@@ -44,163 +44,177 @@ def huge() -> nn.Module:
 
 
 REFUSED = {  # what is asked: what the error says
-    "no module": (lambda: gw.ntk(torch.tanh, X), "a model is needed"),
-    "no parameters": (lambda: gw.ntk(nn.Tanh(), X), "the model has no parameters"),
+    "no module": (lambda: gw.analysis.ntk(torch.tanh, X), "a model is needed"),
+    "no parameters": (lambda: gw.analysis.ntk(nn.Tanh(), X), "the model has no parameters"),
     "nothing trained": (
-        lambda: gw.ntk(model().requires_grad_(False), X),
+        lambda: gw.analysis.ntk(model().requires_grad_(False), X),
         r"requires a gradient.*parameters='\*'",
     ),
     "no such name": (
-        lambda: gw.ntk(model(), X, parameters="conv.*"),
+        lambda: gw.analysis.ntk(model(), X, parameters="conv.*"),
         r"matches nothing; got: conv\.\*; allowed: 0\.weight",
     ),
     "one of two names": (
-        lambda: gw.ntk(model(), X, parameters=["0.*", "b"]),
+        lambda: gw.analysis.ntk(model(), X, parameters=["0.*", "b"]),
         r"does not have; got: b; allowed: 0\.weight",
     ),
     "another's parameter": (
-        lambda: gw.ntk(model(), X, parameters=model().parameters()),
+        lambda: gw.analysis.ntk(model(), X, parameters=model().parameters()),
         r"got: a tensor of shape \(4, 5\)",
     ),
     "a number": (
-        lambda: gw.ntk(model(), X, parameters=3),
+        lambda: gw.analysis.ntk(model(), X, parameters=3),
         "parameters is not a choice of parameters; got: int",
     ),
-    "no samples": (lambda: gw.ntk(model(), X[:0]), r"x has no samples; got: shape \(0, 5\)"),
-    "a scalar": (lambda: gw.ntk(model(), torch.tensor(1.0)), "x has no samples"),
+    "no samples": (
+        lambda: gw.analysis.ntk(model(), X[:0]),
+        r"x has no samples; got: shape \(0, 5\)",
+    ),
+    "a scalar": (lambda: gw.analysis.ntk(model(), torch.tensor(1.0)), "x has no samples"),
     "a list": (
-        lambda: gw.ntk(model(), [[1.0]]),
+        lambda: gw.analysis.ntk(model(), [[1.0]]),
         "x must be a tensor or a tuple of tensors; got: list",
     ),
-    "an empty tuple": (lambda: gw.ntk(model(), ()), "got: an empty tuple"),
+    "an empty tuple": (lambda: gw.analysis.ntk(model(), ()), "got: an empty tuple"),
     "two batch sizes": (
-        lambda: gw.ntk(nn.Bilinear(5, 5, 1), (X, X[:2])),
+        lambda: gw.analysis.ntk(nn.Bilinear(5, 5, 1), (X, X[:2])),
         "x differ in their number of samples",
     ),
     "another shape": (
-        lambda: gw.ntk(model(), X, torch.randn(4, 6)),
+        lambda: gw.analysis.ntk(model(), X, torch.randn(4, 6)),
         r"x2 differs from x.*\(4, 6\)",
     ),
-    "another dtype": (lambda: gw.ntk(model(), X, X.double()), r"x2 differs from x.*float64"),
+    "another dtype": (
+        lambda: gw.analysis.ntk(model(), X, X.double()),
+        r"x2 differs from x.*float64",
+    ),
     "integers": (
-        lambda: gw.ntk(model(), torch.ones(4, 5).long()),
+        lambda: gw.analysis.ntk(model(), torch.ones(4, 5).long()),
         r"cannot be run on x \(RuntimeError.*got: torch.int64 \(1, 5\)",
     ),
     "doubles for floats": (
-        lambda: gw.ntk(model(), X.double()),
+        lambda: gw.analysis.ntk(model(), X.double()),
         r"got: torch.float64 \(1, 5\).*parameters are torch.float32",
     ),
-    "too many features": (lambda: gw.ntk(model(), torch.randn(4, 6)), "cannot be run on x"),
+    "too many features": (
+        lambda: gw.analysis.ntk(model(), torch.randn(4, 6)),
+        "cannot be run on x",
+    ),
     "half precision": (
-        lambda: gw.ntk(model().half(), X.half()),
+        lambda: gw.analysis.ntk(model().half(), X.half()),
         r"float32 or float64; got: 0\.weight: torch.float16",
     ),
     "complex": (
-        lambda: gw.ntk(nn.Linear(5, 1, dtype=torch.complex64), X + 0j),
+        lambda: gw.analysis.ntk(nn.Linear(5, 1, dtype=torch.complex64), X + 0j),
         "must be float32 or float64",
     ),
     "two dtypes": (
-        lambda: gw.ntk(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 1).double()), X),
+        lambda: gw.analysis.ntk(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 1).double()), X),
         "differ in dtype or device",
     ),
     "two devices": (
-        lambda: gw.ntk(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 1, device="meta")), X),
+        lambda: gw.analysis.ntk(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 1, device="meta")), X),
         "dtype or device",
     ),
-    "lazy": (lambda: gw.ntk(nn.LazyLinear(3), X), "a lazy layer has no weights yet"),
+    "lazy": (lambda: gw.analysis.ntk(nn.LazyLinear(3), X), "a lazy layer has no weights yet"),
     "a tuple back": (
-        lambda: gw.ntk(Calls(lambda y: (y, y)), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: (y, y)), X),
         "must return one tensor; got: tuple",
     ),
     "no batch back": (
-        lambda: gw.ntk(Calls(lambda y: y.mean()), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: y.mean()), X),
         r"a row of numbers for each sample; got: shape \(\)",
     ),
     "batch elsewhere": (
-        lambda: gw.ntk(Calls(lambda y: y.mT), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: y.mT), X),
         r"got: shape \(2, 1\) for 1 samples",
     ),
     "no numbers back": (
-        lambda: gw.ntk(Calls(lambda y: y[:, :0]), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: y[:, :0]), X),
         "a row of numbers for each sample",
     ),
     "integers back": (
-        lambda: gw.ntk(Calls(lambda y: y.argmax(1)), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: y.argmax(1)), X),
         "of its parameters' dtype; got: torch.int64",
     ),
     "batch norm": (
-        lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3)), X),
+        lambda: gw.analysis.ntk(nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3)), X),
         r"BatchNorm1d at '1'; fix: model.eval\(\)",
     ),
     "batch statistics": (
-        lambda: gw.ntk(
+        lambda: gw.analysis.ntk(
             nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3, track_running_stats=False)).eval(), X
         ),
         "fix: build it with track_running_stats=True",
     ),
     "dropout": (
-        lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.Dropout()), X),
+        lambda: gw.analysis.ntk(nn.Sequential(nn.Linear(5, 3), nn.Dropout()), X),
         r"draws at random.*Dropout at '1'; fix: model.eval",
     ),
     "attention dropout": (
-        lambda: gw.ntk(nn.MultiheadAttention(4, 2, dropout=0.1), X),
+        lambda: gw.analysis.ntk(nn.MultiheadAttention(4, 2, dropout=0.1), X),
         "draws at random",
     ),
     "random rectifier": (
-        lambda: gw.ntk(nn.Sequential(nn.Linear(5, 3), nn.RReLU()), X),
+        lambda: gw.analysis.ntk(nn.Sequential(nn.Linear(5, 3), nn.RReLU()), X),
         "draws at random",
     ),
     "dropout in a function": (
-        lambda: gw.ntk(Calls(lambda y: F.dropout(y, 0.5)), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: F.dropout(y, 0.5)), X),
         r"draws at random.*F\.dropout\(\.\.\., training=self\.training\)",
     ),
     "mean over the batch": (
-        lambda: gw.ntk(Calls(lambda y: y - y.mean(0)), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: y - y.mean(0)), X),
         "mixes samples or draws at random",
     ),
-    "running sum": (lambda: gw.ntk(Calls(lambda y: y.cumsum(0)), X), "mixes samples"),
+    "running sum": (lambda: gw.analysis.ntk(Calls(lambda y: y.cumsum(0)), X), "mixes samples"),
     "mean, by jacobian": (
-        lambda: gw.ntk(Calls(lambda y: y - y.mean(0)), X, method="jacobian"),
+        lambda: gw.analysis.ntk(Calls(lambda y: y - y.mean(0)), X, method="jacobian"),
         "mixes samples",
     ),
     "max norm": (
-        lambda: gw.ntk(nn.Embedding(5, 2, max_norm=1.0), torch.ones(4, 1).long()),
+        lambda: gw.analysis.ntk(nn.Embedding(5, 2, max_norm=1.0), torch.ones(4, 1).long()),
         "changes its weights",
     ),
     "frequencies": (
-        lambda: gw.ntk(nn.Embedding(5, 2, scale_grad_by_freq=True), torch.ones(4, 1).long()),
+        lambda: gw.analysis.ntk(
+            nn.Embedding(5, 2, scale_grad_by_freq=True), torch.ones(4, 1).long()
+        ),
         "not derivatives",
     ),
     "hidden parts": (
-        lambda: gw.ntk(Calls(lambda y: checkpoint(torch.tanh, y, use_reentrant=True)), X),
+        lambda: gw.analysis.ntk(Calls(lambda y: checkpoint(torch.tanh, y, use_reentrant=True)), X),
         "a reentrant checkpoint hides the parameters",
     ),
-    "nan in the weights": (lambda: gw.ntk(with_nan(), X), "output is not finite"),
+    "nan in the weights": (lambda: gw.analysis.ntk(with_nan(), X), "output is not finite"),
     "nan in a sample": (
-        lambda: gw.ntk(model(), torch.cat((X, torch.full((1, 5), torch.nan)))),
+        lambda: gw.analysis.ntk(model(), torch.cat((X, torch.full((1, 5), torch.nan)))),
         "kernel is not finite",
     ),
     "overflow": (
-        lambda: gw.ntk(huge(), X),
+        lambda: gw.analysis.ntk(huge(), X),
         "the kernel is not finite; got: row 0, column 0; fix: .*float64",
     ),
     "no values": (
-        lambda: gw.ntk(model(), X.to("meta")),
+        lambda: gw.analysis.ntk(model(), X.to("meta")),
         "x has no values; got: a tensor on the meta device",
     ),
     "no memory": (
-        lambda: gw.ntk(model(), X, memory=0),
+        lambda: gw.analysis.ntk(model(), X, memory=0),
         "memory must be a positive whole number of bytes",
     ),
     "memory in words": (
-        lambda: gw.ntk(model(), X, memory="1 GiB"),
+        lambda: gw.analysis.ntk(model(), X, memory="1 GiB"),
         "memory must be a positive whole number of bytes",
     ),
     "little memory": (
-        lambda: gw.ntk(model(), X, memory=100),
+        lambda: gw.analysis.ntk(model(), X, memory=100),
         r"too small; got: 100 bytes; allowed: at least \d+ bytes",
     ),
-    "another method": (lambda: gw.ntk(model(), X, method="jacobain"), "did you mean 'jacobian'"),
+    "another method": (
+        lambda: gw.analysis.ntk(model(), X, method="jacobain"),
+        "did you mean 'jacobian'",
+    ),
 }
 
 
@@ -259,10 +273,10 @@ def test_the_model_is_left_as_it_was_also_after_an_error(break_at: int | None, m
     model.break_at = break_at
     before, x = facts(model), X.clone()
     if break_at is None:
-        gw.ntk(model, x, method=method, parameters="*")
+        gw.analysis.ntk(model, x, method=method, parameters="*")
     else:
         with pytest.raises(ArgumentError, match="broken"):
-            gw.ntk(model, x, method=method, parameters="*")
+            gw.analysis.ntk(model, x, method=method, parameters="*")
     torch.testing.assert_close(facts(model), before, rtol=0, atol=0)
     assert torch.equal(x, X)
 
@@ -272,13 +286,13 @@ def test_the_model_is_left_as_it_was_also_after_an_error(break_at: int | None, m
 )
 def test_the_callers_modes_do_not_matter(mode):
     model = Calls(torch.tanh)
-    want = gw.ntk(model, X)
+    want = gw.analysis.ntk(model, X)
     with mode():
-        assert torch.equal(gw.ntk(model, X), want)
-        assert torch.equal(gw.ntk(model, X + 0), want)
+        assert torch.equal(gw.analysis.ntk(model, X), want)
+        assert torch.equal(gw.analysis.ntk(model, X + 0), want)
 
 
 def test_an_input_that_needs_a_gradient_gets_none():
     x = X.clone().requires_grad_()
-    kernel = gw.ntk(model(), x)
+    kernel = gw.analysis.ntk(model(), x)
     assert not kernel.requires_grad and x.grad is None and x.requires_grad

@@ -33,7 +33,7 @@ def network(outputs: int = 2) -> nn.Module:
 def smallest_budget(model: nn.Module, *inputs: torch.Tensor, **options) -> int:
     """The one that the error names."""
     with pytest.raises(ArgumentError, match="memory is too small") as caught:
-        gw.ntk(model, *inputs, memory=1, **options)
+        gw.analysis.ntk(model, *inputs, memory=1, **options)
     assert caught.value.fix is not None
     return int(caught.value.fix.removeprefix("memory="))
 
@@ -45,10 +45,13 @@ def test_any_budget_that_is_allowed_gives_the_same_kernel(outputs: int, method: 
     model, x = network(outputs), torch.randn(7, 3, 8, 8).double()
     want = explicit_ntk(model, x)
     smallest = smallest_budget(model, x, method=method)
-    assert error(gw.ntk(model, x, memory=times * smallest, method=method), want) < EXACT
+    assert error(gw.analysis.ntk(model, x, memory=times * smallest, method=method), want) < EXACT
     smallest = smallest_budget(model, x[:3], x[3:], method=method)
     assert (
-        error(gw.ntk(model, x[:3], x[3:], memory=times * smallest, method=method), want[:3, 3:])
+        error(
+            gw.analysis.ntk(model, x[:3], x[3:], memory=times * smallest, method=method),
+            want[:3, 3:],
+        )
         < EXACT
     )
 
@@ -57,15 +60,15 @@ def test_any_budget_that_is_allowed_gives_the_same_kernel(outputs: int, method: 
 def test_as_many_samples_as_outputs_are_no_special_case(samples: int):
     """``vmap`` of ``jacrev`` through ``nn.PReLU`` is wrong then, in torch 2.13."""
     model, x = network(outputs=3), torch.randn(samples, 3, 8, 8).double()
-    assert error(gw.ntk(model, x, method="jacobian"), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x, method="jacobian"), explicit_ntk(model, x)) < EXACT
 
 
 def test_one_byte_less_than_the_smallest_budget_is_refused():
     model, x = network(), torch.randn(7, 3, 8, 8).double()
     smallest = smallest_budget(model, x)
     with pytest.raises(ArgumentError, match=f"at least {smallest} bytes"):
-        gw.ntk(model, x, memory=smallest - 1)
-    gw.ntk(model, x, memory=smallest)
+        gw.analysis.ntk(model, x, memory=smallest - 1)
+    gw.analysis.ntk(model, x, memory=smallest)
 
 
 @pytest.mark.parametrize("limit", [1, 200, 5_000, 10**9])
@@ -142,13 +145,13 @@ model = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(),
                       nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
                       nn.Flatten(), nn.Linear(32 * 32 * 32, 1))
 x = torch.randn(48, 3, 32, 32)
-gw.ntk(model, x[:2])
+gw.analysis.ntk(model, x[:2])
 Path("/proc/self/clear_refs").write_text("5")
 def resident(what):
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(what))
 before = resident("VmRSS")
-gw.ntk(model, x, memory=budget)
+gw.analysis.ntk(model, x, memory=budget)
 print(resident("VmHWM") - before)
 """
 

@@ -38,8 +38,8 @@ def test_a_plain_model_is_not_probed(outputs: int, monkeypatch: pytest.MonkeyPat
         "gatewise.analysis.tangent_kernel.execution_plan._probe",
         lambda *given: pytest.fail("it was probed"),
     )
-    assert error(gw.ntk(model, x), want) < EXACT
-    assert error(gw.ntk(model, x[:3], x[3:]), want[:3, 3:]) < EXACT
+    assert error(gw.analysis.ntk(model, x), want) < EXACT
+    assert error(gw.analysis.ntk(model, x[:3], x[3:]), want[:3, 3:]) < EXACT
 
 
 class Mixing(nn.ReLU):
@@ -77,7 +77,7 @@ def test_what_may_mix_samples_is_not_plain(name: str):
 def test_a_model_that_mixes_samples_out_of_sight_of_the_graph_is_still_refused():
     model = nn.Sequential(nn.Linear(3, 8), Mixing(), nn.Linear(8, 1))
     with pytest.raises(gw.errors.ArgumentError, match="another output in a batch than alone"):
-        gw.ntk(model, torch.randn(9, 3))
+        gw.analysis.ntk(model, torch.randn(9, 3))
 
 
 compiled = pytest.mark.skipif(

@@ -102,13 +102,13 @@ def two_swapped() -> Tensor:
 def test_rows_that_move_and_come_back_are_noticed(order, kind, samples: int):
     model, x = kind(order).double(), two_swapped()[:samples]
     want = explicit_ntk(model, x)
-    assert error(gw.ntk(model, x), want) < EXACT
-    assert error(gw.ntk(model, x[:2], x), want[:2]) < EXACT
+    assert error(gw.analysis.ntk(model, x), want) < EXACT
+    assert error(gw.analysis.ntk(model, x[:2], x), want[:2]) < EXACT
 
 
 def test_two_swapped_rows_are_noticed_in_small_blocks_too():
     model, x = Moves(by_first_number).double(), two_swapped()
-    assert error(gw.ntk(model, x, memory=8000), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x, memory=8000), explicit_ntk(model, x)) < EXACT
 
 
 class Sorted(nn.Module):
@@ -133,7 +133,7 @@ class Sorted(nn.Module):
 )
 def test_sequences_sorted_by_length_keep_their_places(lengths: list[int]):
     model, x = Sorted().double(), (torch.randn(6, 5, 3).double(), torch.tensor(lengths))
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
 
 
 def test_equal_rows_whose_order_matters_later_are_noticed():
@@ -148,7 +148,7 @@ def test_equal_rows_whose_order_matters_later_are_noticed():
             return self.a(torch.ones_like(x)).flip(0) * x[:, :2]
 
     model, x = Constant().double(), torch.randn(5, 4).double()
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
 
 
 def rows_stay(model: nn.Module, x: Tensor) -> bool:
@@ -165,7 +165,7 @@ def test_common_networks_show_in_their_graph_that_rows_stay():
     assert rows_stay(dense, torch.randn(3, 4))
     assert rows_stay(nn.Sequential(image, nn.Linear(18, 1)).eval(), torch.randn(2, 3, 8, 8))
     assert rows_stay(
-        gw.create_model("resnet_cifar", depth=8, classes=2).eval(), torch.randn(2, 3, 8, 8)
+        gw.models.create_model("resnet_cifar", depth=8, classes=2).eval(), torch.randn(2, 3, 8, 8)
     )
     assert not rows_stay(Moves(by_first_number), torch.randn(3, 4))
     assert not rows_stay(Divided(own=True), torch.randn(3, 4))
@@ -192,7 +192,7 @@ def test_mixing_that_leaves_one_sample_alone_is_refused(largest: int, method: st
     model, x = Divided(own).double(), torch.randn(6, 4).double()
     x[largest] *= 10
     with pytest.raises(ArgumentError, match="mixes samples"):
-        gw.ntk(model, x, method=method)
+        gw.analysis.ntk(model, x, method=method)
 
 
 class Draws(nn.Module):
@@ -220,7 +220,7 @@ def test_a_model_that_draws_is_refused_whatever_it_drew_and_the_streams_are_put_
     model, x = Draws(DRAWN[name]).eval(), torch.randn(6, 4)
     before = torch.get_rng_state(), random.getstate()
     with pytest.raises(ArgumentError, match=r"draws at random.*fix: model\.eval\(\)"):
-        gw.ntk(model, x, method=method)
+        gw.analysis.ntk(model, x, method=method)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
 
@@ -238,5 +238,5 @@ def test_an_input_changed_behind_autograds_back_is_kept():
     model, x = Behind().double(), torch.randn(5, 4).double()
     before = x.clone()
     assert set(ntk_routes(model, x).values()) == {"layerwise"}
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
     assert torch.equal(x, before)

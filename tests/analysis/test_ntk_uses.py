@@ -151,9 +151,9 @@ def test_kernel_is_right_however_parameters_are_used(name: str):
     make, jacobian = FORMS[name]
     model, x = make().double(), torch.randn(5, 4).double()
     want = explicit_ntk(model, x)
-    assert error(gw.ntk(model, x), want) < EXACT
-    assert error(gw.ntk(model, x, method="jacobian"), want) < EXACT
-    assert error(gw.ntk(model, x[:2], x[2:]), want[:2, 2:]) < EXACT
+    assert error(gw.analysis.ntk(model, x), want) < EXACT
+    assert error(gw.analysis.ntk(model, x, method="jacobian"), want) < EXACT
+    assert error(gw.analysis.ntk(model, x[:2], x[2:]), want[:2, 2:]) < EXACT
     if jacobian is not None:  # None: seen only in a batch
         routes = ntk_routes(model, x)
         assert {
@@ -181,9 +181,11 @@ def test_layerwise_refuses_what_has_no_closed_form():
     with pytest.raises(
         gw.errors.ArgumentError, match=r"1\.weight: jacobian: no closed form for weight of PReLU"
     ):
-        gw.ntk(model, torch.randn(3, 4), method="layerwise")
+        gw.analysis.ntk(model, torch.randn(3, 4), method="layerwise")
     x = torch.randn(3, 4)
-    assert torch.equal(gw.ntk(model[0], x, method="layerwise"), gw.ntk(model[0], x))
+    assert torch.equal(
+        gw.analysis.ntk(model[0], x, method="layerwise"), gw.analysis.ntk(model[0], x)
+    )
 
 
 def test_a_layer_that_turns_out_unfit_is_refused_too():
@@ -191,18 +193,18 @@ def test_a_layer_that_turns_out_unfit_is_refused_too():
     with pytest.raises(
         gw.errors.ArgumentError, match="rows of its layer's input are not those of the samples"
     ):
-        gw.ntk(model, torch.randn(5, 4).double(), method="layerwise")
+        gw.analysis.ntk(model, torch.randn(5, 4).double(), method="layerwise")
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4, 5, 6, 7, 12, 13])
 def test_rows_that_are_turned_round_are_noticed_in_batches_of_any_size(samples: int):
     model, x = FORMS["rows turned round"][0]().double(), torch.randn(samples, 4).double()
-    assert error(gw.ntk(model, x), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x), explicit_ntk(model, x)) < EXACT
 
 
 def test_a_compiled_model_is_the_model_inside():
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(3, 4)
-    assert torch.equal(gw.ntk(torch.compile(model), x), gw.ntk(model, x))
+    assert torch.equal(gw.analysis.ntk(torch.compile(model), x), gw.analysis.ntk(model, x))
 
 
 def test_a_wrong_vectorised_jacobian_is_noticed(monkeypatch: pytest.MonkeyPatch):
@@ -214,4 +216,4 @@ def test_a_wrong_vectorised_jacobian_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Jacobians, "_all_at_once", planted)
     model, x = FORMS["called three times"][0]().double(), torch.randn(5, 4).double()
-    assert error(gw.ntk(model, x, method="jacobian"), explicit_ntk(model, x)) < EXACT
+    assert error(gw.analysis.ntk(model, x, method="jacobian"), explicit_ntk(model, x)) < EXACT

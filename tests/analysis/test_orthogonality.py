@@ -11,7 +11,7 @@ from gatewise.analysis.filters import welch_bound
 def look(weight: torch.Tensor) -> gw.analysis.LayerOrthogonality:
     layer = nn.Linear(weight.shape[1], weight.shape[0])
     layer.weight.data = weight
-    return gw.orthogonality(layer).layers[0]
+    return gw.analysis.orthogonality(layer).layers[0]
 
 
 def test_orthogonal_filters_have_no_coherence_and_a_flat_spectrum() -> None:
@@ -56,7 +56,9 @@ def test_no_directions_are_less_coherent_than_welchs_bound_and_three_in_the_plan
 
 
 def test_zero_filters_are_counted_and_the_record_prints_saves_and_draws() -> None:
-    found = gw.orthogonality(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1)))
+    found = gw.analysis.orthogonality(
+        nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1))
+    )
     assert [
         layer["layer" if "layer" in layer else "name"] for layer in found.to_dict()["layers"]
     ] == ["0", "2"]

@@ -34,7 +34,7 @@ def test_partner_and_correlation_are_the_definition_in_a_double_loop() -> None:
 
 def test_filters_and_their_negatives_pair_exactly_whatever_their_lengths() -> None:
     half = torch.randn(8, 3, 3, 3)
-    found = gw.pairing(conv(torch.cat((half, -3 * half)))).layers[0]
+    found = gw.analysis.pairing(conv(torch.cat((half, -3 * half)))).layers[0]
     assert found.partner.tolist() == [*range(8, 16), *range(8)]
     torch.testing.assert_close(found.correlation, -torch.ones(16, dtype=torch.float64))
     assert found.p_value < 1e-6
@@ -44,7 +44,9 @@ def test_filters_and_their_negatives_pair_exactly_whatever_their_lengths() -> No
 def test_random_filters_are_not_said_to_pair_and_p_values_are_uniform() -> None:
     generator = torch.Generator().manual_seed(1)
     p = [
-        gw.pairing(conv(torch.randn(16, 2, 3, 3, generator=generator)), seed=seed).layers[0].p_value
+        gw.analysis.pairing(conv(torch.randn(16, 2, 3, 3, generator=generator)), seed=seed)
+        .layers[0]
+        .p_value
         for seed in range(150)
     ]
     assert stats.kstest(p, "uniform").pvalue > 1e-3
@@ -104,14 +106,14 @@ def near_few_lines(filters: int, seed: int) -> torch.Tensor:
 
 @pytest.mark.slow
 def test_filters_near_a_few_lines_are_far_from_random_but_no_pairs() -> None:
-    found = [gw.pairing(conv(near_few_lines(32, seed))).layers[0] for seed in range(60)]
+    found = [gw.analysis.pairing(conv(near_few_lines(32, seed))).layers[0] for seed in range(60)]
     assert max(each.p_value for each in found) < 1e-6 and max(each.mean for each in found) < -0.7
     assert min(each.similar_mean for each in found) > 0.7
     assert stats.kstest([each.p_phases for each in found], "uniform").pvalue > 1e-3
 
 
 def test_filters_that_are_only_alike_are_no_pairs() -> None:
-    alike = gw.pairing(conv(torch.randn(16, 3, 3, 3) + 1.0)).layers[0]
+    alike = gw.analysis.pairing(conv(torch.randn(16, 3, 3, 3) + 1.0)).layers[0]
     assert alike.similar_mean > -alike.mean and alike.p_phases > 0.5
 
 
@@ -120,13 +122,13 @@ def test_true_pairs_are_found_among_filters_near_a_few_lines() -> None:
     weight = torch.cat(
         (half, -half + 0.1 * torch.randn(half.shape, generator=torch.Generator().manual_seed(1)))
     )
-    layer = gw.pairing(conv(weight)).layers[0]
+    layer = gw.analysis.pairing(conv(weight)).layers[0]
     assert layer.p_value < 1e-6 and layer.p_phases < 1e-3 and -layer.mean > layer.similar_mean
 
 
 def test_holms_correction_is_that_of_the_step_down_rule() -> None:
     model = nn.Sequential(*(conv(torch.randn(8, 2, 3, 3)) for _ in range(5)))
-    found = gw.pairing(model)
+    found = gw.analysis.pairing(model)
     raw = np.array([layer.p_value for layer in found.layers])
     order = np.argsort(raw)
     want = np.minimum(1, np.maximum.accumulate(raw[order] * (5 - np.arange(5))))
@@ -139,7 +141,7 @@ def test_holms_correction_is_that_of_the_step_down_rule() -> None:
 def test_a_zero_filter_has_no_partner_and_does_not_spoil_the_others() -> None:
     weight = torch.randn(6, 1, 3, 3)
     weight[2] = 0
-    found = gw.pairing(conv(weight)).layers[0]
+    found = gw.analysis.pairing(conv(weight)).layers[0]
     assert found.zero_filters == 1 and found.correlation.isnan().tolist() == [
         False,
         False,
@@ -160,7 +162,7 @@ def test_cosines_are_the_same_whatever_the_scale(scale: float) -> None:
     weight = torch.randint(-9, 10, (6, 1, 3, 3)).double()  # so that no scale rounds them away
     weight[0], weight[3] = 1e-3 * scale, 0.0
     weight[[1, 2, 4, 5]] *= scale
-    found = gw.pairing(conv(weight)).layers[0]
+    found = gw.analysis.pairing(conv(weight)).layers[0]
     want = partners((weight / scale).flatten(1))[1]
     torch.testing.assert_close(found.correlation, want, atol=1e-9, rtol=0, equal_nan=True)
     assert found.zero_filters == 1
@@ -176,7 +178,7 @@ def test_cosines_are_the_same_whatever_the_scale(scale: float) -> None:
     ids=["lazy", "meta", "complex"],
 )
 def test_weights_that_are_no_real_numbers_are_refused(layer: nn.Module, why: str) -> None:
-    for question in (gw.pairing, gw.orthogonality):
+    for question in (gw.analysis.pairing, gw.analysis.orthogonality):
         with pytest.raises(ArgumentError, match=why):
             question(layer)
 
@@ -186,13 +188,13 @@ def test_weights_that_are_no_real_numbers_are_refused(layer: nn.Module, why: str
 )
 def test_a_wrong_seed_or_choice_is_refused_in_a_line(wrong: dict) -> None:
     with pytest.raises(ArgumentError, match=f"pairing: {next(iter(wrong))}"):
-        gw.pairing(nn.Conv2d(3, 8, 3), **wrong)
+        gw.analysis.pairing(nn.Conv2d(3, 8, 3), **wrong)
 
 
 def test_a_filter_without_another_has_none_to_pair_with() -> None:
     weight = torch.zeros(3, 1, 3, 3)
     weight[1] = 1.0
-    found = gw.pairing(conv(weight))
+    found = gw.analysis.pairing(conv(weight))
     assert found.layers[0].correlation.isnan().all() and found.p_phases == (1.0,)
     row = found.to_dict()["layers"][0]
     assert row["similar"] == [None] * 3 and row["mean"] is None and row["similar_mean"] is None
@@ -200,7 +202,7 @@ def test_a_filter_without_another_has_none_to_pair_with() -> None:
 
 def test_the_record_prints_saves_and_draws(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 2, 3), nn.Conv2d(8, 9, 3))
-    found = gw.pairing(model)
+    found = gw.analysis.pairing(model)
     assert found.left_out == ("1",) and "fewer than three" in repr(found)
     record = found.to_dict()
     assert [row["layer"] for row in record["layers"]] == ["0", "2"] and record["layers"][0][
@@ -218,15 +220,15 @@ def test_the_record_prints_saves_and_draws(tmp_path: Path) -> None:
 
 def test_what_cannot_be_asked_is_refused_by_name() -> None:
     with pytest.raises(ArgumentError, match="no convolution"):
-        gw.pairing(nn.ReLU())
+        gw.analysis.pairing(nn.ReLU())
     with pytest.raises(ArgumentError, match="where matches no layer"):
-        gw.pairing(nn.Conv2d(1, 4, 3), where="features.*")
+        gw.analysis.pairing(nn.Conv2d(1, 4, 3), where="features.*")
     with pytest.raises(ArgumentError, match="draws"):
-        gw.pairing(nn.Conv2d(1, 4, 3), draws=1)
+        gw.analysis.pairing(nn.Conv2d(1, 4, 3), draws=1)
     with pytest.raises(ArgumentError, match="not finite"):
-        gw.pairing(conv(torch.full((4, 1, 3, 3), float("nan"))))
+        gw.analysis.pairing(conv(torch.full((4, 1, 3, 3), float("nan"))))
     with pytest.raises(ArgumentError, match="three filters"):
-        gw.pairing(nn.Conv2d(1, 2, 3))
+        gw.analysis.pairing(nn.Conv2d(1, 2, 3))
 
 
 @pytest.mark.data
@@ -240,7 +242,7 @@ def test_the_first_convolution_of_a_trained_squeezenet_pairs_and_a_random_networ
         *(conv(torch.tensor(weights[name].astype(np.float32))) for name in names)
     )
     random = nn.Sequential(*(conv(torch.randn(weights[name].shape)) for name in names))
-    found = gw.pairing(trained)
+    found = gw.analysis.pairing(trained)
     assert found.layers[0].mean == pytest.approx(-0.80, abs=0.005)
     assert found.layers[0].chance_mean == pytest.approx(-0.44, abs=0.02)
     assert found.p_values[0] < 1e-10
@@ -250,7 +252,7 @@ def test_the_first_convolution_of_a_trained_squeezenet_pairs_and_a_random_networ
     assert (
         found.layers[2].mean < -0.6 and found.p_values[2] < 1e-6 and found.p_phases[2] > 0.05
     )  # no pairs
-    chance = gw.pairing(random)
+    chance = gw.analysis.pairing(random)
     assert min(*chance.p_values, *chance.p_phases) > 1e-3
 
 
@@ -260,4 +262,4 @@ def test_a_diagnosis_covers_linear_layers_before_a_unit() -> None:
     model = nn.Sequential(*patches, nn.Flatten(), nn.Linear(128, 5)).eval()
     found = gw.diagnose(model, torch.randn(4, 3, 8, 8), questions=["pairing"])
     assert [row["layer"] for row in found["pairing"].facts["layers"]] == ["0", "2"]
-    assert gw.pairing(model, where="2").layers[0].name == "2"
+    assert gw.analysis.pairing(model, where="2").layers[0].name == "2"

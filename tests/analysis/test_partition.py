@@ -58,7 +58,7 @@ def test_regions_cover_the_window_and_are_the_patterns_each_once(
     widths: tuple[int, ...], form: str
 ):
     model = dense(*widths)
-    found = gw.partition(model, three(widths[:1]), extent=4.0, form=form)
+    found = gw.analysis.partition(model, three(widths[:1]), extent=4.0, form=form)
     assert float(found.areas.sum()) == pytest.approx(found.slice.area, rel=1e-12)
     assert float(found.areas.min()) > 0
     corners, owner = shrunk_corners(found)
@@ -71,7 +71,7 @@ def test_regions_cover_the_window_and_are_the_patterns_each_once(
 @pytest.mark.parametrize("form", FORMS)
 def test_a_fine_grid_sees_no_pattern_that_is_not_a_region(form: str):
     model = dense(3, 6, 6, 1)
-    found = gw.partition(model, three((3,)), form=form)
+    found = gw.analysis.partition(model, three((3,)), form=form)
     grid = {tuple(row) for row in gates(model, found.slice.inputs(found.slice.grid(300)))}
     regions = {
         tuple(row)
@@ -106,7 +106,7 @@ def feasible(model: nn.Sequential, window: gw.analysis.Partition, signs: tuple[i
 
 def test_the_regions_are_the_patterns_that_linear_programming_finds():
     model = dense(2, 4, 4, 1, seed=2)
-    found = gw.partition(model, AXES, extent=(-6.0, 6.0, -6.0, 6.0))
+    found = gw.analysis.partition(model, AXES, extent=(-6.0, 6.0, -6.0, 6.0))
     patterns = {
         tuple(row) for row in gates(model, found.slice.inputs(found.centroids)).astype(int).tolist()
     }
@@ -124,9 +124,9 @@ def test_the_map_of_each_region_is_the_affine_map_at_its_centre(name: str, form:
     model, shape = networks()[name]
     points = three(shape)
     extent = 0.3 if len(shape) == 3 else 1.5
-    found = gw.partition(model, points, extent=extent, form=form)
+    found = gw.analysis.partition(model, points, extent=extent, form=form)
     assert float(found.areas.sum()) == pytest.approx(found.slice.area, rel=1e-12)
-    there = gw.affine_map(model, found.slice.inputs(found.centroids))
+    there = gw.analysis.affine_map(model, found.slice.inputs(found.centroids))
     A = there.A.flatten(2)
     along = torch.einsum("noi,ki->nko", A, found.slice.axes.flatten(1))
     level = torch.einsum("noi,i->no", A, found.slice.origin.flatten()) + there.b
@@ -143,7 +143,8 @@ def test_the_compiled_form_gives_the_same_regions(name: str):
     model, shape = networks()[name]
     extent = 0.5 if len(shape) == 3 else 2.0
     ours, theirs = (
-        gw.partition(model, three(shape), extent=extent, form=form) for form in ("native", "numpy")
+        gw.analysis.partition(model, three(shape), extent=extent, form=form)
+        for form in ("native", "numpy")
     )
     a, b = np.argsort(ours.patterns), np.argsort(theirs.patterns)
     assert (ours.form, theirs.form) == ("native", "numpy")
@@ -157,7 +158,7 @@ def test_the_compiled_form_gives_the_same_regions(name: str):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_regions_are_convex_and_every_point_is_in_one(form: str):
-    found = gw.partition(dense(2, 10, 10, 1), AXES, extent=5.0, form=form)
+    found = gw.analysis.partition(dense(2, 10, 10, 1), AXES, extent=5.0, form=form)
     polygons = found.polygons
     step = polygons.vertices[polygons.following] - polygons.vertices
     turn = step[:, 0] * step[polygons.following][:, 1] - step[:, 1] * step[polygons.following][:, 0]
@@ -191,7 +192,7 @@ def shared_edges(found: gw.analysis.Partition) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("name", ["relu", "maxout", "crelu", "shrinks"])
 def test_neighbours_are_the_regions_that_share_an_edge(name: str, form: str):
     model, shape = networks()[name]
-    found = gw.partition(model, three(shape), form=form)
+    found = gw.analysis.partition(model, three(shape), form=form)
     assert set(map(tuple, found.neighbours().tolist())) == shared_edges(found)
 
 
@@ -200,7 +201,7 @@ def test_the_decision_boundary_is_crossed_an_odd_number_of_times_between_two_cla
     model = dense(2, 12, 12, outputs, seed=1)
     with torch.no_grad():
         model[-1].bias -= model(torch.zeros(1, 2).double())[0]  # so that there is a boundary
-    found = gw.partition(model, AXES, extent=4.0)
+    found = gw.analysis.partition(model, AXES, extent=4.0)
     segments, regions = found.decision_boundary()
     level = lambda y: y[:, 0] - (y[:, 1] if outputs == 2 else 0)  # noqa: E731
     with torch.no_grad():
@@ -242,7 +243,7 @@ def test_the_decision_boundary_has_the_edges_on_which_the_answer_changes(outputs
     ).double()  # where all outputs are 0 is an edge of regions
     with torch.no_grad():
         model[2].bias -= 0.2
-    found = gw.partition(model, AXES, extent=(-3.0, 3.0, -3.0, 3.0), form=form)
+    found = gw.analysis.partition(model, AXES, extent=(-3.0, 3.0, -3.0, 3.0), form=form)
     segments = found.decision_boundary()[0]
     along = (segments[:, 1] - segments[:, 0]).abs().sum()
     assert float(along) == pytest.approx(changes_on_a_grid(model, found, 400), rel=0.03)
@@ -256,24 +257,26 @@ def test_a_sign_that_changes_on_an_edge_alone_is_seen_and_equal_outputs_are_no_b
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
         model[2].weight.copy_(torch.tensor([[1.0, -1.0]]))  # x0 itself
-    segments = gw.partition(model, AXES, extent=(-2.0, 2.0, -1.0, 1.0)).decision_boundary()[0]
+    segments = gw.analysis.partition(
+        model, AXES, extent=(-2.0, 2.0, -1.0, 1.0)
+    ).decision_boundary()[0]
     assert sorted(segments[0].tolist()) == [[0.0, -1.0], [0.0, 1.0]] and len(segments) == 1
     twins = dense(2, 12, 2)
     with torch.no_grad():
         twins[2].weight[1], twins[2].bias[1] = twins[2].weight[0], twins[2].bias[0]
-    assert not len(gw.partition(twins, AXES).decision_boundary()[0])
+    assert not len(gw.analysis.partition(twins, AXES).decision_boundary()[0])
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [1e-160, 1e-170])
 def test_responses_whose_products_are_too_small_divide_all_the_same(size: float, form: str):
     model, points = dense(2, 8, 2), three((2,))
-    found = gw.partition(model, points, form=form)
+    found = gw.analysis.partition(model, points, form=form)
     with torch.no_grad():
         for each in (model[0].weight, model[0].bias):
             each *= size
         model[2].weight /= size
-    small = gw.partition(model, points, form=form)
+    small = gw.analysis.partition(model, points, form=form)
     assert small.count == found.count > 10
     assert float(small.areas.sum()) == pytest.approx(small.slice.area, rel=1e-12)
 
@@ -283,8 +286,8 @@ def test_neighbours_far_from_the_origin_are_those_near_it(form: str):
     near, far = dense(2, 8, 6, 2), dense(2, 8, 6, 2)
     with torch.no_grad():
         far[0].bias -= far[0].weight.sum(1) * 1000
-    one = gw.partition(near, AXES, extent=(-2.0, 2.0, -2.0, 2.0), form=form)
-    two = gw.partition(far, AXES, extent=(998.0, 1002.0, 998.0, 1002.0), form=form)
+    one = gw.analysis.partition(near, AXES, extent=(-2.0, 2.0, -2.0, 2.0), form=form)
+    two = gw.analysis.partition(far, AXES, extent=(998.0, 1002.0, 998.0, 1002.0), form=form)
     named = [
         {tuple(sorted(found.patterns[list(pair)].tolist())) for pair in found.neighbours().tolist()}
         for found in (one, two)
@@ -316,7 +319,7 @@ class Rounds(nn.Module):
 )
 def test_what_has_no_regions_is_told(model: nn.Module, options: dict, said: str, form: str):
     with pytest.raises(ArgumentError, match=said):
-        gw.partition(model, AXES.float(), form=form, **options)
+        gw.analysis.partition(model, AXES.float(), form=form, **options)
 
 
 class FourPlanes(nn.Module):
@@ -334,7 +337,7 @@ class FourPlanes(nn.Module):
 def test_a_max_pooling_divides_only_where_the_largest_changes():
     torch.manual_seed(4)
     model = FourPlanes().double()
-    found = gw.partition(model, AXES, extent=(-3.0, 3.0, -3.0, 3.0))
+    found = gw.analysis.partition(model, AXES, extent=(-3.0, 3.0, -3.0, 3.0))
     points = found.slice.grid(400)
     with torch.no_grad():
         winners = model.planes.weight.flatten()[0] * model.spread(points)
@@ -345,7 +348,7 @@ def test_a_max_pooling_divides_only_where_the_largest_changes():
 
 
 def test_the_window_and_its_coordinates_are_as_asked_for():
-    found = gw.partition(
+    found = gw.analysis.partition(
         nn.Sequential(gw.nn.Abs(), nn.Linear(2, 1)).double(), AXES, extent=(-1.0, 3.0, -2.0, 2.0)
     )
     assert found.count == 4
@@ -362,27 +365,27 @@ def test_dead_and_doubled_units_divide_nothing_twice():
     with torch.no_grad():
         model[0].weight[3:] = -2 * model[0].weight[:3]  # the same lines again
         model[0].bias[3:] = -2 * model[0].bias[:3]
-    found = gw.partition(model, AXES, extent=(-9.0, 9.0, -9.0, 9.0))
+    found = gw.analysis.partition(model, AXES, extent=(-9.0, 9.0, -9.0, 9.0))
     assert found.count == 7  # of three lines in general position
     with torch.no_grad():
         model[0].weight.zero_()
-    assert gw.partition(model, AXES).count == 1
+    assert gw.analysis.partition(model, AXES).count == 1
 
 
 def test_parts_that_are_carried_on_one_after_the_other_are_the_same_partition(
     monkeypatch: pytest.MonkeyPatch,
 ):
     model = dense(2, 12, 12, 12, 1)
-    whole = gw.partition(model, AXES, extent=4.0)
+    whole = gw.analysis.partition(model, AXES, extent=4.0)
     monkeypatch.setattr("gatewise.analysis.planes.plane_run.PART", 3 * 12 * 5)
-    parts = gw.partition(model, AXES, extent=4.0)
+    parts = gw.analysis.partition(model, AXES, extent=4.0)
     assert sorted(parts.patterns) == sorted(whole.patterns)
     assert len(parts.neighbours()) == len(whole.neighbours())
 
 
 def test_a_maxout_of_three_pieces_divides_only_where_the_largest_changes():
     model, shape = networks()["maxout"]
-    found = gw.partition(model, three(shape))
+    found = gw.analysis.partition(model, three(shape))
     with torch.no_grad():
         winners = model[0](found.slice.inputs(found.centroids)).unflatten(1, (-1, 3)).argmax(-1)
     assert len(winners.unique(dim=0)) == found.count > 10

@@ -17,7 +17,7 @@ SMALL = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
 def test_a_soft_network_has_no_regions_and_is_shaded_by_the_entropy_of_its_gates():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 3), nn.SiLU(), nn.Linear(3, 1)).double()
-    found = gw.partition(model, AXES, steps=9)
+    found = gw.analysis.partition(model, AXES, steps=9)
     assert isinstance(found, gw.analysis.SoftPartition) and not found.exact
     with torch.no_grad():
         T = torch.sigmoid(model[0](found.slice.inputs(found.slice.grid(9))))
@@ -28,7 +28,7 @@ def test_a_soft_network_has_no_regions_and_is_shaded_by_the_entropy_of_its_gates
 
 
 def test_beta_units_are_soft_too():
-    found = gw.partition(
+    found = gw.analysis.partition(
         nn.Sequential(nn.Linear(2, 3), gw.nn.BetaVQ(), nn.Linear(3, 1)), AXES, steps=5
     )
     assert found.entropy.shape == (5, 5) and bool((found.entropy > 0).all())
@@ -53,7 +53,7 @@ def test_a_beta_of_one_is_the_largest_of_its_lines_and_has_exact_regions(lines):
         nn.Linear(5, 3),
         gw.nn.BetaVQ(lines, beta=1.0),
     ).double()
-    found = gw.partition(model, AXES, extent=3.0)
+    found = gw.analysis.partition(model, AXES, extent=3.0)
     assert isinstance(found, gw.analysis.Partition)
     # The same network, written as a maximum of lines, on many points of the window.
     slopes, offsets = model[1].pieces
@@ -70,19 +70,19 @@ def test_a_beta_of_one_is_the_largest_of_its_lines_and_has_exact_regions(lines):
     torch.testing.assert_close(values, y, atol=1e-9, rtol=0)
     if lines == "relu":
         plain = nn.Sequential(model[0], nn.ReLU(), model[2], nn.ReLU())
-        assert gw.partition(plain, AXES, extent=3.0).count == found.count
+        assert gw.analysis.partition(plain, AXES, extent=3.0).count == found.count
     if lines == LINES[-1]:
         assert found.count == 1
 
 
 def test_a_beta_that_is_trained_stays_soft():
     unit = gw.nn.BetaVQ("relu", beta=0.9, learn_beta=True)
-    found = gw.partition(nn.Sequential(nn.Linear(2, 3), unit), AXES, steps=5)
+    found = gw.analysis.partition(nn.Sequential(nn.Linear(2, 3), unit), AXES, steps=5)
     assert isinstance(found, gw.analysis.SoftPartition)
 
 
 def test_an_exact_partition_is_drawn_with_all_its_polygons():
-    found = gw.partition(SMALL, AXES, extent=5.0)
+    found = gw.analysis.partition(SMALL, AXES, extent=5.0)
     axes = found.plot()
     assert len(axes.collections[0].get_paths()) == found.count
     axes.figure.canvas.draw()
@@ -107,7 +107,7 @@ class ViewChanged(nn.Module):
 )
 def test_what_has_no_rule_is_refused_by_name(model: nn.Module, words: str):
     with pytest.raises(ArgumentError, match=words):
-        gw.partition(model, AXES)
+        gw.analysis.partition(model, AXES)
 
 
 @pytest.mark.parametrize(
@@ -126,22 +126,22 @@ def test_what_has_no_rule_is_refused_by_name(model: nn.Module, words: str):
 )
 def test_bad_arguments_are_named(points: Tensor, options: dict, words: str):
     with pytest.raises(ArgumentError, match=words):
-        gw.partition(SMALL, points, **options)
+        gw.analysis.partition(SMALL, points, **options)
 
 
 def test_an_unknown_form_names_the_known_ones():
     with pytest.raises(UnknownNameError, match="native, numpy"):
-        gw.partition(SMALL, AXES, form="numba")
+        gw.analysis.partition(SMALL, AXES, form="numba")
 
 
 def test_train_mode_is_refused_where_it_matters():
     with pytest.raises(ArgumentError, match=r"train mode.*eval\(\)"):
-        gw.partition(nn.Sequential(nn.Linear(2, 4), nn.Dropout()), AXES)
+        gw.analysis.partition(nn.Sequential(nn.Linear(2, 4), nn.Dropout()), AXES)
 
 
 def test_the_model_keeps_its_dtype_and_its_gradients():
     model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
-    gw.partition(model, AXES)
+    gw.analysis.partition(model, AXES)
     assert model[0].weight.dtype == torch.float32 and model[0].weight.grad is None
 
 
@@ -152,14 +152,14 @@ def test_a_film_has_a_picture_for_each_checkpoint(tmp_path: Path):
     steps = [
         nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 2)) for width in (2, 4, 8)
     ]
-    shown = [gw.partition(model, AXES, extent=3.0) for model in steps]
+    shown = [gw.analysis.partition(model, AXES, extent=3.0) for model in steps]
     path = gw.analysis.Partition.film(shown, tmp_path / "film.gif", seconds=0.5)
     with Image.open(path) as film:
         assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 500)
 
 
 def test_a_film_of_nothing_or_of_two_windows_is_refused(tmp_path: Path):
-    shown = [gw.partition(SMALL, AXES, extent=extent) for extent in (1.0, 2.0)]
+    shown = [gw.analysis.partition(SMALL, AXES, extent=extent) for extent in (1.0, 2.0)]
     for wrong in ([], shown):
         with pytest.raises(ArgumentError, match="all of one window"):
             gw.analysis.Partition.film(wrong, tmp_path / "film.gif")

@@ -75,7 +75,7 @@ def test_eigenvalues_are_those_of_matrices_and_no_ratio_exceeds_the_bound() -> N
             continue
         x = (shifted(conv, size) @ c.flatten()).reshape(1, -1, size)
         found, want = (
-            gw.reconstruct(conv, x, pool=pool, coefficients=c),
+            gw.analysis.reconstruct(conv, x, pool=pool, coefficients=c),
             by_hand(conv, c, x, region),
         )
         assert found.bound is not None and found.eigenvalues is not None
@@ -98,15 +98,15 @@ def test_the_bound_needs_what_a_border_or_a_bias_hides() -> None:
     conv.bias = nn.Parameter(torch.zeros(1))
     c = torch.zeros(1, 1, 8, dtype=torch.float64)
     c[0, 0, 1] = 2.0
-    held = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
+    held = gw.analysis.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
     assert held.bound is not None and float(held.bound) == pytest.approx(0)
     conv.bias = nn.Parameter(torch.tensor([-3.0]))  # the response of 2 is not positive any more
-    hidden = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
+    hidden = gw.analysis.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
     assert hidden.bound is not None and hidden.bound.isnan().all()
     conv.bias = nn.Parameter(torch.zeros(1))
     c = torch.zeros(1, 1, 8, dtype=torch.float64)
     c[0, 0, 7] = 2.0  # the last two places are in no region of three
-    border = gw.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
+    border = gw.analysis.reconstruct(conv, c.clone(), pool=pool, coefficients=c)
     assert border.bound is not None and border.bound.isnan().all()
 
 
@@ -117,7 +117,7 @@ def test_long_coefficients_of_dependent_shifts_widen_the_bound() -> None:
     c = torch.zeros(1, 2, 4, dtype=torch.float64)
     c[0, 0, 0], c[0, 1, 0] = 10.0, -9.0
     x = c.sum(1, keepdim=True)
-    found = gw.reconstruct(conv, x, pool=pool, coefficients=c)
+    found = gw.analysis.reconstruct(conv, x, pool=pool, coefficients=c)
     assert found.eigenvalues is not None
     assert float(found.eigenvalues[0, 0]) == pytest.approx(1 / 181)  # |x|^2 / |c|^2, and not 2
 
@@ -128,7 +128,7 @@ def test_orthonormal_shifts_lose_nothing_and_the_bound_says_so() -> None:
     c = torch.zeros(1, 2, 4, 4, dtype=torch.float64)
     c[0, 0, 0, 1], c[0, 1, 2, 3] = 2.0, -3.0
     x = torch.nn.functional.conv_transpose2d(c, conv.weight.detach().double(), stride=2)
-    found = gw.reconstruct(conv, x, pool=pool, coefficients=c)
+    found = gw.analysis.reconstruct(conv, x, pool=pool, coefficients=c)
     assert found.eigenvalues is not None and found.bound is not None
     assert found.eigenvalues[0].tolist() == pytest.approx([1, 1])
     assert float(found.bound) == pytest.approx(0, abs=1e-6) and float(found.ratio) == pytest.approx(
@@ -142,17 +142,17 @@ def test_what_the_theorem_does_not_cover_is_said() -> None:
     c = torch.zeros(1, 2, 8, dtype=torch.float64)
     c[0, 0, 0] = 1.0
     x = (shifted(conv, 10) @ c.flatten()).reshape(1, 1, 10)
-    assert gw.reconstruct(conv, x, pool=pool).bound is None
+    assert gw.analysis.reconstruct(conv, x, pool=pool).bound is None
     with pytest.raises(ArgumentError, match="is not the sum"):
-        gw.reconstruct(conv, x + 1, pool=pool, coefficients=c)
+        gw.analysis.reconstruct(conv, x + 1, pool=pool, coefficients=c)
     with pytest.raises(ArgumentError, match="max-pooling"):
-        gw.reconstruct(conv, x, coefficients=c)
+        gw.analysis.reconstruct(conv, x, coefficients=c)
     with pytest.raises(ArgumentError, match="do not overlap"):
-        gw.reconstruct(conv, x, pool=nn.MaxPool1d(3, 1), coefficients=c)
+        gw.analysis.reconstruct(conv, x, pool=nn.MaxPool1d(3, 1), coefficients=c)
     with pytest.raises(ArgumentError, match="one number for each response"):
-        gw.reconstruct(conv, x, pool=pool, coefficients=c[:, :1])
+        gw.analysis.reconstruct(conv, x, pool=pool, coefficients=c[:, :1])
     c[0, 0, 1] = 1.0
     with pytest.raises(ArgumentError, match="two shifts of one filter"):
-        gw.reconstruct(
+        gw.analysis.reconstruct(
             conv, (shifted(conv, 10) @ c.flatten()).reshape(1, 1, 10), pool=pool, coefficients=c
         )

@@ -25,7 +25,7 @@ def by_hand(rows: list[list[float]]) -> tuple[float, float, float]:
 
 def test_small_samples_are_exact_and_draws_come_near() -> None:
     values = torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = gw.rademacher(values, width=3, norm=2.0)
+    found = gw.analysis.rademacher(values, width=3, norm=2.0)
     base, relu, crelu = by_hand(values.tolist())
     factor = 2 * math.sqrt(3)
     assert found.exact and found.draws == 2**7 and found.crelu_error == 0
@@ -35,7 +35,7 @@ def test_small_samples_are_exact_and_draws_come_near() -> None:
     more = torch.cat(
         (values, torch.zeros(5, 8)), 1
     )  # zeros change nothing but the number of samples
-    drawn = gw.rademacher(more, width=3, norm=2.0, draws=20000)
+    drawn = gw.analysis.rademacher(more, width=3, norm=2.0, draws=20000)
     assert not drawn.exact and drawn.crelu_error > 0
     assert drawn.crelu * 15 / 7 == pytest.approx(found.crelu, abs=5 * drawn.crelu_error * 15 / 7)
     assert drawn.base * 15 / 7 == pytest.approx(found.base, abs=5 * drawn.base_error * 15 / 7)
@@ -44,7 +44,7 @@ def test_small_samples_are_exact_and_draws_come_near() -> None:
 def test_random_weights_never_exceed_the_supremum_over_weights() -> None:
     generator = torch.Generator().manual_seed(1)
     values = torch.randn(4, 6, generator=generator, dtype=torch.float64)
-    found = gw.rademacher(values, width=2, norm=1.5)
+    found = gw.analysis.rademacher(values, width=2, norm=1.5)
     signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=6)), dtype=torch.float64)
     best = torch.zeros(len(signs), dtype=torch.float64)
     for _ in range(3000):  # two functions of the class, and weights on their four phases
@@ -57,7 +57,7 @@ def test_random_weights_never_exceed_the_supremum_over_weights() -> None:
 
 
 def test_the_bound_as_printed_is_broken_and_the_one_with_the_constant_holds() -> None:
-    counter = gw.rademacher(torch.tensor([[1.0, -1.0]]))
+    counter = gw.analysis.rademacher(torch.tensor([[1.0, -1.0]]))
     assert counter.base == pytest.approx(1) and counter.crelu == pytest.approx(math.sqrt(2))
     assert counter.crelu > counter.printed_bound and counter.crelu <= counter.bound
     generator = torch.Generator().manual_seed(2)
@@ -66,20 +66,20 @@ def test_the_bound_as_printed_is_broken_and_the_one_with_the_constant_holds() ->
         values = torch.randn(*size, generator=generator) * torch.rand(
             size[0], 1, generator=generator
         )
-        found = gw.rademacher(values, width=4)
+        found = gw.analysis.rademacher(values, width=4)
         assert found.crelu <= found.bound * (
             1 + 1e-12
         ) and found.relu <= 2 * found.printed_bound * (1 + 1e-12)
 
 
 def test_the_record_prints_saves_and_draws_and_bad_input_is_said() -> None:
-    found = gw.rademacher(torch.randn(3, 40), draws=50)
+    found = gw.analysis.rademacher(torch.randn(3, 40), draws=50)
     assert "bound" in repr(found) and "<code>" in found._repr_html_() and found.plot() is not None
     assert found.to_dict()["constant"] == pytest.approx(3 / math.sqrt(2))
     for wrong in (torch.randn(3), torch.full((2, 2), torch.nan), [[1.0]]):
         with pytest.raises(ArgumentError):
-            gw.rademacher(wrong)  # type: ignore[arg-type]
+            gw.analysis.rademacher(wrong)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="width"):
-        gw.rademacher(torch.randn(2, 3), width=0)
+        gw.analysis.rademacher(torch.randn(2, 3), width=0)
     with pytest.raises(ArgumentError, match="norm"):
-        gw.rademacher(torch.randn(2, 3), norm=-1.0)
+        gw.analysis.rademacher(torch.randn(2, 3), norm=-1.0)

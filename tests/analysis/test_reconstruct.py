@@ -50,7 +50,7 @@ def test_without_pooling_it_is_the_projection_by_a_dense_pseudo_inverse(case: st
     conv, x = CASES[case], images(CASES[case])
     matrix = dense(conv, x.shape[1:])
     want = (torch.linalg.pinv(matrix, rtol=1e-6) @ matrix @ x.flatten(1).T).T.reshape(x.shape)
-    found = gw.reconstruct(conv, x)
+    found = gw.analysis.reconstruct(conv, x)
     torch.testing.assert_close(found.image, want, atol=1e-7, rtol=0)
     torch.testing.assert_close(
         found.ratio, (x - want).flatten(1).norm(dim=1) / x.flatten(1).norm(dim=1), atol=1e-7, rtol=0
@@ -68,16 +68,23 @@ def test_weights_of_any_precision_are_seen_as_they_are(dtype: torch.dtype) -> No
     x = images(conv, 4)
     matrix = dense(conv, x.shape[1:])
     want = (torch.linalg.pinv(matrix, rtol=1e-10) @ matrix @ x.flatten(1).T).T.reshape(x.shape)
-    torch.testing.assert_close(gw.reconstruct(conv, x, method="fft").image, want, atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        gw.analysis.reconstruct(conv, x, method="fft").image, want, atol=1e-9, rtol=0
+    )
     sizes = torch.linalg.svdvals(matrix)
     wrong = 1e-10 * float(sizes[0] / sizes[sizes > 1e-10 * sizes[0]][-1]) ** 2 * float(x.norm())
-    torch.testing.assert_close(gw.reconstruct(conv, x, method="cg").image, want, atol=wrong, rtol=0)
+    torch.testing.assert_close(
+        gw.analysis.reconstruct(conv, x, method="cg").image, want, atol=wrong, rtol=0
+    )
 
 
 @pytest.mark.parametrize("case", ["circular", "circular, few", "circular, mean-free"])
 def test_the_closed_form_and_conjugate_gradients_agree(case: str) -> None:
     conv, x = CASES[case], images(CASES[case])
-    closed, iterated = gw.reconstruct(conv, x, method="fft"), gw.reconstruct(conv, x, method="cg")
+    closed, iterated = (
+        gw.analysis.reconstruct(conv, x, method="fft"),
+        gw.analysis.reconstruct(conv, x, method="cg"),
+    )
     torch.testing.assert_close(closed.image, iterated.image, atol=1e-7, rtol=0)
     assert closed.iterations == 0 < iterated.iterations
 
@@ -85,7 +92,7 @@ def test_the_closed_form_and_conjugate_gradients_agree(case: str) -> None:
 def test_a_circular_convolution_that_changes_the_size_or_strides_is_solved_by_iterations() -> None:
     for options in ({"padding": 2}, {"padding": 1, "stride": 2}, {"padding": 1, "groups": 2}):
         conv = nn.Conv2d(2, 4, 3, padding_mode="circular", **options)
-        assert gw.reconstruct(conv, images(conv)[:1]).method == "cg"
+        assert gw.analysis.reconstruct(conv, images(conv)[:1]).method == "cg"
 
 
 @pytest.mark.parametrize("case", ["circular", "circular, few"])
@@ -93,15 +100,15 @@ def test_the_quick_inverse_and_the_careful_one_agree_and_the_quick_one_knows_its
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conv, x = CASES[case], images(CASES[case])
-    quick = gw.reconstruct(conv, x).image
+    quick = gw.analysis.reconstruct(conv, x).image
     careful: list[float] = []
     solve = least_squares._solve_ill_conditioned
     monkeypatch.setattr(
         least_squares, "_solve_ill_conditioned", lambda *all: careful.append(all[-1]) or solve(*all)
     )
-    assert torch.equal(gw.reconstruct(conv, x).image, quick) and not careful
+    assert torch.equal(gw.analysis.reconstruct(conv, x).image, quick) and not careful
     monkeypatch.setattr(least_squares, "ILL", 1.0)
-    torch.testing.assert_close(gw.reconstruct(conv, x).image, quick, atol=1e-10, rtol=0)
+    torch.testing.assert_close(gw.analysis.reconstruct(conv, x).image, quick, atol=1e-10, rtol=0)
     assert careful
 
 
@@ -125,7 +132,7 @@ def test_with_pooling_it_is_the_pseudo_inverse_of_the_shifts_that_won(
                         keep[0, k, i + place // 2, j + place % 2] = True
     matrix = dense(conv, x.shape[1:])[keep.flatten()]
     want = (torch.linalg.pinv(matrix) @ (matrix @ x.flatten())).reshape(x.shape)
-    found = gw.reconstruct(conv, x, pool=pool, unit=unit)
+    found = gw.analysis.reconstruct(conv, x, pool=pool, unit=unit)
     assert found.equations.item() == keep.sum().item()
     torch.testing.assert_close(found.image, want, atol=1e-7, rtol=0)
 
@@ -136,19 +143,21 @@ def test_relu_without_pooling_keeps_the_positive_responses_alone() -> None:
     shifted = matrix @ x.flatten() + conv.bias.double().detach().repeat_interleave(64)
     positive = matrix[shifted > 0]
     want = (torch.linalg.pinv(positive) @ positive @ x.flatten()).reshape(x.shape)
-    torch.testing.assert_close(gw.reconstruct(conv, x, unit="relu").image, want, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        gw.analysis.reconstruct(conv, x, unit="relu").image, want, atol=1e-6, rtol=0
+    )
 
 
 def test_features_that_keep_everything_give_everything_back_and_a_zero_filter_nothing() -> None:
     x = torch.randn(2, 3, 8, 8)
     identity = nn.Conv2d(3, 3, 1, bias=False)
     identity.weight.data = torch.linalg.qr(torch.randn(3, 3))[0][:, :, None, None]
-    assert gw.reconstruct(identity, x).ratio.max() < 1e-9
+    assert gw.analysis.reconstruct(identity, x).ratio.max() < 1e-9
     nn.init.zeros_(identity.weight)
     torch.testing.assert_close(
-        gw.reconstruct(identity, x).ratio, torch.ones(2, dtype=torch.float64)
+        gw.analysis.reconstruct(identity, x).ratio, torch.ones(2, dtype=torch.float64)
     )
-    assert gw.reconstruct(identity, torch.zeros(1, 3, 8, 8)).ratio.item() == 0
+    assert gw.analysis.reconstruct(identity, torch.zeros(1, 3, 8, 8)).ratio.item() == 0
 
 
 def test_the_expected_ratio_of_random_subspaces_is_within_its_own_interval() -> None:
@@ -167,7 +176,9 @@ def test_the_expected_ratio_of_random_subspaces_is_within_its_own_interval() -> 
 def test_iterations_do_not_grow_with_the_image() -> None:
     conv = nn.Conv2d(3, 8, 5, padding=2, bias=False)
     torch.nn.init.normal_(conv.weight, generator=torch.Generator().manual_seed(0))
-    counts = [gw.reconstruct(conv, torch.randn(1, 3, size, size)).iterations for size in (16, 64)]
+    counts = [
+        gw.analysis.reconstruct(conv, torch.randn(1, 3, size, size)).iterations for size in (16, 64)
+    ]
     assert counts[1] <= 2 * counts[0]
 
 
@@ -187,12 +198,12 @@ def test_a_layer_that_could_not_answer_itself_is_refused(
     conv: nn.Module, size: int, why: str
 ) -> None:
     with pytest.raises(ArgumentError, match=why):
-        gw.reconstruct(conv, torch.randn(1, 2, size, size))
+        gw.analysis.reconstruct(conv, torch.randn(1, 2, size, size))
 
 
 def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:
     conv, x = CASES["zeros"], images(CASES["zeros"])
-    found = gw.reconstruct(conv, x)
+    found = gw.analysis.reconstruct(conv, x)
     assert (
         found.to_dict()["unknowns"] == 192
         and "mean ratio" in repr(found)
@@ -207,7 +218,7 @@ def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:
         {"pool": nn.MaxPool1d(2)},
     ):
         with pytest.raises(ArgumentError):
-            gw.reconstruct(conv, x, **wrong)
+            gw.analysis.reconstruct(conv, x, **wrong)
     for given in (
         torch.randn(1, 4, 8, 8),
         torch.randn(3, 8, 8),
@@ -215,8 +226,8 @@ def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:
         torch.full((1, 3, 8, 8), math.nan),
     ):
         with pytest.raises(ArgumentError):
-            gw.reconstruct(conv, given)
+            gw.analysis.reconstruct(conv, given)
     with pytest.raises(ArgumentError, match="convolution"):
-        gw.reconstruct(nn.Linear(3, 3), x)
+        gw.analysis.reconstruct(nn.Linear(3, 3), x)
     with pytest.raises(ArgumentError, match="did not reach"):
-        gw.reconstruct(conv, x, most_iterations=2)
+        gw.analysis.reconstruct(conv, x, most_iterations=2)

@@ -16,7 +16,7 @@ DOUBLE = torch.float64
 @pytest.mark.parametrize("slope", [0.0, 0.2, -1.0])
 def test_the_prior_is_the_share_of_the_piece_in_the_mixture(slope: float):
     layer = nn.Linear(5, 4).double()
-    found = gw.region_prior(layer, slope=slope).layers[0]
+    found = gw.analysis.region_prior(layer, slope=slope).layers[0]
     for k in range(4):
         a, b = layer.weight[k].detach(), layer.bias[k].detach()
         pieces = [(factor * a, factor * b) for factor in (1.0, slope)]
@@ -38,7 +38,7 @@ def test_the_expected_prior_at_initialisation_is_the_mean_over_drawn_filters(
 
 
 def test_xavier_favours_the_active_region_by_sixty_two_to_thirty_eight_and_never_the_inactive():
-    found = gw.region_prior(nn.Linear(2000, 3)).layers[0]
+    found = gw.analysis.region_prior(nn.Linear(2000, 3)).layers[0]
     assert found.xavier == pytest.approx(0.6225, abs=1e-3)
     assert found.he == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-3)
     assert expected_prior(10, 1e-9) == pytest.approx(0.5, abs=1e-8)
@@ -46,14 +46,14 @@ def test_xavier_favours_the_active_region_by_sixty_two_to_thirty_eight_and_never
 
 
 def test_an_absolute_value_has_a_uniform_prior_without_offset():
-    found = gw.region_prior(nn.Linear(7, 3, bias=False), slope=-1.0).layers[0]
+    found = gw.analysis.region_prior(nn.Linear(7, 3, bias=False), slope=-1.0).layers[0]
     assert found.active.tolist() == [0.5] * 3 and found.xavier == found.he == 0.5
 
 
 def test_a_rule_of_the_users_own_is_drawn_without_touching_model_or_random_state():
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3))
     before, state = model[0].weight.clone(), torch.get_rng_state()
-    found = gw.region_prior(model, own=lambda w: nn.init.constant_(w, 0.5))
+    found = gw.analysis.region_prior(model, own=lambda w: nn.init.constant_(w, 0.5))
     want = 1 / (1 + math.exp(-0.25 * 27 / 2))
     assert found.layers[0].own == pytest.approx(want, rel=1e-12)
     assert torch.equal(model[0].weight, before) and torch.equal(torch.get_rng_state(), state)
@@ -66,4 +66,4 @@ def test_a_rule_of_the_users_own_is_drawn_without_touching_model_or_random_state
 )
 def test_bad_arguments_are_named(options: dict):
     with pytest.raises(ArgumentError, match=f"region_prior: {next(iter(options))}"):
-        gw.region_prior(nn.Linear(2, 2), **options)
+        gw.analysis.region_prior(nn.Linear(2, 2), **options)

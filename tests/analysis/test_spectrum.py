@@ -17,7 +17,7 @@ def gram(n: int, rank: int, dtype=torch.float64) -> torch.Tensor:
 
 def test_eigenvalues_and_curve_are_numpys():
     kernel = gram(12, 20)
-    found = gw.spectrum(kernel)
+    found = gw.analysis.spectrum(kernel)
     want = np.linalg.eigvalsh(kernel.numpy())
     np.testing.assert_allclose(found.eigenvalues, want, rtol=1e-12)
     np.testing.assert_allclose(found.curve(), np.cumsum(want), rtol=1e-12)
@@ -29,37 +29,40 @@ def test_eigenvalues_and_curve_are_numpys():
 )
 def test_the_ideal_spectrum_is_that_of_the_matrix_of_equation_5(mu: float, depth: int, n: int):
     kernel = torch.full((n, n), mu ** (depth - 1), dtype=torch.float64).fill_diagonal_(1.0)
-    ideal = gw.ideal_spectrum(n, mu=mu, depth=depth)
+    ideal = gw.analysis.ideal_spectrum(n, mu=mu, depth=depth)
     torch.testing.assert_close(
         ideal.eigenvalues, torch.linalg.eigvalsh(kernel), rtol=0, atol=1e-13 * n
     )
     torch.testing.assert_close(
-        gw.spectrum(3 * kernel).ideal(mu=mu, depth=depth).eigenvalues, 3 * ideal.eigenvalues
+        gw.analysis.spectrum(3 * kernel).ideal(mu=mu, depth=depth).eigenvalues,
+        3 * ideal.eigenvalues,
     )
 
 
 def test_effective_rank_counts_equal_directions():
-    assert gw.spectrum(torch.eye(9)).effective_rank == pytest.approx(9)
-    assert gw.spectrum(torch.ones(9, 9)).effective_rank == pytest.approx(1)
-    assert gw.spectrum(torch.diag(torch.tensor([0.0, 2.0, 2.0]))).effective_rank == pytest.approx(2)
-    assert gw.spectrum(torch.zeros(3, 3)).effective_rank == 0
-    assert gw.spectrum(torch.diag(torch.tensor([3.0, 1.0]))).effective_rank == pytest.approx(
-        4 / 3**0.75
-    )
+    assert gw.analysis.spectrum(torch.eye(9)).effective_rank == pytest.approx(9)
+    assert gw.analysis.spectrum(torch.ones(9, 9)).effective_rank == pytest.approx(1)
+    assert gw.analysis.spectrum(
+        torch.diag(torch.tensor([0.0, 2.0, 2.0]))
+    ).effective_rank == pytest.approx(2)
+    assert gw.analysis.spectrum(torch.zeros(3, 3)).effective_rank == 0
+    assert gw.analysis.spectrum(
+        torch.diag(torch.tensor([3.0, 1.0]))
+    ).effective_rank == pytest.approx(4 / 3**0.75)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_kernel_of_low_rank_has_no_finite_condition(dtype: torch.dtype):
-    assert gw.spectrum(gram(10, 4, dtype)).condition == math.inf
-    assert gw.spectrum(gram(10, 10, torch.float64)).condition < math.inf
+    assert gw.analysis.spectrum(gram(10, 4, dtype)).condition == math.inf
+    assert gw.analysis.spectrum(gram(10, 10, torch.float64)).condition < math.inf
 
 
 def test_normalising_makes_the_largest_eigenvalue_one():
-    found = gw.spectrum(gram(8, 9)).normalised()
+    found = gw.analysis.spectrum(gram(8, 9)).normalised()
     assert float(found.eigenvalues[-1]) == 1
-    assert found.condition == pytest.approx(gw.spectrum(gram(8, 9)).condition)
+    assert found.condition == pytest.approx(gw.analysis.spectrum(gram(8, 9)).condition)
     with pytest.raises(ArgumentError, match="zero"):
-        gw.spectrum(torch.zeros(3, 3)).normalised()
+        gw.analysis.spectrum(torch.zeros(3, 3)).normalised()
 
 
 @pytest.mark.parametrize(
@@ -78,17 +81,17 @@ def test_normalising_makes_the_largest_eigenvalue_one():
 )
 def test_what_is_no_kernel_is_refused(kernel, said: str):
     with pytest.raises(ArgumentError, match=said):
-        gw.spectrum(kernel)
+        gw.analysis.spectrum(kernel)
 
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"depth": 0}, {"mu": 1.5}, {"mu": -0.1}])
 def test_an_impossible_ideal_is_refused(wrong: dict):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
-        gw.ideal_spectrum(**({"n": 3, "mu": 0.5, "depth": 2} | wrong))
+        gw.analysis.ideal_spectrum(**({"n": 3, "mu": 0.5, "depth": 2} | wrong))
 
 
 def test_the_record_prints_plots_and_becomes_plain():
-    found = gw.spectrum(torch.diag(torch.tensor([1.0, 4.0])))
+    found = gw.analysis.spectrum(torch.diag(torch.tensor([1.0, 4.0])))
     assert found.to_dict()["eigenvalues"] == [1.0, 4.0]
     assert "condition=4" in repr(found) and "condition=4" in found._repr_html_()
     (line,) = found.plot().get_lines()

@@ -157,7 +157,7 @@ def test_orthogonal_filters_are_no_longer_alike(run, home) -> None:
     advice = advice_for(run, "similar", "orthogonality,pairing", "orthogonalize")
     model = network(home, "similar")
     changed = eval(advice["command"], {"gw": gw, "model": model})  # noqa: S307
-    before = gw.orthogonality(model).layers[0].coherence
+    before = gw.analysis.orthogonality(model).layers[0].coherence
     rows = nn.functional.normalize(changed[0].weight.detach().flatten(1), dim=1)
     after = float((rows @ rows.T - torch.eye(len(rows))).abs().max())
     assert before > 0.98 and after < 1e-4

@@ -71,7 +71,7 @@ def test_attention_costs_what_torch_counts():
     [("resnet_cifar", {"depth": 8}), ("mobilenet_v2", {})],
 )
 def test_a_whole_network_costs_what_torch_counts(name: str, options: dict[str, int]):
-    ours, torchs = counted(gw.create_model(name, **options), torch.randn(1, 3, 32, 32))
+    ours, torchs = counted(gw.models.create_model(name, **options), torch.randn(1, 3, 32, 32))
     assert ours == torchs
 
 

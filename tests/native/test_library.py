@@ -152,7 +152,7 @@ def test_a_compiler_that_fails_is_said_and_leaves_nothing(
 def test_it_can_be_switched_off_and_the_doctor_says_so():
     code = (
         "import torch, gatewise as gw; corners = torch.tensor([[0., 0], [1, 0], [0, 1]]);"
-        "p = gw.partition(torch.nn.ReLU(), corners);"
+        "p = gw.analysis.partition(torch.nn.ReLU(), corners);"
         "assert (p.form, p.count) == ('numpy', 4), p"
     )
     environment = {**os.environ, "GATEWISE_NATIVE": "0"}

@@ -1,7 +1,7 @@
 """The explorer of gates in a real browser, against the catalogue and against torch.
 
 One browser and one page: the curves are those of the Python units, a slider can be dragged, the
-networks train as torch trains them, and their regions are those that ``gw.partition`` finds.
+networks train as torch trains them, and their regions are those of ``gw.analysis.partition``.
 """
 
 import json
@@ -191,7 +191,7 @@ ARMS = "a=relu&b=leaky_relu,0.1&data=spiral&width=16&seed=3&rate=0.01"
 def test_regions_are_those_of_partition_after_200_steps(page):
     show(page, ARMS, 200)
     for side, unit in (("a", nn.ReLU()), ("b", nn.LeakyReLU(0.1))):
-        regions = gw.partition(exported(page, side, unit), PLANE, extent=WINDOW)
+        regions = gw.analysis.partition(exported(page, side, unit), PLANE, extent=WINDOW)
         assert page.evaluate(f"explorer.measured('{side}').regions") == regions.count
         assert page.evaluate(f"Number(document.getElementById('regions-{side}').textContent)") == (
             regions.count
@@ -204,7 +204,7 @@ def test_regions_of_other_units_are_those_of_partition(page, unit):
     show(page, f"a=relu&b={unit}&data=rings&width=8&seed=2&rate=0.03", 60)
     net = exported(page, "b", gw.create_unit(unit))
     assert page.evaluate("explorer.measured('b').regions") == (
-        gw.partition(net, PLANE, extent=WINDOW).count
+        gw.analysis.partition(net, PLANE, extent=WINDOW).count
     )
 
 

@@ -30,7 +30,7 @@ def trained(unit: str = "swiglu") -> nn.Module:
     """A decoder after 150 steps: it has learned part of the rule."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = gw.create_model(
+        model = gw.models.create_model(
             "small_llama", unit=unit, width=32, depth=2, heads=2, classes=16, length=24
         )
         optimizer = torch.optim.AdamW(model.parameters(), 5e-3)

@@ -28,7 +28,7 @@ def training(count: int = 24) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 @pytest.fixture(scope="module")
 def result():
-    return gw.relufy(
+    return gw.sparsity.relufy(
         networks.trained(),
         training(),
         networks.batches(),
@@ -87,7 +87,7 @@ def test_training_brings_loss_back_in_three_stages(result):
 
 
 def test_the_penalty_gives_more_zeros_than_the_same_training_without_it(result):
-    without = gw.relufy(
+    without = gw.sparsity.relufy(
         networks.trained(),
         training(),
         networks.batches(),
@@ -115,7 +115,7 @@ def test_text_json_and_page(result, tmp_path):
 def test_the_original_is_left_as_it_was_and_the_result_skips_zeros(result):
     model = networks.trained()
     before = copy.deepcopy(model.state_dict())
-    again = gw.relufy(model, training(3), networks.batches(), per_layer=False, repeats=1)
+    again = gw.sparsity.relufy(model, training(3), networks.batches(), per_layer=False, repeats=1)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert not model.training
     assert not again.model.training
@@ -125,7 +125,7 @@ def test_the_original_is_left_as_it_was_and_the_result_skips_zeros(result):
 def test_the_same_seed_trains_the_same_weights():
     runs = []
     for seed in (0, 0, 1):
-        found = gw.relufy(
+        found = gw.sparsity.relufy(
             networks.trained(), training(6), networks.batches(), per_layer=False, seed=seed
         )
         runs.append(found.model.get_submodule("head").weight)
@@ -138,7 +138,7 @@ def test_own_modules_take_every_form(unit, block):
     torch.manual_seed(0)
     model = block()
     x = torch.randn(64, 16)
-    found = gw.relufy(
+    found = gw.sparsity.relufy(
         model,
         [(x[:32], torch.randn(32, 16))],
         [(x[32:48], x[32:48]), (x[48:], x[48:])],
@@ -194,7 +194,7 @@ def test_the_effective_share_has_no_scale_and_no_gradient_at_zeros():
 
 def test_norms_are_rectified_where_linear_layers_alone_read_them():
     model = networks.trained()
-    found = gw.relufy(
+    found = gw.sparsity.relufy(
         model,
         training(4),
         networks.batches(),
@@ -261,7 +261,7 @@ class OtherReader(nn.Module):
 def test_every_reader_of_a_norm_is_seen(reads, words):
     x = torch.randn(8, 16)
     with pytest.raises(NotApplicableError, match=words):
-        gw.relufy(OtherReader(reads), [(x, x)], [(x, x)], norms=True)
+        gw.sparsity.relufy(OtherReader(reads), [(x, x)], [(x, x)], norms=True)
 
 
 def test_a_norm_that_blocks_share_is_rectified_in_all_of_them():
@@ -278,7 +278,9 @@ def test_a_norm_that_blocks_share_is_rectified_in_all_of_them():
 
     model = nn.Sequential(Block(), Block())
     pairs = [(torch.randn(8, 16), torch.randn(8, 16)) for _ in range(4)]
-    found = gw.relufy(model, pairs, pairs, norms=True, levels=(), repeats=1, penalties=(0.0,))
+    found = gw.sparsity.relufy(
+        model, pairs, pairs, norms=True, levels=(), repeats=1, penalties=(0.0,)
+    )
     assert found.model[0].norm is found.model[1].norm and found.training.norms == 1
     assert isinstance(found.model[0].norm, RectifiedNorm)
     assert min(row.sparsity for row in found.layers) > 0.2
@@ -288,7 +290,9 @@ def test_modes_are_those_of_the_model():
     model = OtherReader(lambda self, x, normed: 0).train()
     model.norm.eval()
     pairs = [(torch.randn(8, 16), torch.randn(8, 16)) for _ in range(4)]
-    found = gw.relufy(model, pairs, pairs, norms=True, levels=(), repeats=1, penalties=(0.0,))
+    found = gw.sparsity.relufy(
+        model, pairs, pairs, norms=True, levels=(), repeats=1, penalties=(0.0,)
+    )
     modes = {path: module.training for path, module in found.model.named_modules()}
     assert {path for path, training in modes.items() if not training} == {"norm", "norm.norm"}
 
@@ -302,7 +306,9 @@ def test_the_fast_form_of_torchs_encoder_layer_does_not_leave_the_changes_out(ac
     pairs = [(torch.randn(4, 6, 16), torch.randint(5, (4,))) for _ in range(6)]
     options = {"levels": (), "repeats": 1}
     for found in (
-        gw.relufy(model, pairs, pairs, norms=True, where="*norm*", penalties=(0.0,), **options),
+        gw.sparsity.relufy(
+            model, pairs, pairs, norms=True, where="*norm*", penalties=(0.0,), **options
+        ),
         gw.sparsify(model, pairs, target=0.5, **options),
     ):
         with torch.no_grad():
@@ -329,9 +335,9 @@ class AfterSum(nn.Module):
 def test_a_norm_that_a_sum_reads_stays_as_it_is():
     x = torch.randn(8, 16)
     with pytest.raises(NotApplicableError, match="first: add reads its output too"):
-        gw.relufy(AfterSum(), [(x, x)], [(x, x)], norms=True)
+        gw.sparsity.relufy(AfterSum(), [(x, x)], [(x, x)], norms=True)
     with pytest.raises(NotApplicableError, match="no norm"):
-        gw.relufy(networks.Gated(), [(x, x)], [(x, x)], norms=True)
+        gw.sparsity.relufy(networks.Gated(), [(x, x)], [(x, x)], norms=True)
 
 
 def test_bad_input_is_one_error():
@@ -350,17 +356,17 @@ def test_bad_input_is_one_error():
         ({"where": "nothing"}, "no smooth activation"),
     ):
         with pytest.raises(ArgumentError, match=words):
-            gw.relufy(model, pairs, pairs, **options)
+            gw.sparsity.relufy(model, pairs, pairs, **options)
     with pytest.raises(UnknownNameError):
-        gw.relufy(model, pairs, pairs, unit="selu")
+        gw.sparsity.relufy(model, pairs, pairs, unit="selu")
     with pytest.raises(ArgumentError, match="training needs labels"):
-        gw.relufy(model, x, pairs)
+        gw.sparsity.relufy(model, x, pairs)
     with pytest.raises(ArgumentError, match="no batch"):
-        gw.relufy(model, [], pairs)
+        gw.sparsity.relufy(model, [], pairs)
     with pytest.raises(ArgumentError, match="no weight of the model can be trained"):
-        gw.relufy(networks.Gated().requires_grad_(False), pairs, pairs)
+        gw.sparsity.relufy(networks.Gated().requires_grad_(False), pairs, pairs)
     already = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 16))
     with pytest.raises(NotApplicableError, match="it is relu already"):
-        gw.relufy(already, pairs, pairs)
+        gw.sparsity.relufy(already, pairs, pairs)
     with pytest.raises(NotApplicableError, match="diverged"):
-        gw.relufy(model, 3 * [(x, torch.full_like(x, 1e30))], pairs)
+        gw.sparsity.relufy(model, 3 * [(x, torch.full_like(x, 1e30))], pairs)

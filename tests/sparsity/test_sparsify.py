@@ -216,7 +216,7 @@ def test_evaluate_and_regression_and_hugging_face_style_outputs():
 def test_measure_sparsity_counts_zeros_and_small_numbers_by_layer_and_token():
     model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4))
     x = torch.randn(50, 16)
-    found = gw.measure_sparsity(model, x, below=0.2)
+    found = gw.sparsity.measure_sparsity(model, x, below=0.2)
     with torch.no_grad():
         hidden = model[1](model[0](x))
     first, second = found.layers
@@ -278,7 +278,7 @@ def test_bad_input_is_one_error():
     with pytest.raises(NotApplicableError, match="no gate"):
         gw.sparsify(nn.Sequential(nn.Linear(16, 4)), x, method="gate")
     with pytest.raises(ArgumentError, match="below"):
-        gw.measure_sparsity(model, x, below=-1)
+        gw.sparsity.measure_sparsity(model, x, below=-1)
 
 
 def test_layers_that_cannot_skip_are_named():

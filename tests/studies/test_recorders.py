@@ -97,7 +97,7 @@ def test_lightning_trainer_is_recorded(tmp_path: Path):
 
     train, test = loaders(40)
     for unit in ("relu", "gelu"):
-        callback = gw.LightningRecorder(str(tmp_path / "s"), unit=unit, seed=0)
+        callback = gw.studies.LightningRecorder(str(tmp_path / "s"), unit=unit, seed=0)
         trainer = lightning.Trainer(
             max_epochs=2,
             callbacks=[callback],
@@ -156,7 +156,7 @@ def test_hugging_face_trainer_is_recorded(tmp_path: Path):
         label_names=["labels"],
         remove_unused_columns=False,
     )
-    callback = gw.TransformersRecorder(str(tmp_path / "s"), unit="relu", seed=1)
+    callback = gw.studies.TransformersRecorder(str(tmp_path / "s"), unit="relu", seed=1)
     Trainer(
         model=Classifier(),
         args=arguments,

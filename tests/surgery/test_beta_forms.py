@@ -131,7 +131,7 @@ def test_a_plan_can_be_kept_undone_and_brought_back_to_hard_units_by_deploy():
     for name, parameter in soft.named_parameters():
         if name.endswith("beta_logit"):
             parameter.data.fill_(50.0)
-    hard = gw.deploy(soft, x)
+    hard = gw.surgery.deploy(soft, x)
     assert torch.allclose(hard(x), wanted, rtol=1e-12, atol=1e-12)
     assert len(gw.receipt(hard).hardened) == 6
     assert torch.equal(gw.undo(soft, weights="original")(x), wanted)

@@ -62,7 +62,7 @@ def case() -> tuple[nn.Module, nn.Module, Tensor]:
     torch.manual_seed(0)
     x = torch.randn(3, 3, 10, 10, dtype=torch.float64)
     model = trained(Everything().double(), x)
-    return model, gw.deploy(model, x), x
+    return model, gw.surgery.deploy(model, x), x
 
 
 def relative(before: Tensor, after: Tensor) -> float:
@@ -118,7 +118,7 @@ def test_folding_is_the_formula(case):
 def test_the_trained_model_is_not_changed_and_its_copies_still_work(case):
     model, _, x = case
     before, wanted = copy.deepcopy(model.state_dict()), model(x)
-    gw.deploy(model, x)
+    gw.surgery.deploy(model, x)
     assert parametrize.is_parametrized(model.head)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(model(x), wanted) and torch.equal(copy.deepcopy(model)(x), wanted)
@@ -126,7 +126,7 @@ def test_the_trained_model_is_not_changed_and_its_copies_still_work(case):
 
 def test_deploying_twice_is_deploying_once(case):
     _, deployed, x = case
-    again = gw.deploy(deployed, x)
+    again = gw.surgery.deploy(deployed, x)
     assert torch.equal(again(x), deployed(x))
     assert not (gw.receipt(again).folded or gw.receipt(again).hardened or gw.receipt(again).pruned)
 
@@ -139,7 +139,7 @@ def test_a_swapped_model_can_be_deployed_and_is_then_no_swapped_one():
     )
     x = torch.randn(2, 3, 9, 9)
     wide = gw.swap(net, "crelu", x, preserve=True)
-    deployed = gw.deploy(wide, x)
+    deployed = gw.surgery.deploy(wide, x)
     assert relative(net(x), deployed(x)) <= 1e-5
     assert isinstance(deployed[1], nn.Identity) and gw.receipt(deployed).unit == "deployed"
     with pytest.raises(
@@ -151,9 +151,9 @@ def test_a_swapped_model_can_be_deployed_and_is_then_no_swapped_one():
 def test_a_beta_short_of_one_stays_and_hardened_early_its_distance_is_stated_and_holds():
     net = nn.Sequential(gw.nn.BetaVQ("relu", beta=0.98), nn.Linear(4, 4)).double()
     x = torch.linspace(-2, 2, 4000, dtype=torch.float64).view(-1, 4)
-    left = gw.deploy(net, x)
+    left = gw.surgery.deploy(net, x)
     assert isinstance(left[0], gw.nn.BetaVQ) and "below 1" in gw.receipt(left).refused["0"]
-    early = gw.deploy(net, x, harden=0.9)
+    early = gw.surgery.deploy(net, x, harden=0.9)
     stated = gw.receipt(early).hardened["0"]
     measured = float((net[0](x) - early[0](x)).abs().max())
     assert isinstance(early[0], gw.nn.ReLU)
@@ -163,7 +163,7 @@ def test_a_beta_short_of_one_stays_and_hardened_early_its_distance_is_stated_and
 def test_a_trained_beta_that_cannot_be_told_from_one_is_hard():
     net = nn.Sequential(gw.nn.BetaVQ("abs", beta=0.9, learn_beta=True), nn.Linear(3, 3))
     net[0].beta_logit.data.fill_(30.0)
-    deployed = gw.deploy(net, torch.randn(4, 3))
+    deployed = gw.surgery.deploy(net, torch.randn(4, 3))
     assert isinstance(deployed[0], gw.nn.Abs)
     assert 0 < gw.receipt(deployed).hardened["0"] < 1e-12
 
@@ -180,7 +180,7 @@ def test_norms_that_cannot_be_folded_stay_with_their_reason():
             y = self.twice(x)
             return self.batch(self.over(self.lin(F.relu(self.a(y)) + self.b(y))))
 
-    deployed = gw.deploy(Odd().eval(), torch.randn(3, 2, 5))
+    deployed = gw.surgery.deploy(Odd().eval(), torch.randn(3, 2, 5))
     reasons = gw.receipt(deployed).refused
     assert "also used elsewhere" in reasons["a"] and "also used elsewhere" in reasons["b"]
     assert "another dimension" in reasons["over"] and "no running statistics" in reasons["batch"]
@@ -208,11 +208,11 @@ def test_an_activation_inside_a_norm_is_kept_and_one_that_only_looks_so_is_caugh
     torch.manual_seed(0)
     x = torch.randn(2, 3, 8, 8)
     net = trained(nn.Sequential(nn.Conv2d(3, 4, 3), NormAct(4), nn.Conv2d(4, 2, 3)), x)
-    deployed = gw.deploy(net, x)
+    deployed = gw.surgery.deploy(net, x)
     assert relative(net(x), deployed(x)) <= 1e-5 and isinstance(deployed[1].act, nn.SiLU)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in deployed.modules())
     with pytest.raises(SwapFailed, match="computes something else"):
-        gw.deploy(trained(nn.Sequential(nn.Conv2d(3, 4, 3), NormTwice(4)), x), x)
+        gw.surgery.deploy(trained(nn.Sequential(nn.Conv2d(3, 4, 3), NormTwice(4)), x), x)
 
 
 def test_a_wrong_fold_is_caught(monkeypatch, case):
@@ -226,10 +226,10 @@ def test_a_wrong_fold_is_caught(monkeypatch, case):
 
     monkeypatch.setattr(deployment, "fold", wrong)
     with pytest.raises(SwapFailed, match="computes something else"):
-        gw.deploy(model, x)
+        gw.surgery.deploy(model, x)
 
 
 @pytest.mark.parametrize("harden", [0.5, 1.1, math.nan, True, "1"])
 def test_a_beta_to_harden_at_that_makes_no_sense_is_our_error(harden):
     with pytest.raises(ArgumentError, match="harden"):
-        gw.deploy(nn.Linear(2, 2), torch.randn(1, 2), harden=harden)
+        gw.surgery.deploy(nn.Linear(2, 2), torch.randn(1, 2), harden=harden)

@@ -112,7 +112,7 @@ def test_undo_gives_the_plain_part_back():
 
 def test_decoders_become_gated():
     torch.manual_seed(0)
-    model = gw.create_model("small_gpt", unit="gelu", width=16, depth=1, heads=2, length=8)
+    model = gw.models.create_model("small_gpt", unit="gelu", width=16, depth=1, heads=2, length=8)
     ids = torch.randint(0, 256, (2, 8))
     changed = gw.swap(model, "geglu", ids, hidden="matched")
     (site,) = gw.find_sites(changed, ids)

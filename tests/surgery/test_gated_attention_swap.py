@@ -17,7 +17,7 @@ def encoder():
 
 def decoder(name):
     torch.manual_seed(0)
-    model = gw.create_model(name, width=16, depth=2, heads=2)
+    model = gw.models.create_model(name, width=16, depth=2, heads=2)
     return model, torch.randint(256, (2, 10))
 
 

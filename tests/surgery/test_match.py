@@ -37,10 +37,10 @@ def test_the_nearest_whole_width_is_found_as_by_trying_all():
 
 
 def test_a_scale_is_found_for_a_network_of_the_catalogue():
-    original = gw.create_model("resnet", depth=14)
+    original = gw.models.create_model("resnet", depth=14)
 
     def factory(scale):
-        return gw.create_model("resnet", depth=14, scale=scale, unit="psc", out_unit="relu")
+        return gw.models.create_model("resnet", depth=14, scale=scale, unit="psc", out_unit="relu")
 
     found = match(factory, original)
     assert abs(count(factory(found.value)) / count(original) - 1) <= 0.01
@@ -298,7 +298,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("unit", "by", "options"), CASES)
 def test_widths_are_found_by_reading_the_model_and_one_that_is_scaled(readings, unit, by, options):
-    model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
+    model, x = gw.models.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
     made = plan(model, unit, x, match=by, **options)
     before, after = made.parameters if by == "parameters" else made.operations
     assert len(readings) <= 3 and abs(after / before - 1) <= 0.01
@@ -326,7 +326,9 @@ def test_an_estimate_that_leaves_out_what_units_bring_is_corrected(readings):
 
 @pytest.mark.parametrize("ratio", [0.6, 1.4])
 def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
-    graph = gw.find_sites(gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16))
+    graph = gw.find_sites(
+        gw.models.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
+    )
     names = scalable_sites(graph)
     found = scaled(graph, names, ratio)
     each = follow_each(graph, found.widths)
@@ -337,7 +339,7 @@ def test_sites_scaled_at_once_are_what_they_are_one_after_the_other(ratio):
 
 @pytest.mark.slow
 def test_where_no_ratio_fits_single_widths_are_moved():
-    model, x = gw.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
+    model, x = gw.models.create_model("resnet_cifar", depth=8), torch.randn(2, 3, 16, 16)
     made = plan(model, "crelu", x, match="flops", width="half")
     assert (
         abs(made.operations[1] / made.operations[0] - 1) <= 0.01
@@ -373,7 +375,7 @@ def test_matching_is_refused_where_it_is_impossible():
     with pytest.raises(ArgumentError, match="cannot compute the same function"):
         plan(plain(), "crelu", x, preserve=True, match="parameters")
     with pytest.raises(
-        ArgumentError, match=r"0 widths to choose; fix: .*gw.match\(factory, target\)"
+        ArgumentError, match=r"0 widths to choose; fix: .*gw.surgery.match\(factory, target\)"
     ):
         plan(nn.Sequential(nn.ReLU(), nn.Conv2d(3, 2, 1)), "prelu", x, match="parameters")
 

@@ -38,7 +38,7 @@ def relative(before, after) -> float:
 @EVERY
 def test_a_pair_is_merged_exactly_when_filters_are_opposite_whatever_their_lengths_and_biases(kind):
     model, x = build(kind)
-    merged = gw.merge_pairs(model, x, tolerance=1e-6)
+    merged = gw.surgery.merge_pairs(model, x, tolerance=1e-6)
     assert relative(model(x), merged(x)) <= 1e-12
     other = torch.randn_like(x) * 3
     assert relative(model(other), merged(other)) <= 1e-12
@@ -53,7 +53,7 @@ def test_a_pair_is_merged_exactly_when_filters_are_opposite_whatever_their_lengt
 @EVERY
 def test_gradients_of_the_other_weights_are_the_same(kind):
     model, x = build(kind)
-    merged = gw.merge_pairs(model, x, tolerance=1e-6)
+    merged = gw.surgery.merge_pairs(model, x, tolerance=1e-6)
     for each in (model, merged):
         each(x).square().sum().backward()
     mine = dict(merged.named_parameters())
@@ -70,7 +70,7 @@ def test_gradients_of_the_other_weights_are_the_same(kind):
 @EVERY
 def test_nearly_opposite_filters_are_what_the_fit_by_hand_gives(kind):
     model, x = build(kind, noise=0.1)
-    merged = gw.merge_pairs(model, x, tolerance=0.3)
+    merged = gw.surgery.merge_pairs(model, x, tolerance=0.3)
     by_hand = copy.deepcopy(model)
     for name, layer in by_hand.named_modules():
         found = [
@@ -102,7 +102,7 @@ def project_by_hand(weight, i: int, j: int) -> None:
 
 def test_layers_behind_take_over_order_and_scales_and_the_unit_keeps_them_elsewhere():
     model, x = build(Branches)
-    merged = gw.merge_pairs(model, x, tolerance=1e-6)
+    merged = gw.surgery.merge_pairs(model, x, tolerance=1e-6)
     first, second = merged.gw.s0, merged.gw.s1
     assert isinstance(first, PairedReLU) and first.scale is None and first.order is None
     assert second.scale is not None and second.order is not None
@@ -114,7 +114,7 @@ def test_layers_behind_take_over_order_and_scales_and_the_unit_keeps_them_elsewh
 def test_undo_gives_the_model_back_and_the_original_is_never_touched(kind):
     model, x = build(kind)
     state, wanted = copy.deepcopy(model.state_dict()), model(x)
-    merged = gw.merge_pairs(model, x, tolerance=1e-6)
+    merged = gw.surgery.merge_pairs(model, x, tolerance=1e-6)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     back = gw.undo(merged)
     assert list(back.state_dict()) == list(state)
@@ -124,8 +124,8 @@ def test_undo_gives_the_model_back_and_the_original_is_never_touched(kind):
 def test_in_place_is_in_place_and_can_be_undone():
     model, x = build(Chain)
     wanted = model(x)
-    copied = gw.receipt(gw.merge_pairs(model, x, tolerance=1e-6))
-    assert gw.merge_pairs(model, x, tolerance=1e-6, inplace=True) is model
+    copied = gw.receipt(gw.surgery.merge_pairs(model, x, tolerance=1e-6))
+    assert gw.surgery.merge_pairs(model, x, tolerance=1e-6, inplace=True) is model
     assert model.first.out_channels == 6
     assert gw.receipt(model).to_dict() == copied.to_dict()
     assert torch.equal(gw.undo(model)(x), wanted)
@@ -142,7 +142,7 @@ def test_a_wrong_conversion_is_caught_and_the_model_left_as_it_was(monkeypatch):
 
     monkeypatch.setattr(merging, "common_direction", wrong)
     with pytest.raises(SwapFailed, match="computes something else"):
-        gw.merge_pairs(model, x, tolerance=1e-6, inplace=True)
+        gw.surgery.merge_pairs(model, x, tolerance=1e-6, inplace=True)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert isinstance(model.act1, nn.ReLU)
 
@@ -151,7 +151,8 @@ def test_a_wrong_conversion_is_caught_and_the_model_left_as_it_was(monkeypatch):
 def test_correction_lowers_the_error_on_the_example(kind):
     model, x = build(kind, noise=0.3)
     plain, better = (
-        gw.receipt(gw.merge_pairs(model, x, tolerance=0.5, correct=each)) for each in (False, True)
+        gw.receipt(gw.surgery.merge_pairs(model, x, tolerance=0.5, correct=each))
+        for each in (False, True)
     )
     assert better.error < plain.error
     assert better.corrected and not plain.corrected
@@ -160,7 +161,7 @@ def test_correction_lowers_the_error_on_the_example(kind):
 
 def test_correction_is_ridge_regression_of_what_the_reader_gave_before():
     model, x = build(Tokens, noise=0.3)
-    merged = gw.merge_pairs(model, x, tolerance=0.5, correct=True)
+    merged = gw.surgery.merge_pairs(model, x, tolerance=0.5, correct=True)
     up = copy.deepcopy(model.up)
     for pair in gw.receipt(merged).pairs["(model):relu#0"]:
         project_by_hand(up.weight.data, pair.first, pair.second)
@@ -188,7 +189,7 @@ def test_patches_are_what_the_convolution_multiplies_with():
 
 def test_merged_models_can_be_copied_trained_and_exported():
     model, x = build(Chain, dtype=torch.float32)
-    merged = copy.deepcopy(gw.merge_pairs(model, x, tolerance=1e-6))
+    merged = copy.deepcopy(gw.surgery.merge_pairs(model, x, tolerance=1e-6))
     merged(x).sum().backward()
     assert all(parameter.grad is not None for parameter in merged.parameters())
     exported = torch.export.export(merged, (x,)).module()
@@ -197,7 +198,7 @@ def test_merged_models_can_be_copied_trained_and_exported():
 
 def test_the_curve_says_what_merging_at_each_tolerance_does():
     model, x = build(Chain, noise=0.2)
-    curve = gw.merge_curve(
+    curve = gw.surgery.merge_curve(
         model, x, tolerances=(1e-6, 0.3, 0.95), measure=lambda each: each(x).sum()
     )
     assert [point.pairs for point in curve.points] == sorted(point.pairs for point in curve.points)
@@ -207,7 +208,7 @@ def test_the_curve_says_what_merging_at_each_tolerance_does():
         and curve.points[0].saving == 0
     )
     for point in curve.points[1:]:
-        merged = gw.merge_pairs(model, x, tolerance=point.tolerance)
+        merged = gw.surgery.merge_pairs(model, x, tolerance=point.tolerance)
         receipt = gw.receipt(merged)
         assert (receipt.filters, receipt.parameters, receipt.operations) == (
             point.filters,
@@ -224,7 +225,7 @@ def test_the_curve_says_what_merging_at_each_tolerance_does():
 
 def test_only_the_sites_asked_for_are_merged():
     model, x = build(Chain)
-    merged = gw.merge_pairs(model, x, tolerance=1e-6, where="act2")
+    merged = gw.surgery.merge_pairs(model, x, tolerance=1e-6, where="act2")
     assert merged.first.out_channels == 8 and merged.second.out_channels == 6
 
 
@@ -233,13 +234,15 @@ def test_what_cannot_be_merged_is_refused_with_its_reason():
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3)
     ).eval()
     with pytest.raises(ArgumentError, match=r"gw\.deploy folds"):
-        gw.merge_pairs(norm, torch.randn(2, 3, 8, 8), tolerance=0.5)
+        gw.surgery.merge_pairs(norm, torch.randn(2, 3, 8, 8), tolerance=0.5)
     with pytest.raises(ArgumentError, match="pairs are pairs for relu"):
-        gw.merge_pairs(nn.Sequential(nn.Linear(3, 4), nn.GELU()), torch.randn(2, 3), tolerance=0.5)
+        gw.surgery.merge_pairs(
+            nn.Sequential(nn.Linear(3, 4), nn.GELU()), torch.randn(2, 3), tolerance=0.5
+        )
     tied = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     tied[2].weight = tied[0].weight
     with pytest.raises(ArgumentError, match="used elsewhere"):
-        gw.merge_pairs(tied, torch.randn(2, 4), tolerance=0.5)
+        gw.surgery.merge_pairs(tied, torch.randn(2, 4), tolerance=0.5)
 
 
 def test_a_norm_is_folded_by_deploy_and_then_its_pairs_are_merged_exactly():
@@ -251,7 +254,7 @@ def test_a_norm_is_folded_by_deploy_and_then_its_pairs_are_merged_exactly():
         net[0].weight.data[j] = -length * net[0].weight.data[i]
     x = torch.randn(4, 3, 8, 8, dtype=torch.float64)
     net(x)
-    merged = gw.merge_pairs(gw.deploy(net.eval(), x), x, tolerance=1e-6)
+    merged = gw.surgery.merge_pairs(gw.surgery.deploy(net.eval(), x), x, tolerance=1e-6)
     assert merged[0].out_channels == 6
     assert relative(net(x), merged(x)) <= 1e-12
 
@@ -260,10 +263,10 @@ def test_a_norm_is_folded_by_deploy_and_then_its_pairs_are_merged_exactly():
 def test_a_tolerance_that_is_no_sine_is_our_error(tolerance):
     model, x = build(Chain)
     with pytest.raises(ArgumentError, match="tolerance"):
-        gw.merge_pairs(model, x, tolerance=tolerance)
+        gw.surgery.merge_pairs(model, x, tolerance=tolerance)
 
 
 def test_no_pairs_is_an_error_that_names_the_nearest():
     model, x = build(Chain, noise=0.2)
     with pytest.raises(ArgumentError, match="the closest pair has a mismatch of"):
-        gw.merge_pairs(model, x, tolerance=0.01)
+        gw.surgery.merge_pairs(model, x, tolerance=0.01)

@@ -20,14 +20,14 @@ def test_merging_sixteen_pairs_keeps_nine_in_ten_predictions_and_correction_halv
     case,
 ):
     model, example, held_out = case
-    merged = gw.merge_pairs(model, example, tolerance=0.57, where="relu1", correct=True)
+    merged = gw.surgery.merge_pairs(model, example, tolerance=0.57, where="relu1", correct=True)
     receipt = gw.receipt(merged)
     assert merged.conv1.out_channels == 48 and len(receipt.pairs["relu1"]) == 16
     assert receipt.proof.output_float64 <= 1e-12
     with torch.no_grad():
         same = (merged(held_out).argmax(1) == model(held_out).argmax(1)).double().mean().item()
     assert same >= 0.9
-    (plain,) = gw.merge_curve(model, example, tolerances=(0.57,), where="relu1").points
+    (plain,) = gw.surgery.merge_curve(model, example, tolerances=(0.57,), where="relu1").points
     assert plain.pairs == 16 and receipt.error < plain.error / 2
 
 

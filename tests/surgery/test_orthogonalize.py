@@ -34,7 +34,7 @@ def gram_error(weight: torch.Tensor) -> float:
 
 def test_chosen_layers_are_orthonormal_and_those_that_cannot_be_are_named():
     model, x = case()
-    made = gw.orthogonalize(model, x)
+    made = gw.surgery.orthogonalize(model, x)
     receipt = gw.receipt(made)
     assert receipt.sites == ("2", "5")
     assert "40 filters of 27 weights" in receipt.refused["0"]
@@ -46,7 +46,7 @@ def test_chosen_layers_are_orthonormal_and_those_that_cannot_be_are_named():
 
 def test_they_stay_orthonormal_when_trained():
     model, x = case()
-    made = gw.orthogonalize(model, layers="2")
+    made = gw.surgery.orthogonalize(model, layers="2")
     optimiser = torch.optim.SGD(made.parameters(), lr=0.1)
     for _ in range(3):
         optimiser.zero_grad()
@@ -58,13 +58,15 @@ def test_they_stay_orthonormal_when_trained():
 
 def test_with_gain_filters_keep_their_lengths():
     model, _ = case()
-    made = gw.orthogonalize(model, layers=["5"], gain=True)
+    made = gw.surgery.orthogonalize(model, layers=["5"], gain=True)
     assert torch.allclose(made[5].weight.norm(dim=1), model[5].weight.norm(dim=1), rtol=1e-5)
 
 
 def test_the_penalty_is_the_sum_over_the_chosen_layers_and_changes_nothing():
     model, x = case()
-    made = gw.orthogonalize(model, layers=lambda path, module: path != "0", exact=False, weight=0.5)
+    made = gw.surgery.orthogonalize(
+        model, layers=lambda path, module: path != "0", exact=False, weight=0.5
+    )
     assert torch.equal(made(x), model(x)) and not parametrize.is_parametrized(made[2])
     total = 0.0
     for weight in (made[2].weight, made[5].weight):
@@ -80,8 +82,8 @@ def test_undo_gives_the_very_parameters_back_and_deploy_bakes_them():
     model, x = case()
     weight, wanted = model[2].weight, model(x)
     state = copy.deepcopy(model.state_dict())
-    assert gw.orthogonalize(model, x, inplace=True) is model
-    baked = gw.deploy(model, x)
+    assert gw.surgery.orthogonalize(model, x, inplace=True) is model
+    baked = gw.surgery.deploy(model, x)
     assert set(gw.receipt(baked).baked) == {"2", "5"} and list(baked.state_dict()) == list(state)
     assert torch.allclose(baked(x), model.eval()(x), atol=1e-6)
     gw.undo(model)
@@ -93,14 +95,14 @@ def test_tied_weights_and_choices_of_nothing_are_refused():
     tied = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     tied[2].weight = tied[0].weight
     with pytest.raises(ArgumentError, match="tied"):
-        gw.orthogonalize(tied)
+        gw.surgery.orthogonalize(tied)
     model, _ = case()
     with pytest.raises(ArgumentError, match="no layer matches"):
-        gw.orthogonalize(model, layers="nothing*")
+        gw.surgery.orthogonalize(model, layers="nothing*")
     with pytest.raises(ArgumentError, match="at most 27 can be orthogonal"):
-        gw.orthogonalize(model, layers="0")
+        gw.surgery.orthogonalize(model, layers="0")
     with pytest.raises(ArgumentError, match="method"):
-        gw.orthogonalize(model, method="magic", inplace=True)
+        gw.surgery.orthogonalize(model, method="magic", inplace=True)
     assert not parametrize.is_parametrized(model[2])
 
 
@@ -110,5 +112,5 @@ def test_an_example_that_does_not_fit_is_our_error_and_nothing_is_changed():
         ArgumentError,
         match=r"example: the model cannot be run on it .*got: .*float32 \(2, 2, 8, 8\)",
     ):
-        gw.orthogonalize(model, x[:, :2], inplace=True)
+        gw.surgery.orthogonalize(model, x[:, :2], inplace=True)
     assert not any(parametrize.is_parametrized(each) for each in model)

@@ -39,12 +39,12 @@ def same(before: nn.Module, after: nn.Module) -> bool:
 
 def try_one(seed: int, count: Counter) -> None:
     model, x = network(seed), example().double()
-    deployed = gw.deploy(model, x)
+    deployed = gw.surgery.deploy(model, x)
     assert same(model, deployed), seed
     count["folded"] += len(gw.receipt(deployed).folded)
     plant_pairs(deployed)
     try:
-        merged = gw.merge_pairs(deployed, x, tolerance=1e-6)
+        merged = gw.surgery.merge_pairs(deployed, x, tolerance=1e-6)
     except ArgumentError as problem:
         assert "merge_pairs" in str(problem) or "no activation" in str(problem)
         count["nothing"] += 1

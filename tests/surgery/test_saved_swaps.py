@@ -254,7 +254,7 @@ def test_the_body_is_saved_as_it_is_after_the_swap_was_undone(tmp_path):
 @pytest.mark.networks
 def test_a_deployed_model_is_not_loaded_as_the_original(tmp_path):
     model, example = build("resnet")
-    deployed = gw.deploy(gw.swap(model, "mish", example), example)
+    deployed = gw.surgery.deploy(gw.swap(model, "mish", example), example)
     assert "cannot save how this model was changed" in str(save(deployed, tmp_path)[0].message)
     with pytest.raises(Exception, match="was swapped"):
         type(model).from_pretrained(tmp_path)

@@ -120,7 +120,7 @@ ARMS = ("relu", "gelu", "silu", "elu", "relu2", "crelu", "psc", "iieu_b")
 @pytest.mark.parametrize("unit", ARMS)
 def test_every_arm_of_fast_cifar_has_all_seven_sites(unit: str):
     pool = "behind" if unit == "iieu_b" else "before"
-    network = gw.create_model("fast_cifar", widths=(4, 8, 8), pool=pool, whitening="once")
+    network = gw.models.create_model("fast_cifar", widths=(4, 8, 8), pool=pool, whitening="once")
     x = torch.randn(2, 3, 32, 32)
     assert len(gw.find_sites(network, x)) == 7
     swapped = gw.swap(network, unit, x, preserve=False)
@@ -129,7 +129,7 @@ def test_every_arm_of_fast_cifar_has_all_seven_sites(unit: str):
 
 def test_a_pool_before_a_unit_that_reads_its_layer_is_refused():
     with pytest.raises(ArgumentError, match="no pool can stand between"):
-        gw.create_model("fast_cifar", unit="iieu_b", pool="before")
+        gw.models.create_model("fast_cifar", unit="iieu_b", pool="before")
 
 
 # Threads

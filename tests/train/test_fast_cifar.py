@@ -36,7 +36,7 @@ DATA = DataSet(
 def test_whitened_patches_are_uncorrelated_with_variance_one():
     images = torch.randn(200, 3, 9, 9, generator=torch.Generator().manual_seed(1))
     images = images + 2 * images.mean(1, keepdim=True)  # channels that depend on each other
-    network = gw.create_model("fast_cifar", widths=(4, 8, 8))
+    network = gw.models.create_model("fast_cifar", widths=(4, 8, 8))
     network.start_from_data(images)
     weight = network[0].layer.weight.detach()
     out = torch.nn.functional.conv2d(images, weight)
@@ -48,7 +48,7 @@ def test_whitened_patches_are_uncorrelated_with_variance_one():
 
 
 def test_the_first_filters_copy_their_inputs_and_norms_have_no_scale():
-    network = gw.create_model("fast_cifar", unit="psc", widths=(16, 16, 16))
+    network = gw.models.create_model("fast_cifar", unit="psc", widths=(16, 16, 16))
     layer = network.get_submodule("conv1a.layer")
     x = torch.randn(2, 12, 8, 8)
     assert torch.equal(layer(x)[:, :12], x.clamp(min=0))
@@ -58,7 +58,7 @@ def test_the_first_filters_copy_their_inputs_and_norms_have_no_scale():
 
 @pytest.mark.parametrize("unit", ["relu", "crelu", "maxout", "psc", "iieu_b", "swish"])
 def test_any_unit_fits(unit: str):
-    network = gw.create_model("fast_cifar", unit=unit, widths=(4, 6, 6))
+    network = gw.models.create_model("fast_cifar", unit=unit, widths=(4, 6, 6))
     assert network(torch.randn(2, 3, 32, 32)).shape == (2, 10)
 
 
@@ -71,7 +71,7 @@ def test_the_rate_rises_to_its_peak_after_a_fifth_and_falls():
 
 
 def test_shifts_of_norms_have_64_times_the_rate_and_shrink_alike():
-    network = gw.create_model("fast_cifar", widths=(4, 6, 6))
+    network = gw.models.create_model("fast_cifar", widths=(4, 6, 6))
     recipe = find_recipe("fast_cifar")
     optimiser = make_optimiser(network, recipe)
     set_rates(optimiser, rates(recipe, 16, 10))
@@ -133,7 +133,7 @@ def test_no_norm_divides_by_zero_at_the_start(unit: str):
     images = torch.randn(64, 3, 4, 4, generator=generator).repeat_interleave(8, 2)
     images = images.repeat_interleave(8, 3) + 0.1 * torch.randn(64, 3, 32, 32, generator=generator)
     torch.manual_seed(0)
-    network = gw.create_model("fast_cifar", unit=unit, widths=(6, 23, 23))
+    network = gw.models.create_model("fast_cifar", unit=unit, widths=(6, 23, 23))
     network.start_from_data(images)
     least = []
 

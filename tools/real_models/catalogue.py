@@ -278,7 +278,7 @@ def _features(name: str) -> Callable[[], Loaded]:
             return float((close.argmax(-1) == numbers[::2]).float().mean())
 
         words = "mean pairing of the layers' filters "
-        found = [float(layer.mean) for layer in gw.pairing(model).layers]
+        found = [float(layer.mean) for layer in gw.analysis.pairing(model).layers]
         words += ", ".join(f"{each:.2f}" for each in found[:5])
         right = found[0] < -0.3 if name == "alexnet" else found[0] < found[-1] - 0.1
         measure = "photograph found from another view"

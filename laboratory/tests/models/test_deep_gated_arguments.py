@@ -77,7 +77,7 @@ def test_gates_may_be_truth_values():
 def images(gate: str) -> tuple[nn.Module, nn.Module, Tensor, Tensor | None]:
     """The catalogue's network, the same one of features, images, and which examples they are."""
     extra = {"examples": 5} if gate == "random" else {}
-    mine = gw.create_model(
+    mine = gw.models.create_model(
         "deep_gated_mlp", width=4, depth=3, features=12, gate=gate, dtype=torch.float64, **extra
     )
     other = DeepGatedNetwork(12, 4, 3, gate=gate, dtype=torch.float64, **extra)
@@ -129,7 +129,7 @@ def test_images_of_another_size_are_named():
 )
 def test_a_misspelt_option_gets_the_nearest_one(name: str, option: str, near: str):
     with pytest.raises(ArgumentError, match=f"did you mean '{near}'"):
-        gw.create_model(name, **{option: "relu"})
+        gw.models.create_model(name, **{option: "relu"})
 
 
 @pytest.mark.parametrize(
@@ -138,4 +138,4 @@ def test_a_misspelt_option_gets_the_nearest_one(name: str, option: str, near: st
 def test_what_the_catalogue_sets_itself_is_no_option(name: str, option: str):
     assert option not in registered_models()[name].options
     with pytest.raises(ArgumentError, match="no option of that name"):
-        gw.create_model(name, **{option: 3})
+        gw.models.create_model(name, **{option: 3})

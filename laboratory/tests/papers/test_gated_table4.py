@@ -38,6 +38,6 @@ def test_comparable_is_within_two_in_a_hundred():
 
 
 def test_the_gated_cnn_can_be_narrower():
-    network = gw.create_model("deep_gated_cnn", scale=0.125)
+    network = gw.models.create_model("deep_gated_cnn", scale=0.125)
     assert network.channels == (8, 8, 16, 16)
     assert [layer.weight.shape[0] for layer in network.weights] == [8, 8, 16, 16, 32, 32, 10]

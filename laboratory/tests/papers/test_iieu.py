@@ -46,7 +46,7 @@ PARAMETERS = {
 @pytest.mark.parametrize(("name", "depth"), PARAMETERS)
 def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
     with torch.device("meta"):
-        network = gw.create_model("resnet", depth=depth, **NETWORKS[name])
+        network = gw.models.create_model("resnet", depth=depth, **NETWORKS[name])
     assert sum(each.numel() for each in network.parameters()) == PARAMETERS[name, depth]
     assert agrees_as_printed(PARAMETERS[name, depth] / 1e6, published.SIZES[name][depth][0])
 
@@ -56,13 +56,13 @@ def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
 def test_the_record_has_the_operations_of_the_present_code(name: str):
     record = json.loads((ROOT / "results/iieu/table3/results.json").read_text())["content"]
     rows = {row["what"]: row["ours"] for row in record["findings"]["rows"]}
-    found = count(gw.create_model("resnet", depth=14, **NETWORKS[name]), 224)
+    found = count(gw.models.create_model("resnet", depth=14, **NETWORKS[name]), 224)
     assert rows[f"FLOPs as operations, G, ResNet-14, {name}"] == found["operations"] / 2e9
     assert rows[f"FLOPs as products, G, ResNet-14, {name}"] == found["products"] / 1e9
 
 
 def test_products_are_those_that_torch_counts_and_operations_are_more():
-    network = gw.create_model("resnet", depth=14, scale=0.25).eval()
+    network = gw.models.create_model("resnet", depth=14, scale=0.25).eval()
     found = count(network, 64)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(torch.zeros(1, 3, 64, 64))
@@ -72,7 +72,7 @@ def test_products_are_those_that_torch_counts_and_operations_are_more():
     assert found["parameters"] == sum(each.numel() for each in network.parameters())
     assert norms  # IIEU-B has three numbers for each of their channels
     with torch.device("meta"):
-        larger = gw.create_model("resnet", depth=14, scale=0.25, unit="iieu_b")
+        larger = gw.models.create_model("resnet", depth=14, scale=0.25, unit="iieu_b")
     added = sum(each.numel() for each in larger.parameters()) - found["parameters"]
     assert added == 3 * sum(norm.num_features for norm in norms)
 
@@ -83,7 +83,7 @@ def test_every_name_of_the_paper_is_a_network_here():
         assert all(len(values) == len(published.CONVERGENCE_METRICS) for values in names.values())
     with torch.device("meta"):
         for options in NETWORKS.values():
-            gw.create_model("resnet", depth=14, **options)
+            gw.models.create_model("resnet", depth=14, **options)
 
 
 def test_what_is_read_off_a_curve():
@@ -174,7 +174,7 @@ def test_every_network_of_a_table_can_be_built_at_desk_scale(name: str):
 
 
 def test_groups_of_one_channel_leave_the_bias_alone():
-    network = gw.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b")
+    network = gw.models.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b")
     before = sum(each.numel() for each in network.parameters())
     table4.leave_channels_alone(network)
     units = [module for module in network.modules() if isinstance(module, IIEUB)]
@@ -203,7 +203,7 @@ def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: py
 
 
 def test_plain_units_compute_the_same_without_the_block():
-    network = gw.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b").eval()
+    network = gw.models.create_model("resnet_cifar", depth=8, scale=0.25, unit="iieu_b").eval()
     plain = table5.in_plain_torch(deepcopy(network))
     x = torch.randn(2, 3, 8, 8)
     torch.testing.assert_close(plain(x), network(x))

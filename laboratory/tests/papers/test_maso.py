@@ -111,7 +111,7 @@ def test_the_desk_has_one_rate_and_makes_filters_orthogonal_on_cifar_10():
 
 
 def test_at_the_desk_conv1_cannot_be_orthogonal_and_the_classifier_of_20_classes_can():
-    network = gw.create_model("large_cnn", scale=1 / 3, classes=20)
+    network = gw.models.create_model("large_cnn", scale=1 / 3, classes=20)
     first, *_, last = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
     assert first.weight[0].numel() == 27 < first.weight.shape[0]
     assert last.weight.shape[0] == 20 <= last.weight[0].numel()

@@ -99,12 +99,12 @@ def test_errors_of_ten_patches_are_those_of_the_mean_scores(tmp_path: Path):
 
 
 def test_the_printed_half_network_can_be_built():
-    model = gw.create_model("convpool_cnn", unit="crelu", filters="half", as_printed=True)
+    model = gw.models.create_model("convpool_cnn", unit="crelu", filters="half", as_printed=True)
     count = sum(value.numel() for value in model.parameters())
     assert count == layer_tables.parameters(layer_tables.S2_HALF) == 519_850
     assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 10)
     with pytest.raises(ArgumentError, match="as_printed is about half"):
-        gw.create_model("convpool_cnn", unit="crelu", as_printed=True)
+        gw.models.create_model("convpool_cnn", unit="crelu", as_printed=True)
 
 
 def test_networks_of_table_4_have_the_printed_parameters_and_maps():
@@ -117,11 +117,11 @@ def test_networks_of_table_4_have_the_printed_parameters_and_maps():
     ):
         network = table4.ALL_CNN[name]
         with torch.device("meta"):
-            model = gw.create_model(network.model, **network.options)
+            model = gw.models.create_model(network.model, **network.options)
         count = sum(value.numel() for value in model.parameters())
         assert abs(count / 1e6 - printed) < 0.1, name
     with torch.device("meta"):
-        *layers, _ = gw.create_model("all_cnn").children()
+        *layers, _ = gw.models.create_model("all_cnn").children()
         maps = torch.nn.Sequential(*layers)(torch.empty(1, 3, 224, 224))
     assert maps.shape[-2:] == (6, 6)
     assert set(table4.LARGE_CNN) == set(table4.ALL_CNN) == set(published.TABLE4)
@@ -134,7 +134,7 @@ def test_table_1_has_dropout_at_full_scale_alone():
     for scale, dropout in (("full", True), ("desk", False)):
         runs = trainings(scales[scale], (0,))
         assert {config.model_options.get("dropout") for (config, *_) in runs.values()} == {dropout}
-    model = gw.create_model("convpool_cnn", dropout=True)
+    model = gw.models.create_model("convpool_cnn", dropout=True)
     drops = [module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)]
     assert drops == [0.2, 0.5, 0.5] and isinstance(model[0], torch.nn.Dropout)
 
@@ -142,7 +142,7 @@ def test_table_1_has_dropout_at_full_scale_alone():
 @pytest.mark.parametrize("model", ["mobilenet_v2", "shufflenet_v2"])
 def test_stand_ins_for_imagenet_have_maps_of_more_than_one_position(model: str):
     for small, side in ((False, 1), (True, 4)):
-        net = gw.create_model(model, width=0.5, classes=10, small_images=small).eval()
+        net = gw.models.create_model(model, width=0.5, classes=10, small_images=small).eval()
         maps = net.get_submodule("features")(torch.zeros(1, 3, 32, 32))
         assert maps.shape[-2:] == (side, side)
 
@@ -166,7 +166,7 @@ def test_arms_at_equal_parameters_have_them():
     counts = {}
     for name in (cifar10.RELU, *cifar10.EQUAL, cifar10.CRELU):
         chosen = {"widths": [16, 64, 64], **cifar10.ARMS[name]}
-        model = gw.create_model("fast_cifar", **chosen)
+        model = gw.models.create_model("fast_cifar", **chosen)
         counts[name] = sum(value.numel() for value in model.parameters())
     for name in (cifar10.CRELU, cifar10.DYNAMIC):
         assert abs(counts[name] / counts[cifar10.RELU] - 1) < 0.01

@@ -150,7 +150,7 @@ def test_a_comparison_trains_it_and_the_split_settles_and_is_deployed():
     (layer,) = psc.learned_splits(trained)
     assert layer.confidence() > 0.9
     x = data[1][0]
-    deployed = gw.deploy(trained.eval(), x)
+    deployed = gw.surgery.deploy(trained.eval(), x)
     receipt = gw.receipt(deployed)
     assert isinstance(receipt, DeployReceipt) and receipt.pruned == ("3",)
     assert torch.equal(deployed(x), trained(x))

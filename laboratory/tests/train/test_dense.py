@@ -135,7 +135,7 @@ def test_anchors_have_the_areas_and_shapes_of_retinanet_and_stand_on_the_outputs
     ratios = sorted({round(float(ratio), 4) for ratio in sides[:, 1] / sides[:, 0]})
     assert ratios == [0.5, 1.0, 2.0]
     torch.testing.assert_close((first[:, :2] + first[:, 2:]) / 2, torch.zeros(9, 2))
-    network = gw.create_model("retinanet", classes=6, **DETECTOR)
+    network = gw.models.create_model("retinanet", classes=6, **DETECTOR)
     assert isinstance(network, RetinaNet)
     for size in (32, 40, 50):
         outputs = network(torch.zeros(1, 3, size, size))
@@ -337,7 +337,9 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path):
     "name", ["resnet_segmenter", pytest.param("retinanet", marks=pytest.mark.slow)]
 )
 def test_units_are_swapped_in_networks_of_dense_prediction(name: str):
-    network = gw.create_model(name, classes=3, **(DETECTOR if name == "retinanet" else SEGMENTER))
+    network = gw.models.create_model(
+        name, classes=3, **(DETECTOR if name == "retinanet" else SEGMENTER)
+    )
     x = torch.randn(2, 3, 32, 32)
     swapped = gw.swap(network.eval(), "silu", x)
     assert swapped(x).shape == network(x).shape and not torch.equal(swapped(x), network(x))

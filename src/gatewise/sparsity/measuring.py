@@ -1,4 +1,4 @@
-"""``gw.measure_sparsity``: how sparse the inputs of a model's linear layers already are."""
+"""How sparse the inputs of a model's linear layers already are."""
 
 import math
 from dataclasses import dataclass

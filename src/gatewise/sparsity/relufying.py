@@ -1,4 +1,4 @@
-"""``gw.relufy``: ReLU in place of smooth activations, fine-tuned until many numbers are zero."""
+"""ReLU in place of smooth activations, fine-tuned until many numbers are zero."""
 
 import math
 from collections.abc import Sequence

@@ -129,7 +129,7 @@ class FineTuning(AnalysisResult):
 
 @dataclass(frozen=True)
 class Sparsified(AnalysisResult):
-    """What :func:`gatewise.sparsify` or :func:`gatewise.relufy` did: ``print`` it for the receipt.
+    """The receipt of :func:`gatewise.sparsify` or :func:`gatewise.sparsity.relufy`. Print it.
 
     Attributes:
         model: the model with thresholds.

@@ -84,7 +84,7 @@ def find_record(model: nn.Module) -> SwapRecord:
     if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
         raise ArgumentError(
             "model: was deployed, which cannot be undone",
-            fix="gw.deploy returned a copy: continue with the model that it received",
+            fix="gw.surgery.deploy returned a copy: continue with the model that it received",
         )
     if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
         raise ArgumentError(

@@ -235,7 +235,7 @@ def _on_exact_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         evidence=f"cosines at or below {signed(OPPOSITE, 4)} in "
         f"{joined([f'{name} ({count})' for name, count in pairs.items()])}",
         strength=STRONG,
-        command=f"gw.merge_pairs(model, example, tolerance={TOLERANCE}, where=[{where}])",
+        command=f"gw.surgery.merge_pairs(model, example, tolerance={TOLERANCE}, where=[{where}])",
         question="pairing",
         layers=tuple(pairs),
         kind=SAVING,
@@ -324,7 +324,7 @@ def _on_similar_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         "orthogonal and train again.",
         evidence=f"{most}: the largest |cosine| between two filters is {similar[most]:.4f}",
         strength=WEAK,  # that a layer has such filters does not say that it needs none of them
-        command=f"gw.orthogonalize(model, layers=[{layers}])",
+        command=f"gw.surgery.orthogonalize(model, layers=[{layers}])",
         question="orthogonality",
         layers=tuple(similar),
         kind=GAIN,

@@ -72,7 +72,7 @@ def no_rule(node: Node, why: str = "") -> NotApplicableError:
         got=f"{node.op} in {where}",
         allowed="dense and convolution layers, batch normalisation, pooling, max-affine units, "
         "sums, concatenation",
-        fix="partition a model that ends before it, or use gw.affine_map, which needs no region",
+        fix="partition a model that ends before it, or use gw.analysis.affine_map",
     )
 
 

@@ -42,7 +42,7 @@ INVARIANCE = (
     "shifted image, at the place that the pixel has moved to. A convolution follows shifts by "
     "construction; what is missing comes from borders and strides. "
     "(The paper compares the same place in both images, so that shifts test the pooling: "
-    'gw.invariance(..., location="same").)'
+    'gw.analysis.invariance(..., location="same").)'
 )
 
 

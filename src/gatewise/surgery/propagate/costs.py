@@ -82,6 +82,6 @@ def cost(model: nn.Module, by: str, example: Example | None) -> int:
         raise ArgumentError(
             "match: counting operations needs an example input",
             got="no example",
-            fix="pass one, as in gw.match(factory, target, example, by='flops')",
+            fix="pass one, as in gw.surgery.match(factory, target, example, by='flops')",
         )
     return operations(find_sites(model, example, modes=("eval",)).readings["eval"].graph)

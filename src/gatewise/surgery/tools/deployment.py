@@ -49,7 +49,7 @@ ROUNDED = 1e-4
 
 @dataclass(frozen=True)
 class DeployReceipt(Receipt):
-    """What :func:`gatewise.deploy` did. ``refused`` has what was not changed, and why.
+    """What :func:`gatewise.surgery.deploy` did. ``refused`` has what was not changed, and why.
 
     Attributes:
         pruned: The static phase selective layers that were pruned.

@@ -11,7 +11,7 @@ from gatewise.surgery.tools.filter_pairs import Pair
 
 @dataclass(frozen=True)
 class MergeReceipt(Receipt):
-    """What :func:`gatewise.merge_pairs` did.
+    """What :func:`gatewise.surgery.merge_pairs` did.
 
     ``proof`` compares the merged model with the original in which each pair of filters was replaced
     by its fit. These must be equal, whatever the tolerance. ``error`` and ``agreement`` compare the
@@ -75,7 +75,7 @@ class MergePoint:
 
 @dataclass(frozen=True)
 class MergeCurve:
-    """The result of :func:`gatewise.merge_curve`: error and saving for each tolerance."""
+    """The result of :func:`gatewise.surgery.merge_curve`: error and saving for each tolerance."""
 
     points: tuple[MergePoint, ...]
 

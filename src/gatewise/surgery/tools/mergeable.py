@@ -85,7 +85,9 @@ def _layer_of(site: Site, graph: SiteGraph, modules: Mapping[str, nn.Module]) ->
 def _layer(found: SiteNodes, modules: Mapping[str, nn.Module]) -> str:
     """Return the path of the layer before one call of the site."""
     if found.input.op in CHANNEL_NORMS:
-        raise Refusal(Reason.NORM, "gw.deploy folds batch norms into the layers before them")
+        raise Refusal(
+            Reason.NORM, "gw.surgery.deploy folds batch norms into the layers before them"
+        )
     return plain_layer(found.input, found.output, modules)
 
 

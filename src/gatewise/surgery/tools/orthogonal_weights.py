@@ -30,7 +30,7 @@ Layers = str | Callable[[str, nn.Module], bool] | Sequence[str] | None
 
 @dataclass(frozen=True)
 class OrthogonalReceipt(Receipt):
-    """What :func:`gatewise.orthogonalize` did.
+    """What :func:`gatewise.surgery.orthogonalize` did.
 
     ``sites`` are the layers, and ``refused`` are those that cannot be orthogonal, with the reason.
 
@@ -78,8 +78,8 @@ def orthogonalize(
 
     A layer with more filters than a filter has weights cannot be orthogonal. Such layers, tied
     weights and parametrised weights are not changed, and the receipt (:func:`gatewise.receipt`)
-    names them. :func:`gatewise.undo` restores the model. :func:`gatewise.deploy` replaces the
-    parametrised layers by plain layers with the current weights.
+    names them. :func:`gatewise.undo` restores the model. :func:`gatewise.surgery.deploy` replaces
+    the parametrised layers by plain layers with the current weights.
 
     Args:
         model: Any model. Only the weights of the chosen layers change. Classes, names and all other

@@ -94,7 +94,7 @@ def merge_pairs(
 
     The receipt (:func:`gatewise.receipt`) has the pairs, the saving, the error, and the proof that
     merging itself changed nothing. :func:`gatewise.undo` restores the model. A batch norm between
-    layer and ReLU prevents merging: fold it with :func:`gatewise.deploy` first.
+    layer and ReLU prevents merging: fold it with :func:`gatewise.surgery.deploy` first.
 
     Shang et al., 2016, "Understanding and Improving Convolutional Neural Networks via Concatenated
     Rectified Linear Units", arXiv:1603.05201, section 2, observed such pairs.
@@ -274,7 +274,7 @@ def _no_pairs(task: _MergeTask, tolerance: float) -> ArgumentError:
         mismatch = nearest_mismatch(weight)
         if mismatch is not None:
             mismatches.append(mismatch)
-    fix = "gw.merge_curve(...) shows the result of each tolerance"
+    fix = "gw.surgery.merge_curve(...) shows the result of each tolerance"
     if mismatches:
         fix += f"; the closest pair has a mismatch of {min(mismatches):.3g}"
     return ArgumentError(

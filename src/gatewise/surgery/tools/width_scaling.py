@@ -82,7 +82,7 @@ def match_plan(
     raise ArgumentError(
         f"match: no widths are within {tolerance:.0%} of the original's {match}",
         got=f"closest is {nearest:+.1%}, with {len(search.names)} widths to choose",
-        fix="build the original at another width: gw.match(factory, target) finds it",
+        fix="build the original at another width: gw.surgery.match(factory, target) finds it",
     )
 
 

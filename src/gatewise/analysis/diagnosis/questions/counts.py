@@ -52,7 +52,7 @@ def counted_findings(facts: Mapping[str, Facts]) -> tuple[CountedFinding, ...]:
                 "pairs of filters that are each other's negative",
                 f"{pairs:,}",
                 f"{filters // 2:,}" if filters else "",
-                "gw.merge_pairs(model, x, tolerance=1e-5)",
+                "gw.surgery.merge_pairs(model, x, tolerance=1e-5)",
             )
         )
     if facts.get("cost"):
