@@ -128,7 +128,7 @@ def test_an_example_that_does_not_fit_is_tried_at_one_width():
         ((two_layers, 500), {"by": "flops"}, "needs an example"),
         ((two_layers, 500), {"between": (3, 3)}, "between is not a range"),
         ((two_layers, 500), {"between": (1.0, float("inf"))}, "between is not a range"),
-        ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is not a relative error"),
+        ((two_layers, 500), {"tolerance": float("nan")}, "tolerance is not allowed"),
         *(
             ((two_layers, 500), {"between": wrong}, "between is not a range")
             for wrong in (
@@ -145,7 +145,7 @@ def test_an_example_that_does_not_fit_is_tried_at_one_width():
             )
         ),
         *(
-            ((two_layers, 500), {"tolerance": wrong}, "tolerance is not a relative error")
+            ((two_layers, 500), {"tolerance": wrong}, "tolerance is not allowed")
             for wrong in ("a", None, True, -1)
         ),
         *(

@@ -242,7 +242,7 @@ def test_the_numbers_of_an_activation_go_to_the_unit_of_its_name(
     [
         (nn.GELU("tanh"), nn.GELU(), {}, "gelu with approximate='tanh'"),
         (nn.Softplus(1.0, 3.0), nn.Softplus(), {}, "softplus with threshold=3.0"),
-        (nn.Softplus(-1.0), nn.Softplus(), {}, "softplus: option beta is not allowed"),
+        (nn.Softplus(-1.0), nn.Softplus(), {}, "softplus: beta is not allowed"),
         (
             nn.LeakyReLU(0.1),
             nn.LeakyReLU(0.2),

@@ -71,5 +71,5 @@ def test_a_folder_without_kept_weights_has_none(tmp_path) -> None:
 
 @pytest.mark.parametrize("every", [0, -1, True, 1.5])
 def test_every_must_be_a_number_of_epochs(tmp_path, every) -> None:
-    with pytest.raises(ArgumentError, match="a number of epochs is needed"):
+    with pytest.raises(ArgumentError, match="every is not allowed"):
         KeepWeights(tmp_path, every)

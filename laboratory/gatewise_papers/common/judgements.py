@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
-from gatewise.stats import check_number, check_whole, mean
-from gatewise.stats.checks import check_level, is_finite
+from gatewise.stats import mean
 from gatewise.stats.comparison import (
     Rules,
     Seeds,
@@ -101,8 +101,8 @@ def judge_better(
         resolution: The smallest step of the metric.
         level: The accepted chance of a wrong judgement.
     """
-    check_number(by_more_than, "judge_better: by_more_than", least=0)
-    check_whole(among, "judge_better: among", least=1)
+    check_number("judge_better", "by_more_than", by_more_than, least=0)
+    check_count("judge_better", "among", among, least=1)
     rules = _rules(level, higher_is_better, resolution)
     gap = _gap("ours - theirs", ours, theirs, rules, "judge_better")
     if isinstance(gap, str):
@@ -137,8 +137,8 @@ def judge_comparable(
         resolution: The smallest step of the metric.
         level: The accepted chance of a wrong judgement, below 0.5.
     """
-    check_number(margin, "judge_comparable: margin", above=0)
-    check_whole(among, "judge_comparable: among", least=1)
+    check_number("judge_comparable", "margin", margin, above=0)
+    check_count("judge_comparable", "among", among, least=1)
     rules = _rules(level, True, resolution)
     gap = _gap("ours - theirs", ours, theirs, rules, "judge_comparable")
     if isinstance(gap, str):
@@ -229,7 +229,7 @@ def judge_trend(
         resolution: The smallest step of the metric.
         level: The accepted chance of a wrong judgement, below 0.5.
     """
-    check_number(margin, "judge_trend: margin", least=0)
+    check_number("judge_trend", "margin", margin, least=0)
     rules = _rules(level, rises, resolution)
     table, reason = _by_level(levels, rules)
     if reason:
@@ -366,8 +366,7 @@ def _by_level(levels: Any, rules: Rules) -> tuple[list[Mapping[float, Seeds]], s
     _check_mapping(levels, "judge_trend: levels")
     values: dict[float, Seeds] = {}
     for place, runs in levels.items():
-        if not is_finite(place):
-            raise ArgumentError("judge_trend: a level is not a number", got=place)
+        check_number("judge_trend", "level", place)
         values[place] = _values(runs, f"judge_trend: level {place:g}")
     if len(values) < 2:
         return [], "fewer than two levels"
@@ -419,9 +418,7 @@ def _step(table: Sequence[Mapping[float, Seeds]], one: float, other: float, rule
 
 def _rules(level: float, higher_is_better: bool, resolution: float) -> Rules:
     """Return the rules of one claim: only pairs count."""
-    check_level(level, "judge: level")
-    if level >= 0.5:
-        raise ArgumentError("judge: level is out of range", got=level, allowed="below 0.5")
+    check_number("judge", "level", level, above=0, below=0.5)
     return make_rules(1, level, higher_is_better, None, 1, resolution, True)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count
 from gatewise.data import DataSet, Split, assemble, generator, register_data_set
-from gatewise.data.choice import check_count
 from gatewise.data.seeds import check_key
 from gatewise.errors import ArgumentError
 
@@ -37,7 +37,7 @@ def abs_line(*, folder: str | Path | None = None, count: int = 1000) -> DataSet:
     The test split has the right ends of the intervals. The mean square over midpoints is the
     midpoint rule for half of the paper's integral over [-1, 1].
     """
-    check_count("count", count, most=MOST)
+    check_count("data", "count", count, most=MOST)
     grid = 2 * torch.arange(count, dtype=torch.float64) / count - 1
     middles = grid + 1 / count
     ends = grid + 2 / count
@@ -57,7 +57,7 @@ def abs_line(*, folder: str | Path | None = None, count: int = 1000) -> DataSet:
 )
 def same_input(*, folder: str | Path | None = None, count: int = 200, seed: int = 0) -> DataSet:
     """Every input is 1 and every target is drawn from [-1, 1): the worst case for optimisation."""
-    check_count("count", count, most=MOST // 2)
+    check_count("data", "count", count, most=MOST // 2)
     targets = _spread(2 * count, seed)[0]
     inputs = torch.ones(count, 1)
     train = _regression(inputs, targets[:count])
@@ -76,7 +76,7 @@ def same_input(*, folder: str | Path | None = None, count: int = 200, seed: int 
 )
 def random_plane(*, folder: str | Path | None = None, count: int = 100, seed: int = 0) -> DataSet:
     """Inputs drawn from [-1, 1)^2 and targets from [-1, 1)."""
-    check_count("count", count, most=MOST // 2)
+    check_count("data", "count", count, most=MOST // 2)
     points = _spread(2 * count, seed, draws=3).t()
     train = _regression(points[:count, :2], points[:count, 2])
     test = _regression(points[count:, :2], points[count:, 2])
@@ -112,7 +112,7 @@ def hard_pair(*, folder: str | Path | None = None, features: int = 2, seed: int 
 
     Both splits are the same.
     """
-    check_count("features", features, most=MOST)
+    check_count("data", "features", features, most=MOST)
     point = _spread(1, seed, draws=features).view(1, -1)
     both = _regression(torch.cat([point, 2 * point]), torch.tensor([1.0, -1.0]))
     return assemble("hard_pair", both, both, classes=0)
@@ -146,8 +146,8 @@ def random_labels(
         shape: of one image: channels, height, width.
         seed: of the random numbers.
     """
-    check_count("count", count, most=MOST // 2)
-    check_count("classes", classes, most=MOST)
+    check_count("data", "count", count, most=MOST // 2)
+    check_count("data", "classes", classes, most=MOST)
     channels, height, width = _check_shape(shape)
     pixels = channels * height * width
     images = _spread(2 * count, seed, draws=pixels).t().reshape(-1, channels, height, width)

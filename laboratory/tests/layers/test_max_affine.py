@@ -240,7 +240,7 @@ def test_shapes_that_do_not_fit_are_refused():
 def test_wrong_skips_are_refused():
     refused("does not have the shape", nn.Linear(4, 6), skip=True)
     refused("does not have the shape", nn.Linear(4, 6), skip=nn.Linear(4, 5))
-    refused("option skip is", nn.Linear(4, 4), skip=1.0)
+    refused("skip is", nn.Linear(4, 4), skip=1.0)
     refused("skip_at", nn.Linear(4, 4), skip=True, skip_at="input")
     refused("not linear", nn.Linear(4, 4), skip=nn.ReLU())
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count, check_flag
 from gatewise.data.data_set import DataSet, Split, assemble, only_classes
 from gatewise.data.images import warp
 from gatewise.data.seeds import below, draws, generator, shuffled
@@ -47,8 +48,8 @@ def choose(
         random_pixels: whether the pixels of each image are in random order.
         shift_test: moves each test image by up to so many pixels in each direction.
     """
-    check_flag("random_labels", random_labels)
-    check_flag("random_pixels", random_pixels)
+    check_flag("data", "random_labels", random_labels)
+    check_flag("data", "random_pixels", random_pixels)
     chooses = (train, test, classes) != (None, None, None)
     if not chooses and not random_labels and not random_pixels and shift_test == 0:
         return whole
@@ -100,23 +101,6 @@ def shifted(split: Split, most: int) -> Split:
     return Split(warp.window(warp.pad(split.images, most), top, left, height, width), split.labels)
 
 
-def check_count(name: str, value: object, *, most: int) -> int:
-    """Return ``value``; raise an error unless it is an integer from 1 to ``most``."""
-    if type(value) is not int or not 1 <= value <= most:
-        raise ArgumentError(
-            f"{name} must be a number of examples",
-            got=value,
-            allowed=f"1 .. {most}",
-        )
-    return value
-
-
-def check_flag(name: str, value: object) -> None:
-    """Raise an error unless ``value`` is a bool. A word in its place would count as true."""
-    if type(value) is not bool:
-        raise ArgumentError(f"{name} must be a bool", got=value, allowed="True or False")
-
-
 def check_classes(value: Any, count: int) -> list[int]:
     """Return ``value`` as a list; raise an error unless it has two or more of ``count`` classes."""
     good = isinstance(value, Sequence) and len(value) >= 2 and len(set(value)) == len(value)
@@ -132,7 +116,7 @@ def check_classes(value: Any, count: int) -> list[int]:
 def _fewer(name: str, split: Split, count: int | None) -> Split:
     if count is None:
         return split
-    check_count(name, count, most=len(split))
+    check_count("data", name, count, most=len(split))
     return split.take(shuffled(len(split), 0, "split")[:count])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
 from gatewise.graph.eager import cache_settings
@@ -104,8 +105,7 @@ def find_sites(
     check_readable(model)
     if not isinstance(modes, tuple | list) or not modes or not all(map(MODES.__contains__, modes)):
         raise ArgumentError("find_sites: unknown modes", got=modes, allowed=", ".join(MODES))
-    if not isinstance(units, bool):
-        raise ArgumentError("find_sites: units is not True or False", got=type(units).__name__)
+    check_flag("find_sites", "units", units)
     args, kwargs = split_example(example)
     readings: dict[str, Reading] = {}
     notes: list[str] = []

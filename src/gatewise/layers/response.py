@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gatewise.checks import check_choice, check_count, check_flag
 from gatewise.errors import ArgumentError
 from gatewise.layers.any_size import Respond, at_any_size
 from gatewise.layers.windows import Sizes, read_sizes
@@ -22,9 +23,6 @@ from gatewise.units import (
     allocating,
     axes_of,
     cast_like_input,
-    check_choice,
-    check_count,
-    check_flag,
     check_input,
 )
 

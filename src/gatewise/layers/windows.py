@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
+from gatewise.checks import is_sequence, is_size
 from gatewise.errors import ArgumentError
-from gatewise.units import is_sequence, is_size
 
 Sizes = int | Sequence[int]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import each_batch
-from gatewise.errors import ArgumentError
+from gatewise.checks import check_count
 from gatewise.graph import split_example
 
 
@@ -73,10 +73,7 @@ def read_batches(
         most: the number of batches to read at most.
         device: where the model is.
     """
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise ArgumentError(
-            f"{what}: batches must be a number of batches", got=most, allowed="an integer >= 1"
-        )
+    check_count(what, "batches", most)
     batches = []
     for inputs, labels in islice(each_batch(what, data, None), most):
         moved = None if labels is None else labels.to(device)

@@ -1,6 +1,5 @@
 """How sparse the inputs of a model's linear layers already are."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +7,7 @@ import torch
 from torch import nn
 
 from gatewise.analysis import AnalysisResult
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import untouched
 from gatewise.sparsity.batches import read_batches
@@ -68,10 +68,7 @@ def measure_sparsity(
             got=type(model).__name__,
             allowed="nn.Module",
         )
-    if isinstance(below, bool) or not isinstance(below, int | float) or not 0 <= below < math.inf:
-        raise ArgumentError(
-            "measure_sparsity: below is not a magnitude", got=below, allowed="0 or more"
-        )
+    check_number("measure_sparsity", "below", below, least=0)
     device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
     read = read_batches("measure_sparsity", data, batches, device)
     counts = Counts(below)

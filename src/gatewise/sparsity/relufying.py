@@ -1,12 +1,12 @@
 """ReLU in place of smooth activations, fine-tuned until many numbers are zero."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_count, check_flag, check_number, is_sequence
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.graph import Site, check_runs, copied, find_sites, holds_both_branches, split_example
 from gatewise.sparsity.batches import Batch, divided, read_batches
@@ -121,8 +121,7 @@ def relufy(
     targets = checked_targets("relufy", model, target, levels, evaluate, repeats)
     _check(unit, shift, epochs, lr, penalties)
     check_where(where)
-    if not isinstance(norms, bool):
-        raise ArgumentError("relufy: norms must be True or False", got=norms)
+    check_flag("relufy", "norms", norms)
     device = device_of(model)
     examples = read_batches("relufy", train, MOST_BATCHES, device)
     parts = divided(read_batches("relufy", data, batches, device))
@@ -171,23 +170,17 @@ def _check(unit: Any, shift: Any, epochs: Any, lr: Any, penalties: Any) -> None:
     """Raise unless the arguments of the training are allowed."""
     if unit not in UNITS:
         raise unknown_name("unit of relufy", unit, UNITS)
-    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-        raise ArgumentError("relufy: epochs must be at least 1", got=epochs)
-    numbers = [("shift", shift, 0.0), ("lr", lr, 0.0)]
-    is_several = isinstance(penalties, Sequence) and not isinstance(penalties, str)
-    if not is_several or not penalties:
+    check_count("relufy", "epochs", epochs)
+    check_number("relufy", "shift", shift, least=0)
+    check_number("relufy", "lr", lr, above=0)
+    if not is_sequence(penalties) or not penalties:
         raise ArgumentError(
             "relufy: penalties must be one weight or more",
             got=penalties,
             allowed="(0.0, 10.0, 30.0)",
         )
-    numbers += [("a penalty", each, 0.0) for each in penalties]
-    for name, value, least in numbers:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not least <= value < math.inf or (name == "lr" and not value):
-            raise ArgumentError(
-                f"relufy: {name} is not allowed", got=value, allowed="a number of 0 or more"
-            )
+    for each in penalties:
+        check_number("relufy", "a penalty", each, least=0)
 
 
 def _rectified(

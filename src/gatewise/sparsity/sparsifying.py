@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import check_readable, check_runs, copied, split_example, untouched
 from gatewise.sparsity.batches import Batch, divided, read_batches
@@ -154,16 +155,9 @@ def checked_targets(
         raise ArgumentError(
             f"{what}: evaluate must be a function of the model", got=type(evaluate).__name__
         )
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise ArgumentError(f"{what}: repeats must be at least 1", got=repeats)
+    check_count(what, "repeats", repeats)
     for each in (target, *levels):
-        is_number = isinstance(each, int | float) and not isinstance(each, bool)
-        if not is_number or not 0 <= each < 1:
-            raise ArgumentError(
-                f"{what}: a target must be a share of zeros",
-                got=each,
-                allowed="from 0 to below 1, for example 0.5",
-            )
+        check_number(what, "a target", each, least=0, below=1)
     return sorted({0.0, *map(float, levels), float(target)})
 
 

@@ -1,7 +1,5 @@
 """All statistics of the library: intervals, verdicts, exact tests, power and claims."""
 
-from gatewise.stats.checks import check_number as check_number
-from gatewise.stats.checks import check_whole as check_whole
 from gatewise.stats.comparison import Comparison as Comparison
 from gatewise.stats.comparison import Difference as Difference
 from gatewise.stats.comparison import compare_runs as compare_runs

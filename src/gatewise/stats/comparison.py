@@ -10,8 +10,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gatewise.checks import check_count, check_flag, check_number, is_number
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import check_level, check_number, check_whole, is_number
 from gatewise.stats.estimates import FEWEST, Estimate, estimate, spread_of
 from gatewise.stats.new_examples import NewExamples, for_new_examples
 from gatewise.stats.power import detectable, plan_seeds
@@ -297,16 +297,16 @@ def make_rules(
         resolution: The smallest step of the metric.
         paired: Whether runs are paired by seed.
     """
-    check_level(level, "compare: level")
-    check_number(resolution, "compare: resolution", least=0)
+    check_number("compare", "level", level, above=0, below=1)
+    check_number("compare", "resolution", resolution, least=0)
     if margin is not None:
-        check_number(margin, "compare: margin", above=0)
+        check_number("compare", "margin", margin, above=0)
     if comparisons is None:
         comparisons = max(1, methods)
-    check_whole(comparisons, "compare: comparisons", least=1)
-    for name, value in (("higher_is_better", higher_is_better), ("paired", paired)):
-        if not (isinstance(value, bool) or (value is None and name == "paired")):
-            raise ArgumentError(f"compare: {name} is not True or False", got=value)
+    check_count("compare", "comparisons", comparisons, least=1)
+    check_flag("compare", "higher_is_better", higher_is_better)
+    if paired is not None:
+        check_flag("compare", "paired", paired)
     return Rules(
         level=float(level),
         comparisons=int(comparisons),

@@ -5,7 +5,7 @@ Comparisons of runs use Bonferroni's correction instead, which has matching inte
 
 from collections.abc import Sequence
 
-from gatewise.stats.checks import takes_numbers
+from gatewise.stats.takes_numbers import takes_numbers
 
 
 @takes_numbers

@@ -3,8 +3,8 @@
 import functools
 import math
 
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import check_level, check_number, check_whole
 from gatewise.stats.estimates import FEWEST, Estimate, t_quantile
 
 POWER = 0.8
@@ -34,7 +34,7 @@ def detectable_difference(
         ArgumentError: If an argument is out of range.
     """
     _check(spread, level, power, comparisons, "detectable_difference")
-    check_whole(n, "detectable_difference: n", least=FEWEST)
+    check_count("detectable_difference", "n", n, least=FEWEST)
     return spread * _shift(level / comparisons, n - 1, power) / math.sqrt(n)
 
 
@@ -69,7 +69,7 @@ def seeds_needed(
         ArgumentError: If an argument is out of range or more than a million seeds are needed.
     """
     _check(spread, level, power, comparisons, "seeds_needed")
-    check_number(effect, "seeds_needed: effect", above=0)
+    check_number("seeds_needed", "effect", effect, above=0)
     size = effect / spread if spread else math.inf
     alpha = level / comparisons
     if not _enough(MOST_SEEDS, size, alpha, power):
@@ -107,8 +107,8 @@ def safe_spread(spread: float, n: int) -> float:
     """
     from scipy import special
 
-    check_number(spread, "safe_spread: spread", least=0)
-    check_whole(n, "safe_spread: n", least=2)
+    check_number("safe_spread", "spread", spread, least=0)
+    check_count("safe_spread", "n", n, least=2)
     return spread * math.sqrt((n - 1) / float(special.chdtri(n - 1, SAFE)))
 
 
@@ -135,7 +135,7 @@ def plan_seeds(
         Both numbers; None if more than a million seeds are needed.
     """
     _check(spread, level, power, comparisons, "plan_seeds")
-    check_number(effect, "plan_seeds: effect", above=0)
+    check_number("plan_seeds", "effect", effect, above=0)
     safe = safe_spread(spread, n)
     if not _enough(MOST_SEEDS, effect / safe if safe else math.inf, level / comparisons, power):
         return None
@@ -145,10 +145,10 @@ def plan_seeds(
 
 
 def _check(spread: float, level: float, power: float, comparisons: int, where: str) -> None:
-    check_number(spread, f"{where}: spread", least=0)
-    check_level(level, f"{where}: level")
-    check_level(power, f"{where}: power")
-    check_whole(comparisons, f"{where}: comparisons", least=1)
+    check_number(where, "spread", spread, least=0)
+    check_number(where, "level", level, above=0, below=1)
+    check_number(where, "power", power, above=0, below=1)
+    check_count(where, "comparisons", comparisons, least=1)
 
 
 def _enough(n: int, size: float, alpha: float, power: float) -> bool:

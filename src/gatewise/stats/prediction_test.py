@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from gatewise.stats.checks import takes_numbers
+from gatewise.stats.takes_numbers import takes_numbers
 
 
 @takes_numbers

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gatewise.stats.checks import takes_numbers
+from gatewise.stats.takes_numbers import takes_numbers
 
 
 @takes_numbers

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from gatewise.stats.checks import takes_numbers
+from gatewise.stats.takes_numbers import takes_numbers
 
 CONFIDENCE = 0.999
 

@@ -35,14 +35,10 @@ from gatewise.units.contract import at_least as at_least
 from gatewise.units.contract import axes_of as axes_of
 from gatewise.units.contract import cast_like_input as cast_like_input
 from gatewise.units.contract import check_channels as check_channels
-from gatewise.units.contract import check_choice as check_choice
-from gatewise.units.contract import check_count as check_count
 from gatewise.units.contract import check_dim_option as check_dim_option
 from gatewise.units.contract import check_feature_maps as check_feature_maps
-from gatewise.units.contract import check_flag as check_flag
 from gatewise.units.contract import check_generator as check_generator
 from gatewise.units.contract import check_input as check_input
-from gatewise.units.contract import check_number as check_number
 from gatewise.units.contract import check_producer as check_producer
 from gatewise.units.contract import check_source as check_source
 from gatewise.units.contract import create_unit as create_unit
@@ -55,8 +51,6 @@ from gatewise.units.contract import get_unit as get_unit
 from gatewise.units.contract import in_compute_dtype as in_compute_dtype
 from gatewise.units.contract import is_activation_object as is_activation_object
 from gatewise.units.contract import is_readable as is_readable
-from gatewise.units.contract import is_sequence as is_sequence
-from gatewise.units.contract import is_size as is_size
 from gatewise.units.contract import is_watched as is_watched
 from gatewise.units.contract import list_units as list_units
 from gatewise.units.contract import mean_without_overflow as mean_without_overflow

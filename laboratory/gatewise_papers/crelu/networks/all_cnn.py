@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from gatewise.checks import check_number
 from gatewise.models import network
 from gatewise.models.blocks import RELU, Chain, Slot, UnitChoice, check_scale, check_sizes, slots
-from gatewise.units import check_number
 
 # filters, kernel, stride, padding of the first eleven convolutions
 LAYERS = (

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError
 from gatewise.models.blocks import RELU, Chain, UnitChoice, check_scale, check_sizes, slots
 from gatewise.models.catalogue import network
-from gatewise.units import check_flag
 
 # Filters of the seven convolutions.
 WIDTHS = (96, 96, 192, 192, 192, 192, 192)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from gatewise.checks import check_flag
 from gatewise.models import network
 from gatewise.models.blocks import RELU, Chain, Slot, UnitChoice, check_scale, check_sizes, slots
-from gatewise.units import check_flag
 
 WIDTHS = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)
 # Places of the max-pools, counted from 1.

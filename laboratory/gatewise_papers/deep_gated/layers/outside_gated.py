@@ -2,12 +2,13 @@
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
 from gatewise.layers import gate_response
 from gatewise.layers.gated import widen
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, Response
 from gatewise.layers.windows import Sizes
-from gatewise.units import Device, DType, cast_like_input, check_number
+from gatewise.units import Device, DType, cast_like_input
 from gatewise_papers.deep_gated.layers.gate_choice import SET_BY_SOURCE, outside_gate
 
 

@@ -7,16 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count, check_number, is_sequence
 from gatewise.errors import ArgumentError
-from gatewise.units import (
-    Device,
-    LeafModule,
-    allocating,
-    check_count,
-    check_generator,
-    check_number,
-    is_sequence,
-)
+from gatewise.units import Device, LeafModule, allocating, check_generator
 
 _INTEGERS = (torch.int64, torch.int32)
 

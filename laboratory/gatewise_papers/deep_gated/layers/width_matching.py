@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from gatewise.checks import check_count, check_flag
 from gatewise.errors import ArgumentError
-from gatewise.units import check_count, check_flag
 from gatewise_papers.deep_gated.layers.gate_choice import inside_gate
 
 

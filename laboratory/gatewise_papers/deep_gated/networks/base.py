@@ -9,19 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import skip_init
 
+from gatewise.checks import check_choice, check_count, check_flag, check_number
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.layers import hard_gate, soft_gate
-from gatewise.units import (
-    Device,
-    DType,
-    allocating,
-    check_choice,
-    check_count,
-    check_flag,
-    check_generator,
-    check_input,
-    check_number,
-)
+from gatewise.units import Device, DType, allocating, check_generator, check_input
 from gatewise_papers.deep_gated.layers import Gate, RandomGate, Step, step_of_layer
 from gatewise_papers.deep_gated.networks.copied_gates import copy_weights, gating_weights
 from gatewise_papers.deep_gated.networks.initial_weights import INITIAL, draw, sigmas, weight_of

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice, check_count, is_sequence
 from gatewise.errors import ArgumentError
-from gatewise.units import Device, DType, check_choice, check_count, is_sequence
+from gatewise.units import Device, DType
 from gatewise_papers.deep_gated.layers import Flatten, Gate, GlobalAverage, Step
 from gatewise_papers.deep_gated.networks.base import DeepGated, Layer
 from gatewise_papers.deep_gated.networks.dense_network import dense_layers

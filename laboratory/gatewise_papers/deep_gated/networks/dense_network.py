@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_count, is_sequence
 from gatewise.errors import ArgumentError
-from gatewise.units import Device, DType, check_count, is_sequence
+from gatewise.units import Device, DType
 from gatewise_papers.deep_gated.networks.base import DeepGated, Layer
 
 

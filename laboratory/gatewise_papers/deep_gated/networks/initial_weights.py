@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from gatewise.units import check_number
+from gatewise.checks import check_number
 
 Draw = Callable[[Tensor, float, torch.Generator | None], object]
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import AnalysisResult
+from gatewise.checks import check_choice, check_number
 from gatewise.errors import Limitation, NotApplicableError
-from gatewise.units import check_choice, check_input, check_number
+from gatewise.units import check_input
 from gatewise_papers.deep_gated.layers import Gate, Step, path_steps, read_steps
 from gatewise_papers.deep_gated.path_kernels.gate_jacobians import gate_derivatives, gate_layers
 from gatewise_papers.deep_gated.path_kernels.shared_paths import kernel_of_steps, rows_of

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import AnalysisResult
+from gatewise.checks import check_choice, check_count
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
-from gatewise.units import check_choice, check_count, check_input
+from gatewise.units import check_input
 from gatewise_papers.deep_gated.layers import Dense, Gate, Linear, Step, path_steps
 from gatewise_papers.deep_gated.path_kernels.shared_paths import kernel_of_steps
 from gatewise_papers.deep_gated.path_kernels.wiring import connections

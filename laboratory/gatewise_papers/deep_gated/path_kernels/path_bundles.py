@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import AnalysisResult
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
-from gatewise.units import check_input, check_number
+from gatewise.units import check_input
 from gatewise_papers.deep_gated.layers import (
     Average,
     Convolve,

@@ -8,8 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError, InexactCountWarning
-from gatewise.units import check_choice, check_input
+from gatewise.units import check_input
 from gatewise_papers.deep_gated.layers import Convolve, Dense, Flatten, Gate, Step, path_steps
 from gatewise_papers.deep_gated.path_kernels.collapsed import (
     PathSums,

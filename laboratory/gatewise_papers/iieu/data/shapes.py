@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count
 from gatewise.data import (
     DETECTION,
     SEGMENTATION,
@@ -24,7 +25,6 @@ from gatewise.data import (
     generator,
     register_data_set,
 )
-from gatewise.data.choice import check_count
 from gatewise.data.seeds import below, check_key
 from gatewise.errors import ArgumentError
 from gatewise_papers.iieu.data.labels import AREA, CLASS, COLUMNS, NO_OBJECT, SCALE
@@ -66,7 +66,7 @@ def draw_shapes(count: int, *, size: int = 64, seed: int = 0, first: int = 0) ->
         seed: of the random numbers.
         first: the number of the first image.
     """
-    check_count("count", count, most=MOST_IMAGES)
+    check_count("data", "count", count, most=MOST_IMAGES)
     if type(size) is not int or not SIZES[0] <= size <= SIZES[1]:
         raise ArgumentError(
             "size must be the side of the drawn images in pixels",

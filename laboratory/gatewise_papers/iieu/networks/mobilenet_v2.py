@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_flag
 from gatewise.layers import Coupler
 from gatewise.models import Block, network
 from gatewise.models.blocks import (
@@ -16,7 +17,6 @@ from gatewise.models.blocks import (
     divisible,
     slot_of,
 )
-from gatewise.units import check_flag
 from gatewise_papers.iieu.networks.residual import PooledClassifier
 
 # expansion, width, blocks, stride of the first

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice, check_flag
 from gatewise.errors import ArgumentError
 from gatewise.layers import Coupler
 from gatewise.models import Block
 from gatewise.models.blocks import Slot, UnitChoice, conv_block, slot_of, stream_slot
-from gatewise.units import check_choice, check_flag
 
 PLACEMENTS = ("after", "before")
 

@@ -5,6 +5,7 @@ from collections import OrderedDict
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError
 from gatewise.models import network
 from gatewise.models.blocks import (
@@ -16,7 +17,6 @@ from gatewise.models.blocks import (
     slot_of,
     stream_slot,
 )
-from gatewise.units import check_flag
 from gatewise_papers.iieu.networks.residual import PooledClassifier
 
 # By the factor: channels of the three stages, and of the last convolution.

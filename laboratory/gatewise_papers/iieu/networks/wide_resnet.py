@@ -4,10 +4,10 @@ from collections import OrderedDict
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
 from gatewise.models import network
 from gatewise.models.blocks import Slot, UnitChoice, check_sizes, slot_of
-from gatewise.units import check_number
 from gatewise_papers.iieu.networks.residual import PooledClassifier
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from gatewise.analysis.record import PlottedResult
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
-from gatewise.stats import check_number
 
 ROUNDINGS = 64  # of the largest entry, by which a computed covariance may be asymmetric
 
@@ -161,8 +161,8 @@ def _check(
             raise ArgumentError(
                 f"neutralisation: {name} is not a tensor", got=type(tensor).__name__
             )
-    check_number(kappa_x, "neutralisation: kappa_x", above=0)
-    check_number(kappa_y, "neutralisation: kappa_y", above=0)
+    check_number("neutralisation", "kappa_x", kappa_x, above=0)
+    check_number("neutralisation", "kappa_y", kappa_y, above=0)
     size = len(w) if w.dim() == 1 else -1
     if size < 1 or mean.shape != (size,) or covariance.shape != (size, size):
         raise ArgumentError(

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.layers.response import ConvolutionResponse, layer_options
 from gatewise.layers.windows import Sizes, read_sizes
-from gatewise.units import Device, DType, allocating, axes_of, check_choice
+from gatewise.units import Device, DType, allocating, axes_of
 
 # Functions of the place t in a patch, from -1 at one edge to 1 at the other.
 WINDOWS = {

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gatewise.checks import check_choice, check_count, check_flag, check_number
 from gatewise.errors import ArgumentError
 from gatewise.layers.any_size import at_any_size
 from gatewise.layers.beta import BetaLayer, gates, soft_maximum
@@ -16,12 +17,8 @@ from gatewise.units import (
     DType,
     allocating,
     cast_like_input,
-    check_choice,
-    check_count,
-    check_flag,
     check_generator,
     check_input,
-    check_number,
     replace_infinities,
     to_compute_dtype,
 )

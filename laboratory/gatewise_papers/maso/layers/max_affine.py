@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from gatewise.checks import check_choice, is_size
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.layers.windows import Windows
-from gatewise.units import Abs, LeakyReLU, Maxout, PReLU, ReLU, check_choice, create_unit, is_size
+from gatewise.units import Abs, LeakyReLU, Maxout, PReLU, ReLU, create_unit
 
 UnitLike = str | nn.Module
 LARGEST = 2**24  # slopes in one map: 128 MiB in float64

@@ -6,16 +6,11 @@ from typing import ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, Response
 from gatewise.layers.windows import Sizes
-from gatewise.units import (
-    Device,
-    DType,
-    check_choice,
-    replace_infinities,
-    to_compute_dtype,
-)
+from gatewise.units import Device, DType, replace_infinities, to_compute_dtype
 
 Gate = Literal["sigmoid", "tanh", "softmax"]
 GATES = ("sigmoid", "tanh", "softmax")

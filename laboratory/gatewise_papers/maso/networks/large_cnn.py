@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError
 from gatewise.layers import orthogonal
 from gatewise.models import Block, network
 from gatewise.models.blocks import Chain, UnitChoice, check_scale, check_sizes, slots
-from gatewise.units import check_flag
 
 # filters, kernel, stride, padding
 LAYERS = (

@@ -6,11 +6,12 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_count
 from gatewise.errors import ArgumentError
 from gatewise.layers import PhaseLayer, PSConv2d, PSLinear
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
 from gatewise.layers.windows import Sizes
-from gatewise.units import Device, DType, check_count, to_compute_dtype
+from gatewise.units import Device, DType, to_compute_dtype
 
 Self = TypeVar("Self", bound="LowRank")
 FACTORS = ("reduce", "expand", "reduce_neg", "expand_neg")

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gatewise.checks import check_choice, check_flag, check_number
 from gatewise.errors import ArgumentError
 from gatewise.layers import PhaseLayer
 from gatewise.layers.phase import read
@@ -26,10 +27,7 @@ from gatewise.units import (
     DType,
     allocating,
     apply_gate,
-    check_choice,
-    check_flag,
     check_generator,
-    check_number,
     saturation_bound,
     to_compute_dtype,
 )
@@ -385,13 +383,7 @@ def split_temperature(progress: float, *, start: float = 1.0, end: float = 0.001
     >>> round(split_temperature(0.375, start=4.0, end=1.0), 6)
     2.0
     """
-    is_number = isinstance(progress, int | float) and not isinstance(progress, bool)
-    if not is_number or not 0 <= progress <= 1:
-        raise ArgumentError(
-            "split_temperature: progress is not allowed",
-            got=progress,
-            allowed="0 <= progress <= 1",
-        )
+    progress = check_number("split_temperature", "progress", progress, least=0, most=1)
     first = check_temperature("split_temperature", start)
     last = check_temperature("split_temperature", end)
     return first * (last / first) ** min(progress / SETTLED, 1.0)

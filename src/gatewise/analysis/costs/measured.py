@@ -17,7 +17,7 @@ from gatewise.analysis.costs.profiler import (
 )
 from gatewise.analysis.costs.site_calls import SiteCall, site_calls
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
-from gatewise.errors import ArgumentError
+from gatewise.checks import check_count
 from gatewise.graph import (
     Example,
     SiteGraph,
@@ -133,12 +133,7 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
             keyword arguments.
         repeats: The number of timed runs.
     """
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise ArgumentError(
-            "cost: repeats must be a number of runs",
-            got=repeats,
-            allowed="an integer >= 1",
-        )
+    check_count("cost", "repeats", repeats)
     check_dense("cost: example", example)
     graph = find_sites(model, example)
     args, kwargs = split_example(example)

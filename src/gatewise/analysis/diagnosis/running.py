@@ -27,6 +27,7 @@ from gatewise.analysis.diagnosis.questions import (
     counted_findings,
 )
 from gatewise.analysis.record import AnalysisResult, plain_values
+from gatewise.checks import LARGEST_COUNT, check_count, check_number
 from gatewise.devices import find_device
 from gatewise.errors import (
     ArgumentError,
@@ -427,16 +428,9 @@ def _not_asked(question: Question) -> Answer:
 
 def _check_limits(examples: int, memory: int, seconds: float) -> None:
     """Check that the limits are positive numbers."""
-    for name, value in (("examples", examples), ("memory", memory)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(
-                f"diagnose: {name} must be a whole number", got=value, allowed="1 or more"
-            )
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not number or not 0 < seconds < float("inf"):
-        raise ArgumentError(
-            "diagnose: seconds must be a duration", got=seconds, allowed="a number above 0"
-        )
+    check_count("diagnose", "examples", examples)
+    check_count("diagnose", "memory", memory, most=LARGEST_COUNT)
+    check_number("diagnose", "seconds", seconds, above=0)
 
 
 def _about_model(model: nn.Module) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gatewise.analysis.record import AnalysisResult, new_axes
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
-from gatewise.units import is_size
 
 MOST_EXACT = 14  # samples up to which all 2^samples signs are used
 CONSTANT = 3 / math.sqrt(2)  # the factor of the corrected bound, see `rademacher`
@@ -169,17 +169,7 @@ def _check(outputs: Tensor, width: int, norm: float, draws: int) -> Tensor:
         )
     if not bool(outputs.isfinite().all()):
         raise ArgumentError("rademacher: outputs hold NaN or infinity")
-    for name, value in (("width", width), ("draws", draws)):
-        if not is_size(value, 1, math.inf):
-            raise ArgumentError(
-                f"rademacher: {name} must be a count",
-                got=value,
-                allowed="an integer >= 1",
-            )
-    if not isinstance(norm, int | float) or not 0 < norm < math.inf:
-        raise ArgumentError(
-            "rademacher: norm must be a positive number",
-            got=norm,
-            allowed="a number > 0",
-        )
+    check_count("rademacher", "width", width)
+    check_count("rademacher", "draws", draws)
+    check_number("rademacher", "norm", norm, above=0)
     return outputs.detach().double()

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
 from gatewise.analysis.filters.random_phases import excess, excess_by_chance, p_of_excess
 from gatewise.analysis.record import AnalysisResult
+from gatewise.checks import is_size
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.stats import holm, p_at_most
-from gatewise.units import is_size
 
 SIGN_DRAWS = 300  # how often the signs of a layer's filters are drawn
 

@@ -1,6 +1,5 @@
 """The prior probability of each region of a unit, before any input is seen."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,7 @@ from torch import Tensor, nn
 
 from gatewise.analysis.filters.filter_rows import Filters, find_filters
 from gatewise.analysis.record import AnalysisResult, new_axes
-from gatewise.errors import ArgumentError
-from gatewise.units import is_size
+from gatewise.checks import check_count, check_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +124,8 @@ def region_prior(
 
     Balestriero and Baraniuk, 2019, arXiv:1810.09274, appendix C and theorem 2.
     """
-    if isinstance(slope, bool) or not isinstance(slope, int | float) or not math.isfinite(slope):
-        raise ArgumentError(
-            "region_prior: slope must be a number",
-            got=slope,
-            fix="0 for ReLU, -1 for absolute value",
-        )
-    if not is_size(draws, 1, math.inf):
-        raise ArgumentError(
-            "region_prior: draws must be a count", got=draws, allowed="an integer >= 1"
-        )
+    check_number("region_prior", "slope", slope, fix="0 for ReLU, -1 for absolute value")
+    check_count("region_prior", "draws", draws)
     layers = []
     for filters in find_filters("region_prior", model, where):
         drawn = None if own is None else _mean_over_draws(filters.weight, slope, own, draws, seed)

@@ -16,6 +16,7 @@ from gatewise.analysis.gating.size_histogram import SizeHistogram
 from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
 from gatewise.analysis.gating.warps import check_warps, standard_warps, warp
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
 LOCATIONS = ("moved", "same")
@@ -268,8 +269,7 @@ class _Passes:
 
 
 def _check_arguments(batches: Iterable[Any], rate: float, location: str) -> None:
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < 1:
-        raise ArgumentError("invariance: rate must be a share", got=rate, allowed="0 < rate < 1")
+    check_number("invariance", "rate", rate, above=0, below=1)
     if location not in LOCATIONS:
         raise unknown_name("location", location, LOCATIONS)
     if isinstance(batches, Iterator):

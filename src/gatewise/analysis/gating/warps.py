@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
 
 SHIFT = 3  # pixels
@@ -53,12 +54,7 @@ def corner_crops(share: float = 0.875) -> dict[str, Tensor]:
     Args:
         share: The height and width of a crop, as a share of those of the image.
     """
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise ArgumentError(
-            "corner_crops: share must be a part of the side",
-            got=share,
-            allowed="0 < share < 1",
-        )
+    check_number("corner_crops", "share", share, above=0, below=1)
     standard = standard_warps(1, 1)
     maps = {"flip": standard["flip"], "rotate": standard["rotate"]}
     for name, (x, y) in CORNERS.items():

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from gatewise.analysis.kernel_measures.kernel_matrix import check_kernel, check_semidefinite
 from gatewise.analysis.record import AnalysisResult, new_axes
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
-from gatewise.stats import check_number, check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +108,9 @@ def ideal_spectrum(n: int, *, mu: float, depth: int) -> Spectrum:
         mu: the probability that a gate is open.
         depth: the number of weight layers d.
     """
-    check_whole(n, "ideal_spectrum: n", least=1)
-    check_whole(depth, "ideal_spectrum: depth", least=1)
-    check_number(mu, "ideal_spectrum: mu", least=0)
+    check_count("ideal_spectrum", "n", n, least=1)
+    check_count("ideal_spectrum", "depth", depth, least=1)
+    check_number("ideal_spectrum", "mu", mu, least=0)
     if not 0 <= mu <= 1:
         raise ArgumentError("mu must be a probability", got=mu, allowed="0 to 1")
     overlap = float(mu) ** (depth - 1)

@@ -12,6 +12,7 @@ from gatewise.analysis.monitoring.destinations import close_all, make_destinatio
 from gatewise.analysis.monitoring.probes import ActivityProbe, make_probe
 from gatewise.analysis.monitoring.site_activity import MonitorRecord
 from gatewise.analysis.record import new_axes
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import Example, check_dense, example_tensors, split_example
 
@@ -77,11 +78,11 @@ class GateMonitor:
             raise ArgumentError(
                 "GateMonitor: model must be a module", got=type(model).__name__, allowed="nn.Module"
             )
-        _check_count("every", every)
-        _check_count("inputs", inputs)
-        _check_share("dormant_below", dormant_below)
+        check_count("GateMonitor", "every", every)
+        check_count("GateMonitor", "inputs", inputs)
+        check_number("GateMonitor", "dormant_below", dormant_below, above=0, most=1)
         if budget is not None:
-            _check_share("budget", budget)
+            check_number("GateMonitor", "budget", budget, above=0, most=1)
         if example is not None:
             check_dense("GateMonitor: example", split_example(example))
         self.model = model
@@ -281,17 +282,3 @@ def _first(value: Any, most: int | None) -> Any:
     if not isinstance(value, Tensor):
         return value
     return value.detach()[:most].clone() if value.dim() else value.detach().clone()
-
-
-def _check_count(name: str, value: Any) -> None:
-    if type(value) is not int or value < 1:
-        raise ArgumentError(
-            f"GateMonitor: {name} must be a number from 1", got=value, allowed="1 or more"
-        )
-
-
-def _check_share(name: str, value: Any) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
-        raise ArgumentError(
-            f"GateMonitor: {name} must be a share", got=value, allowed="more than 0, at most 1"
-        )

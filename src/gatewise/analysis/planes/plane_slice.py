@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gatewise.checks import is_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 Extent = float | tuple[float, float, float, float]
@@ -111,13 +111,13 @@ def _check_points(points: Tensor | Sequence[Tensor]) -> Tensor:
 
 def _window(marks: Tensor, extent: Extent) -> tuple[tuple[float, float], tuple[float, float]]:
     """The lowest and the highest corner."""
-    if _is_number(extent) and 0 < extent < float("inf"):
+    if is_number(extent) and 0 < extent < float("inf"):
         middle = marks.mean(0)
         half = float(extent * (marks - middle).norm(dim=1).max())
         u, v = middle.tolist()
         if max(abs(u), abs(v)) + half <= LARGEST_COORDINATE:
             return (u - half, v - half), (u + half, v + half)
-    if isinstance(extent, tuple) and len(extent) == 4 and all(map(_is_number, extent)):
+    if isinstance(extent, tuple) and len(extent) == 4 and all(map(is_number, extent)):
         left, right, bottom, top = map(float, extent)
         largest = max(map(abs, (left, right, bottom, top)))
         if left < right and bottom < top and largest <= LARGEST_COORDINATE:
@@ -128,7 +128,3 @@ def _window(marks: Tensor, extent: Extent) -> tuple[tuple[float, float], tuple[f
         allowed="a positive number, or (left, right, bottom, top) in slice coordinates; "
         f"none beyond {LARGEST_COORDINATE:g}",
     )
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatewise.analysis.planes import Array, Polygons, Slice
 from gatewise.analysis.record import new_axes
-from gatewise.errors import ArgumentError
+from gatewise.checks import check_number
 
 SIZE = (5, 5)  # of a figure, in inches
 
@@ -80,14 +80,7 @@ def animation(plots: Sequence[Callable[[Any], Any]], seconds: float) -> bytes:
 
 def check_seconds(seconds: Any) -> float:
     """Return the time for which a picture of a film is shown, if it is 0.02 to 60 seconds."""
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not 0.02 <= seconds <= 60:
-        raise ArgumentError(
-            "film: seconds must be the time to show a picture",
-            got=seconds,
-            allowed="0.02 to 60",
-        )
-    return float(seconds)
+    return check_number("film", "seconds", seconds, least=0.02, most=60)
 
 
 def _frame(axes: Any, window: Slice) -> Any:

@@ -43,10 +43,10 @@ from gatewise.analysis.regions.drawing import (
 )
 from gatewise.analysis.regions.frozen_gates import is_soft
 from gatewise.analysis.regions.gate_entropy_map import gate_entropy
+from gatewise.checks import is_size
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.files import write_bytes
 from gatewise.graph import Graph, untouched
-from gatewise.units import is_size
 
 MOST_REGIONS = 2**40
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.record import AnalysisResult
 from gatewise.analysis.regions.frozen_gates import FrozenRun
+from gatewise.checks import is_size
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import untouched
-from gatewise.units import is_size
 
 GIB = 2**30
 

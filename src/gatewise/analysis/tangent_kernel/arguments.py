@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from gatewise.checks import LARGEST_COUNT, check_count
 from gatewise.errors import (
     ArgumentError,
     GatewiseError,
@@ -124,12 +125,7 @@ def _describe(inputs: tuple[Tensor, ...], separator: str) -> str:
 
 def check_options(memory: Any, method: Any) -> None:
     """Raise unless ``memory`` is a positive number of bytes and ``method`` is a known method."""
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
-        raise ArgumentError(
-            "ntk: memory must be a positive whole number of bytes",
-            got=memory,
-            fix="memory=2**30 is 1 GiB",
-        )
+    check_count("ntk", "memory", memory, most=LARGEST_COUNT, fix="memory=2**30 is 1 GiB")
     if method not in METHODS:
         raise unknown_name("method of ntk", method, METHODS)
 

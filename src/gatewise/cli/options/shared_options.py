@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout instead of text.")]
@@ -122,8 +123,8 @@ def check_least(option: str, number: float | None, least: int = 1) -> None:
         number: Its value, if there is one.
         least: The smallest number that is allowed.
     """
-    if number is not None and not number >= least:
-        raise ArgumentError(f"{option} is not allowed", got=number, allowed=f"{least} or more")
+    if number is not None:
+        check_number("gatewise", option, number, least=least)
 
 
 def recipe_lines(changes: list[str] | None, epochs: int | None) -> list[str]:

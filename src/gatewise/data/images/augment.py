@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count, check_number
 from gatewise.data.images import warp
 from gatewise.data.images.crops import centre_crop, check_images, check_size
 from gatewise.data.images.rand_augment import ERASED_DRAWS, LARGEST, erase, rand_augment
@@ -46,7 +47,7 @@ class ResizedCrop:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _pair("random_resized_crop.scale", self.scale, most=1.0))
         object.__setattr__(self, "ratio", _pair("random_resized_crop.ratio", self.ratio))
-        _count("random_resized_crop.size", self.size, least=1)
+        check_count("random_resized_crop", "size", self.size, least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +91,9 @@ class Augment:
             raise ArgumentError(
                 "border is not allowed", got=self.border, allowed=" or ".join(warp.BORDERS)
             )
-        _count("shift", self.shift, least=0)
-        _number("rotation", self.rotation, least=0.0, most=180.0)
-        _number("erase", self.erase, least=0.0, most=1.0)
+        check_count("augment", "shift", self.shift, least=0)
+        check_number("augment", "rotation", self.rotation, least=0.0, most=180.0)
+        check_number("augment", "erase", self.erase, least=0.0, most=1.0)
         # The dataclass is frozen; lists become tuples here.
         object.__setattr__(self, "rand_augment", _rand_augment(self.rand_augment))
         object.__setattr__(self, "crop", _crop(self.crop))
@@ -270,8 +271,8 @@ def _crop(value: Any) -> tuple[int, int] | None:
             got=value,
             allowed="(size, padding)",
         )
-    size = _count("crop: the size", value[0], least=1)
-    return size, _count("crop: the padding", value[1], least=0)
+    size = check_count("crop", "size", value[0], least=1)
+    return size, check_count("crop", "padding", value[1], least=0)
 
 
 def _rand_augment(value: Any) -> tuple[int, int] | None:
@@ -311,8 +312,8 @@ def _normalise(value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None
         raise ArgumentError(
             "normalise must be (mean, std), each with one number per channel", got=value
         )
-    mean = tuple(_number("normalise: a mean", number, least=-math.inf) for number in value[0])
-    std = tuple(_number("normalise: a std", number, least=SMALLEST) for number in value[1])
+    mean = tuple(check_number("normalise", "mean", number) for number in value[0])
+    std = tuple(check_number("normalise", "std", number, least=SMALLEST) for number in value[1])
     return mean, std
 
 
@@ -323,7 +324,9 @@ def _pair(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
             got=value,
             allowed="two numbers",
         )
-    low, high = (_number(name, number, least=SMALLEST, most=most) for number in value)
+    low, high = (
+        check_number("augment", name, number, least=SMALLEST, most=most) for number in value
+    )
     if low > high:
         raise ArgumentError(
             f"{name} must be the smallest and the largest",
@@ -331,23 +334,3 @@ def _pair(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
             allowed="the smaller one first",
         )
     return low, high
-
-
-def _count(name: str, value: Any, *, least: int) -> int:
-    if type(value) is not int or value < least:
-        raise ArgumentError(
-            f"{name} must be a number of pixels",
-            got=value,
-            allowed=f"an integer from {least}",
-        )
-    return value
-
-
-def _number(name: str, value: Any, *, least: float, most: float = math.inf) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and least <= value <= most and math.isfinite(value):
-        return float(value)
-    allowed = "a number above 0" if least > 0 else "a finite number"
-    if math.isfinite(most):
-        allowed += f", up to {most:g}" if least > 0 else f" from {least:g} to {most:g}"
-    raise ArgumentError(f"{name} is out of range", got=value, allowed=allowed)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy
 import torch
 
+from gatewise.checks import check_flag
 from gatewise.data.catalogue import find_set, register_data_set
-from gatewise.data.choice import check_flag
 from gatewise.data.data_set import DataSet, Split
 from gatewise.data.published import Form, Published, data_folder, read_other, read_published
 from gatewise.data.sets.cifar_batches import read_batch
@@ -108,7 +108,7 @@ def cifar100(
         coarse: whether labels are the 20 superclasses.
         published: ``False`` reads other files of the same layout, as for CIFAR-10.
     """
-    check_flag("coarse", coarse)
+    check_flag("data", "coarse", coarse)
     if coarse:
         return _load("cifar100", b"coarse_labels", 20, folder, published)
     return _load("cifar100", b"fine_labels", 100, folder, published)
@@ -122,7 +122,7 @@ def _load(
     published: bool,
 ) -> DataSet:
     """Return the set with the labels called ``key``, from the published or from other files."""
-    check_flag("published", published)
+    check_flag("data", "published", published)
     source = find_set(name)
     home = data_folder(folder, fetch=source.fetch)
     paths = [file.path for file in source.files]

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import torch
 
+from gatewise.checks import check_count
 from gatewise.data.catalogue import register_data_set
-from gatewise.data.choice import check_count, shifted
+from gatewise.data.choice import shifted
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.published import Form, Published, read_published
 from gatewise.data.seeds import shuffled
@@ -42,7 +43,7 @@ def digits(*, folder: str | Path | None = None, train: int = TRAIN, shift_test: 
         shift_test: moves each test image by up to so many pixels in each direction, always in the
             same way.
     """
-    check_count("train", train, most=COUNT - 1)
+    check_count("data", "train", train, most=COUNT - 1)
     rows = torch.tensor(_table(), dtype=torch.int64)[shuffled(COUNT, 0, "split")]
     images = (rows[:, :-1].float() / BRIGHTEST).view(-1, 1, SIDE, SIDE)
     whole = Split(images, rows[:, -1].contiguous())

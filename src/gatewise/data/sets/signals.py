@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count
 from gatewise.data.catalogue import register_data_set
-from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, assemble
 from gatewise.data.seeds import below, check_key, generator
 
@@ -65,8 +65,8 @@ def signals(
         test: number of signals to test on.
         seed: of the random numbers.
     """
-    check_count("train", train, most=MOST)
-    check_count("test", test, most=MOST)
+    check_count("data", "train", train, most=MOST)
+    check_count("data", "test", test, most=MOST)
     check_key("seed", seed)
     return _drawn(train, test, seed)
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count
 from gatewise.data.catalogue import register_data_set
-from gatewise.data.choice import check_count
 from gatewise.data.data_set import DataSet, Split, content_digest
 from gatewise.data.published import Form, Published, read_published
 from gatewise.data.seeds import shuffled
@@ -144,5 +144,5 @@ def _fewer(name: str, split: Split, count: int | None) -> Split:
     """Return ``count`` rows of a split."""
     if count is None:
         return split
-    check_count(name, count, most=len(split))
+    check_count("data", name, count, most=len(split))
     return split.take(shuffled(len(split), 0, "split")[:count])

@@ -3,18 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice, check_count, check_flag, check_number
 from gatewise.errors import ArgumentError
-from gatewise.units import (
-    Device,
-    DType,
-    allocating,
-    check_choice,
-    check_count,
-    check_flag,
-    check_input,
-    check_number,
-    to_compute_dtype,
-)
+from gatewise.units import Device, DType, allocating, check_input, to_compute_dtype
 
 GATES = ("head", "element")
 STARTS = ("random", "open")

@@ -4,17 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gatewise.checks import check_count, check_flag, check_number
 from gatewise.errors import ArgumentError
 from gatewise.layers.attention.attention_gate import AttentionGate, masked_scores
-from gatewise.units import (
-    Device,
-    DType,
-    allocating,
-    check_count,
-    check_flag,
-    check_input,
-    check_number,
-)
+from gatewise.units import Device, DType, allocating, check_input
 
 
 class GatedMultiheadAttention(nn.Module):

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
-from gatewise.units import LeafModule, check_input, check_number, in_compute_dtype
+from gatewise.units import LeafModule, check_input, in_compute_dtype
 
 
 def soft_gate(q: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:

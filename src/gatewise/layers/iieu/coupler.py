@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice, check_count
 from gatewise.errors import ArgumentError
 from gatewise.units import (
     Device,
@@ -13,8 +14,6 @@ from gatewise.units import (
     LeafModule,
     allocating,
     cast_like_input,
-    check_choice,
-    check_count,
     check_input,
     detach_saturated,
     filter_norm,

@@ -3,10 +3,11 @@
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from gatewise.checks import check_choice, check_flag
 from gatewise.errors import ArgumentError
 from gatewise.layers.orthonormal.filters import as_rows, check_filters, filter_groups
 from gatewise.layers.orthonormal.gram_schmidt_forms import METHODS, full_precision
-from gatewise.units import check_choice, check_flag, to_compute_dtype
+from gatewise.units import to_compute_dtype
 
 ROWS_EXCEED = ("error", "columns")
 

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
 from gatewise.layers.orthonormal.filters import as_rows, check_filters, filter_groups
 from gatewise.layers.orthonormal.gram_schmidt_forms import full_precision
 from gatewise.layers.response import Response
-from gatewise.units import check_input, check_number, to_compute_dtype
+from gatewise.units import check_input, to_compute_dtype
 
 # Slopes of a unit's regions, as multiples of its filter: relu is max(0, wx), abs is max(-wx, wx).
 PIECES = {

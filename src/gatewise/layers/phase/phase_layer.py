@@ -19,6 +19,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import is_number
 from gatewise.errors import ArgumentError, RectifiedInputWarning
 from gatewise.layers.response import Response
 from gatewise.units import to_compute_dtype
@@ -135,11 +136,10 @@ def check_start(layer: str, start: Start) -> Start:
     if isinstance(start, str):
         right = start == "independent" or start in _SLOPES
     else:
-        is_number = isinstance(start, int | float) and not isinstance(start, bool)
-        right = is_number and abs(start) <= STEEPEST
+        right = is_number(start) and abs(start) <= STEEPEST
     if not right:
         allowed = f"'independent', 'zero', 'same', or a slope from -{STEEPEST} to {STEEPEST}"
-        raise ArgumentError(f"{layer}: option start is not allowed", got=start, allowed=allowed)
+        raise ArgumentError(f"{layer}: start is not allowed", got=start, allowed=allowed)
     return start
 
 

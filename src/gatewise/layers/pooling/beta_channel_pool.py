@@ -4,13 +4,13 @@ import math
 
 from torch import Tensor
 
+from gatewise.checks import check_count
 from gatewise.errors import ArgumentError
 from gatewise.layers.beta import BetaLayer, soft_maximum
 from gatewise.units import (
     Device,
     DType,
     check_channels,
-    check_count,
     check_dim_option,
     check_input,
     per_channel,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError
 from gatewise.layers.beta import BetaLayer, soft_maximum
 from gatewise.layers.windows import Sizes, Windows, read_sizes
@@ -15,7 +16,6 @@ from gatewise.units import (
     Device,
     DType,
     check_channels,
-    check_flag,
     check_input,
     per_channel,
     replace_infinities,

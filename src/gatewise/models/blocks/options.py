@@ -1,10 +1,9 @@
 """Check the options that networks share."""
 
-import math
 from collections.abc import Sequence
 
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
-from gatewise.units import check_count
 
 
 def check_sizes(model: str, **sizes: int) -> None:
@@ -17,7 +16,7 @@ def check_widths(model: str, widths: Sequence[int]) -> tuple[int, ...]:
     """Return ``widths`` as a tuple; raise an error unless they are positive integers."""
     if isinstance(widths, str) or not isinstance(widths, Sequence) or not widths:
         raise ArgumentError(
-            f"{model}: option widths is not allowed",
+            f"{model}: widths is not allowed",
             got=widths,
             allowed="one or more counts: (16, 32)",
         )
@@ -25,18 +24,8 @@ def check_widths(model: str, widths: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_scale(model: str, scale: float, width: int, *, name: str = "scale") -> int:
-    """Return ``width`` times ``scale``, rounded, at least one.
-
-    Raises:
-        ArgumentError: ``scale`` is not a number above 0.
-    """
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < math.inf:
-        raise ArgumentError(
-            f"{model}: option {name} is not allowed",
-            got=scale,
-            allowed="a number > 0",
-        )
-    return max(1, round(width * scale))
+    """Return ``width`` times ``scale``, rounded, at least one."""
+    return max(1, round(width * check_number(model, name, scale, above=0)))
 
 
 def divisible(width: float, by: int = 8) -> int:

@@ -16,10 +16,11 @@ from typing import Any
 
 from torch import nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.extensions import load_extensions, unknown_addition
 from gatewise.layers import PSConv2d, PSLinear
-from gatewise.units import check_choice, create_unit, get_unit, registered_units
+from gatewise.units import create_unit, get_unit, registered_units
 
 # A unit's name, or its name and options: {"name": "beta_vq", "pieces": "abs"}.
 UnitChoice = str | Mapping[str, Any]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.layers import PhaseLayer, PSConv2d
 from gatewise.models.blocks import Chain, Slot, UnitChoice, check_sizes, check_widths, slots
 from gatewise.models.catalogue import network
-from gatewise.units import check_choice
 
 PATCH = 2  # pixels along each side of a whitened patch
 LEAST_VARIANCE = 5e-4  # added to the variance of a direction before its root is divided by

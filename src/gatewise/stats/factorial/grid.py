@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from gatewise.checks import check_count
 from gatewise.errors import ArgumentError
-from gatewise.stats.checks import check_whole
 
 # A grid is widened at most this often at each end.
 EDGE_ROUNDS = 2
@@ -20,7 +20,7 @@ def planned_steps(count: int) -> np.ndarray:
     Raises:
         ArgumentError: If there are 2 or 3 rates, or fewer than one.
     """
-    check_whole(count, "rates: count", least=1)
+    check_count("rates", "count", count, least=1)
     if 1 < count < FEWEST_RATES:
         raise ArgumentError(
             "rates: too few learning rates for a curve",

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.comparison.built_in import BuiltIn
@@ -196,7 +197,7 @@ def plan_comparison(
         title: of the page.
         name: of the study.
     """
-    count = _count("seeds", seeds, MOST_SEEDS)
+    count = check_count("compare", "seeds", seeds, least=2, most=MOST_SEEDS)
     chosen = make_recipe(recipe, epochs)
     grid = rate_grid(rates, chosen.optimiser.lr)
     labelled, base = read_units(units, baseline)
@@ -439,17 +440,7 @@ def _margin(margin: Any) -> float | None:
     """Return the margin, or raise an error."""
     if margin is None:
         return None
-    is_number = isinstance(margin, int | float) and not isinstance(margin, bool)
-    if not is_number or not 0 < margin <= 1e9:
-        raise ArgumentError("margin: a positive number is needed", got=margin)
-    return float(margin)
-
-
-def _count(name: str, value: Any, most: int) -> int:
-    """Return a whole number from 2 on, or raise an error."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= most:
-        raise ArgumentError(f"{name}: a number is needed", got=value, allowed=f"2 to {most}")
-    return value
+    return check_number("compare", "margin", margin, above=0, most=1e9)
 
 
 def _say(line: str) -> None:

@@ -1,11 +1,11 @@
 """The learning rates of a comparison: equal ratios around the recipe's rate."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from gatewise.checks import LARGEST_SIZE, check_number, is_sequence, is_size
 from gatewise.errors import ArgumentError
 
 RATES = 5
@@ -55,7 +55,7 @@ def rate_grid(rates: Any, center: float) -> RateGrid:
     Raises:
         ArgumentError: if there are 2 or 3 rates, or they are not at equal ratios.
     """
-    if isinstance(rates, int) and not isinstance(rates, bool):
+    if is_size(rates, -LARGEST_SIZE):
         if rates != 1 and not FEWEST <= rates <= MOST:
             raise ArgumentError(
                 "rates: a curve needs four learning rates or more",
@@ -64,9 +64,9 @@ def rate_grid(rates: Any, center: float) -> RateGrid:
                 fix="rates=5, or rates=1 for a comparison at one learning rate",
             )
         return RateGrid(center, HALF_A_DECADE, rates)
-    if isinstance(rates, str | bytes) or not isinstance(rates, Sequence):
+    if not is_sequence(rates):
         raise ArgumentError("rates: not understood", got=rates, allowed=ALLOWED)
-    values = [_rate(value) for value in rates]
+    values = [check_number("rates", "a learning rate", value, above=0) for value in rates]
     if len(values) == 1:
         return RateGrid(values[0], HALF_A_DECADE, 1)
     values.sort()
@@ -123,14 +123,6 @@ def run_counts(units: int, rates: int, seeds: int) -> RunCounts:
     racing = units * (rates * first + min(rates, 3) * (seeds - first))
     wider = rates if rates == 1 else rates + 2
     return RunCounts(racing, units * rates * seeds, units * wider * seeds)
-
-
-def _rate(value: Any) -> float:
-    """Return a learning rate, or raise an error."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
-        raise ArgumentError("rates: a learning rate is a number above 0", got=value)
-    return float(value)
 
 
 def _spread(low: float, high: float, count: int) -> list[float]:

@@ -4,12 +4,12 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import is_number
 from gatewise.errors import ArgumentError, GatewiseError
 from gatewise.studies.comparison.batch_forms import length
 from gatewise.studies.comparison.model_calls import BatchReader, read_outputs
@@ -202,7 +202,7 @@ def read_metrics(returned: Any) -> tuple[dict[str, float], Tensor | None]:
             raise ArgumentError("evaluate: a metric has no name", got=name, allowed="an identifier")
         if isinstance(value, Tensor) and value.numel() == 1:
             value = value.item()
-        if isinstance(value, bool) or not isinstance(value, Real):
+        if not is_number(value):
             raise ArgumentError(f"evaluate: {name} is not a number", got=type(value).__name__)
         metrics[name] = float(value)
     if not metrics:

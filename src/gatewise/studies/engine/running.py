@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gatewise.checks import check_count
 from gatewise.errors import ArgumentError, FileError
 from gatewise.studies.engine.cell import Cell, Record, Work, failure, plain, run_cell
 from gatewise.studies.engine.study_file import StudyFile
@@ -343,10 +344,7 @@ class LocalWorkers:
 def _executor(work: Work, running: Running, stop: StopSignal) -> Executor:
     """Return where cells are run."""
     workers = running.workers
-    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 1024:
-        raise ArgumentError(
-            "workers: a number of processes is needed", got=workers, allowed="1 to 1024"
-        )
+    check_count("run", "workers", workers, most=1024)
     if running.on != "local":
         from gatewise.studies.engine.ray_workers import OnRay
 

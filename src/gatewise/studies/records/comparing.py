@@ -8,8 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any
 
+from gatewise.checks import check_count, check_flag, check_number
 from gatewise.errors import ArgumentError
-from gatewise.stats import check_number, check_whole, mean
+from gatewise.stats import mean
 from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.records.cell_values import step_of
 from gatewise.studies.records.raw_table import read_table
@@ -110,9 +111,9 @@ def compare_records(
     """
     _check_options(paired=paired, metric=metric, title=title, baseline=baseline)
     if margin is not None:
-        check_number(margin, "stats: margin", above=0)
+        check_number("stats", "margin", margin, above=0)
     if examples is not None:
-        check_whole(examples, "stats: examples", least=1)
+        check_count("stats", "examples", examples, least=1)
     choice = Choice(
         method=_column(method, "method"),
         task=_columns(task, "task"),
@@ -450,8 +451,8 @@ def _is_share(metric: str, runs: Sequence[Run]) -> bool:
 
 def _check_options(*, paired: object, metric: object, title: object, baseline: object) -> None:
     """Raise if an option has the wrong type."""
-    if not (paired is None or isinstance(paired, bool)):
-        raise ArgumentError("stats: paired is not True, False or None", got=paired)
+    if paired is not None:
+        check_flag("stats", "paired", paired)
     options: Mapping[str, object] = {"metric": metric, "title": title, "baseline": baseline}
     for name, option in options.items():
         if option is not None and not isinstance(option, str):

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_flag, check_number
 from gatewise.errors import ArgumentError
 from gatewise.graph import MAX_POOLS, Node, Site
 from gatewise.layers import BetaChannelPool, BetaPool1d, BetaPool2d
@@ -44,13 +45,7 @@ class BetaSwap(SiteSwap):
         check_option_names(request, DEFAULTS)
         options = {**DEFAULTS, **request.options}
         within = options["within"]
-        is_number = isinstance(within, int | float) and not isinstance(within, bool)
-        if not is_number or not 0 < within < math.inf:
-            raise ArgumentError(
-                "beta: option within is not a distance",
-                got=within,
-                allowed="a finite number above 0",
-            )
+        check_number("beta", "within", within, above=0)
         if request.preserve:
             raise ArgumentError(
                 "beta: a beta form below 1 is not the maximum it stands for",
@@ -59,12 +54,10 @@ class BetaSwap(SiteSwap):
             )
         learn_beta = options["learn_beta"]
         per_channel = options["per_channel"]
-        flags = isinstance(learn_beta, bool) and isinstance(per_channel, bool)
-        if not flags or (per_channel and not learn_beta):
+        check_flag("beta", "learn_beta", learn_beta)
+        if check_flag("beta", "per_channel", per_channel) and not learn_beta:
             raise ArgumentError(
-                "beta: options are not allowed",
-                got=f"learn_beta={learn_beta}, per_channel={per_channel}",
-                allowed="True, False; one per channel is learnt",
+                "beta: per_channel=True needs learn_beta=True", got=f"learn_beta={learn_beta}"
             )
         return super().check(request)
 

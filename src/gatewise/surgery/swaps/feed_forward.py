@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gatewise.checks import is_size
 from gatewise.errors import ArgumentError
 from gatewise.graph import ELEMENTWISE, Kind, Node, Site, SiteNodes, get_operator
 from gatewise.surgery.planning import Draft, PlanningContext
@@ -33,8 +34,7 @@ PASSED = (Kind.DROPOUT, Kind.IDENTITY, Kind.COPY)
 
 def check_hidden(unit: str, hidden: Any) -> None:
     """Raise unless ``hidden`` says how wide a gated feed-forward part shall be."""
-    is_number = isinstance(hidden, int) and not isinstance(hidden, bool)
-    if hidden is None or hidden in (MATCHED, SAME) or (is_number and hidden > 0):
+    if hidden is None or hidden in (MATCHED, SAME) or is_size(hidden, 1):
         return
     raise ArgumentError(
         f"{unit}: hidden is not a width",

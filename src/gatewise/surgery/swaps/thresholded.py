@@ -1,12 +1,11 @@
 """An activation whose small outputs are set to zero: sparse gates without training."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.checks import check_number
 from gatewise.graph import COMPOSITE, Site, holds_both_branches
 from gatewise.surgery.planning import (
     Entry,
@@ -61,11 +60,7 @@ class ThresholdSwap(UnitSwap):
         """Check the threshold."""
         check_option_names(request, ("threshold",))
         threshold = request.options.get("threshold", 0.0)
-        is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-        if not is_number or not 0 <= threshold < math.inf:
-            raise ArgumentError(
-                "thresholded: threshold is not a magnitude", got=threshold, allowed="0 or more"
-            )
+        check_number("thresholded", "threshold", threshold, least=0)
         return super().check(request)
 
     def choose(

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Example,
@@ -126,10 +127,7 @@ def deploy(model: nn.Module, example: Example, *, harden: float = 1.0) -> nn.Mod
     Raises:
         SwapFailed: In float64, the outputs differ by more than 1e-12 relative.
     """
-    if isinstance(harden, bool) or not isinstance(harden, int | float) or not 0.5 < harden <= 1:
-        raise ArgumentError(
-            "deploy: harden is out of range", got=harden, allowed="0.5 < harden <= 1"
-        )
+    check_number("deploy", "harden", harden, above=0.5, most=1)
     check_readable(model)
     arguments = split_example(example)
     # Norms are folded last: the graph must be that of the model without parametrisations.

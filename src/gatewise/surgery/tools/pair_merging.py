@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, SiteGraph, copied, find_sites, parameter_count, split_example
 from gatewise.surgery.calls import record_sites
@@ -114,7 +115,7 @@ def merge_pairs(
         The changed model.
     """
     check_not_swapped(model)
-    tolerance = _check_tolerance(tolerance)
+    tolerance = check_number("merge_pairs", "tolerance", tolerance, least=0, below=1)
     task = _read(model, example, where)
     fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)
     if not fit.pairs:
@@ -155,7 +156,10 @@ def merge_curve(
             accuracy on other data. Each point has the result as ``measured``.
     """
     check_not_swapped(model)
-    checked = [_check_tolerance(tolerance) for tolerance in tolerances]
+    checked = [
+        check_number("merge_pairs", "tolerance", tolerance, least=0, below=1)
+        for tolerance in tolerances
+    ]
     task = _read(model, example, where)
     dtypes = [parameter.dtype for parameter in model.parameters()]
     dtype = next(dtype for dtype in dtypes if dtype.is_floating_point)
@@ -252,18 +256,6 @@ def _prove(task: _MergeTask, fit: Fit, changed: nn.Module) -> Proof:
     check_difference("merge_pairs", "output float64", float64, MOST[torch.float64], fix)
     check_difference("merge_pairs", "output float32", float32, bound, fix)
     return Proof(output_float64=float64, output_float32=float32)
-
-
-def _check_tolerance(tolerance: float) -> float:
-    """Return the tolerance as a float, or raise an error."""
-    number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
-    if not number or not 0 <= tolerance < 1:
-        raise ArgumentError(
-            "merge_pairs: tolerance is not a sine",
-            got=tolerance,
-            allowed="0 (opposite) <= tolerance < 1 (orthogonal)",
-        )
-    return float(tolerance)
 
 
 def _no_pairs(task: _MergeTask, tolerance: float) -> ArgumentError:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import Example, parameter_count
 from gatewise.surgery.propagate import BUDGETS, cost
@@ -98,12 +99,7 @@ def match(
             fix="match(factory, target, example, by='flops')",
         )
     low, high = _range(between)
-    if not 0 <= _number(tolerance) < math.inf:
-        raise ArgumentError(
-            "match: tolerance is not a relative error",
-            got=tolerance,
-            allowed="0 or more, for example 0.01",
-        )
+    check_number("match", "tolerance", tolerance, least=0)
     wanted = cost(target, by, example) if isinstance(target, nn.Module) else _number(target)
     if not isinstance(wanted, int) or wanted < 1:
         raise ArgumentError(

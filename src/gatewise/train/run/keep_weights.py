@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gatewise.errors import ArgumentError
+from gatewise.checks import check_count
 from gatewise.files import write_tensors
 from gatewise.train.loop import Start, Watcher
 
@@ -28,14 +28,8 @@ class KeepWeights(Watcher):
     """
 
     def __init__(self, folder: str | Path, every: int = 1) -> None:
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ArgumentError(
-                "keep weights: a number of epochs is needed",
-                got=every,
-                allowed="1 or more",
-            )
         self.folder = Path(folder)
-        self.every = every
+        self.every = check_count("keep weights", "every", every)
         self._model: nn.Module | None = None
 
     def start(self, start: Start) -> None:

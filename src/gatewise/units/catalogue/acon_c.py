@@ -6,6 +6,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     Device,
     DType,
@@ -16,7 +17,6 @@ from gatewise.units.contract import (
     by_channel,
     check_channels,
     check_input,
-    check_number,
     error_bounds,
     in_compute_dtype,
     per_channel,

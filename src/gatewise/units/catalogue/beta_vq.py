@@ -7,6 +7,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.units.contract import (
     Device,
@@ -19,7 +20,6 @@ from gatewise.units.contract import (
     at_least,
     at_most,
     check_channels,
-    check_flag,
     check_input,
     error_bounds,
     hard_gates,

@@ -6,15 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gatewise.units.contract import (
-    Limits,
-    UnitModule,
-    check_input,
-    check_number,
-    error_bounds,
-    promise,
-    unit,
-)
+from gatewise.checks import check_number
+from gatewise.units.contract import Limits, UnitModule, check_input, error_bounds, promise, unit
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:

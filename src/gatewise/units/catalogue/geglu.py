@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gatewise.checks import check_choice
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
-    check_choice,
     error_bounds,
     gate_and_value,
     in_compute_dtype,

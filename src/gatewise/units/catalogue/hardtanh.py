@@ -3,16 +3,9 @@
 from torch import Tensor
 from torch.nn import functional
 
+from gatewise.checks import check_number
 from gatewise.errors import ArgumentError
-from gatewise.units.contract import (
-    Limits,
-    UnitModule,
-    check_input,
-    check_number,
-    error_bounds,
-    promise,
-    unit,
-)
+from gatewise.units.contract import Limits, UnitModule, check_input, error_bounds, promise, unit
 
 
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from gatewise.checks import check_choice, check_number
 from gatewise.errors import ArgumentError
 from gatewise.units.block import run_block
 from gatewise.units.contract import (
@@ -20,10 +21,8 @@ from gatewise.units.contract import (
     at_least,
     cast_like_input,
     check_channels,
-    check_choice,
     check_feature_maps,
     check_input,
-    check_number,
     check_producer,
     check_source,
     detach_saturated,

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     Device,
     DType,
@@ -13,7 +14,6 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    check_number,
     error_bounds,
     in_compute_dtype,
     per_channel,

@@ -6,13 +6,13 @@ from fractions import Fraction
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     Bound,
     Limits,
     Promise,
     UnitModule,
     check_input,
-    check_number,
     resolve_dim,
     unit,
 )

@@ -3,15 +3,8 @@
 from torch import Tensor
 from torch.nn import functional
 
-from gatewise.units.contract import (
-    Bound,
-    Promise,
-    UnitModule,
-    check_input,
-    check_number,
-    leaky_limits,
-    unit,
-)
+from gatewise.checks import check_number
+from gatewise.units.contract import Bound, Promise, UnitModule, check_input, leaky_limits, unit
 
 
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:

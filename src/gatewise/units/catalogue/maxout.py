@@ -6,16 +6,9 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_count
 from gatewise.errors import ArgumentError
-from gatewise.units.contract import (
-    EXACT,
-    Limits,
-    UnitModule,
-    check_count,
-    check_input,
-    resolve_dim,
-    unit,
-)
+from gatewise.units.contract import EXACT, Limits, UnitModule, check_input, resolve_dim, unit
 
 
 def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:

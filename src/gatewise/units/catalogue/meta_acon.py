@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice, check_count
 from gatewise.errors import ArgumentError
 from gatewise.units.catalogue.acon_c import AconModule, slope_limits, smooth_maximum
 from gatewise.units.contract import (
@@ -10,8 +11,6 @@ from gatewise.units.contract import (
     DType,
     allocating,
     cast_like_input,
-    check_choice,
-    check_count,
     check_feature_maps,
     check_input,
     describe_shape,

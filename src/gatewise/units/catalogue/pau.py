@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.units.contract import (
     Device,
@@ -14,7 +15,6 @@ from gatewise.units.contract import (
     UnitModule,
     allocating,
     cast_like_input,
-    check_choice,
     check_input,
     describe_shape,
     error_bounds,

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
 from gatewise.units.contract import (
     Device,
@@ -14,9 +15,7 @@ from gatewise.units.contract import (
     allocating,
     cast_like_input,
     check_channels,
-    check_count,
     check_input,
-    check_number,
     error_bounds,
     promise,
     resolve_dim,

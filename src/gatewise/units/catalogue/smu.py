@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     Device,
     DType,
@@ -12,7 +13,6 @@ from gatewise.units.contract import (
     aligned,
     by_channel,
     check_input,
-    check_number,
     error_bounds,
     in_compute_dtype,
     leaky_limits,

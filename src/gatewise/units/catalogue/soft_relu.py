@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     Limits,
     UnitModule,
     check_input,
-    check_number,
     error_bounds,
     in_compute_dtype,
     promise,

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     LINEAR_FROM,
     Limits,
     UnitModule,
     check_input,
-    check_number,
     error_bounds,
     promise,
     unit,

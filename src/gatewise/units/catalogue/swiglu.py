@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     Limits,
     TwoBranchUnit,
-    check_number,
     error_bounds,
     gate_and_value,
     in_compute_dtype,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gatewise.checks import check_number
 from gatewise.units.contract import (
     Device,
     DType,
@@ -14,7 +15,6 @@ from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
     check_input,
-    check_number,
     error_bounds,
     in_compute_dtype,
     per_channel,

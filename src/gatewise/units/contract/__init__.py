@@ -73,15 +73,9 @@ from gatewise.units.contract.unit_module import TrainableUnit as TrainableUnit
 from gatewise.units.contract.unit_module import UnitModule as UnitModule
 from gatewise.units.contract.unit_module import aligned as aligned
 from gatewise.units.contract.unit_module import check_channels as check_channels
-from gatewise.units.contract.unit_module import check_choice as check_choice
-from gatewise.units.contract.unit_module import check_count as check_count
 from gatewise.units.contract.unit_module import check_dim_option as check_dim_option
 from gatewise.units.contract.unit_module import check_feature_maps as check_feature_maps
-from gatewise.units.contract.unit_module import check_flag as check_flag
 from gatewise.units.contract.unit_module import check_generator as check_generator
 from gatewise.units.contract.unit_module import check_input as check_input
-from gatewise.units.contract.unit_module import check_number as check_number
 from gatewise.units.contract.unit_module import describe_shape as describe_shape
-from gatewise.units.contract.unit_module import is_sequence as is_sequence
-from gatewise.units.contract.unit_module import is_size as is_size
 from gatewise.units.contract.unit_module import resolve_dim as resolve_dim

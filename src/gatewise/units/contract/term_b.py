@@ -8,11 +8,12 @@ gradient.
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice, check_count
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.arithmetic import cast_like_input
 from gatewise.units.contract.factory import allocating
 from gatewise.units.contract.leaf_module import LeafModule
-from gatewise.units.contract.unit_module import Device, DType, check_choice, check_count
+from gatewise.units.contract.unit_module import Device, DType
 
 TERMS = ("layer", "group", "batch", "affine")
 EPS = 1e-6  # added to the variance, as in the authors' code

@@ -12,14 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
-from gatewise.units.contract.unit_module import (
-    UnitModule,
-    check_choice,
-    check_input,
-    describe_shape,
-    resolve_dim,
-)
+from gatewise.units.contract.unit_module import UnitModule, check_input, describe_shape, resolve_dim
 
 Function = Callable[[Tensor], Tensor]
 LAYOUTS = ("gate_last", "gate_first", "interleaved")

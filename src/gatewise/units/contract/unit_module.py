@@ -7,14 +7,14 @@ unit's expression. Everything else takes the unit's function, which looks more c
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.jit._script import RecursiveScriptModule
 
+from gatewise.checks import check_flag, check_number, is_size
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.factory import FLOATS, WIDE, allocating
 from gatewise.units.contract.fusing import run_fused
@@ -23,7 +23,6 @@ from gatewise.units.contract.leaf_module import LeafModule, as_leaf
 Device = torch.device | str | None
 DType = torch.dtype | None
 DENSE = torch.strided
-LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 32 bits
 
 
 class UnitModule(LeafModule):
@@ -260,58 +259,10 @@ def check_channels(unit: str, channels: int | None, *, required: bool = False) -
     return channels
 
 
-def check_number(
-    unit: str,
-    name: str,
-    value: float,
-    *,
-    above: float = -math.inf,
-    most: float = math.inf,
-) -> float:
-    """Return ``value`` if it is a finite number with ``above < value <= most``."""
-    if torch.compiler.is_compiling():
-        # A traced number has no value to check; eager calls and constructors have checked it.
-        return value
-    allowed = "a finite number"
-    if above > -math.inf or most < math.inf:
-        allowed = f"a finite number, {above} < {name} <= {most}"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not above < value <= most:
-        raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=allowed)
-    return float(value)
-
-
-def check_count(
-    unit: str,
-    name: str,
-    value: int,
-    *,
-    least: int,
-) -> int:
-    """Return ``value`` if it is an integer of at least ``least`` that torch can use as a size."""
-    if not is_size(value, least):
-        allowed = f"an integer >= {least}"
-        if is_size(value, least, math.inf):
-            allowed += f" and <= {LARGEST_SIZE}"
-        raise ArgumentError(f"{unit}: option {name} is not allowed", got=value, allowed=allowed)
-    return value
-
-
-def is_size(value: object, least: int, most: float = LARGEST_SIZE) -> bool:
-    """Return whether ``value`` is an integer from ``least`` to ``most``; booleans are not."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
-    """Return whether ``value`` is a sequence other than text or bytes."""
-    text = str | bytes | bytearray | memoryview
-    return isinstance(value, Sequence) and not isinstance(value, text)
-
-
 def check_dim_option(unit: str, dim: int) -> int:
     """Return ``dim`` if it is an integer."""
     if isinstance(dim, bool) or not isinstance(dim, int):
-        raise ArgumentError(f"{unit}: option dim is not allowed", got=dim, allowed="an integer")
+        raise ArgumentError(f"{unit}: dim is not allowed", got=dim, allowed="an integer")
     return dim
 
 
@@ -320,38 +271,11 @@ def check_generator(unit: str, generator: torch.Generator | None) -> torch.Gener
     if generator is not None and not isinstance(generator, torch.Generator):
         allowed = "a torch.Generator, or None for torch's global one"
         raise ArgumentError(
-            f"{unit}: option generator is not allowed",
+            f"{unit}: generator is not allowed",
             got=generator,
             allowed=allowed,
         )
     return generator
-
-
-def check_flag(unit: str, name: str, value: bool) -> bool:
-    """Return ``value`` if it is True or False."""
-    if not isinstance(value, bool):
-        raise ArgumentError(
-            f"{unit}: option {name} is not allowed",
-            got=value,
-            allowed="True or False",
-        )
-    return value
-
-
-def check_choice(
-    unit: str,
-    name: str,
-    value: str,
-    allowed: tuple[str, ...],
-) -> str:
-    """Return ``value`` if it is one of ``allowed``."""
-    if value not in allowed:
-        raise ArgumentError(
-            f"{unit}: option {name} is not allowed",
-            got=value,
-            allowed=", ".join(map(repr, allowed)),
-        )
-    return value
 
 
 def check_input(unit: str, x: Tensor) -> Tensor:
