@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -70,6 +71,13 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return str(device)
+
+
+def describe_processor() -> str:
+    """Return the name of the processor, and whether it multiplies bfloat16 itself."""
+    facts = _processor_facts()
+    name = facts.get("model name") or platform.processor() or platform.machine()
+    return f"{name} with bfloat16" if "bf16" in facts.get("flags", "") else name
 
 
 def move(value: Any, device: torch.device, *, channels_last: bool = False) -> Any:
@@ -156,10 +164,18 @@ def check_bfloat16(device: torch.device) -> None:
 
 def _has_tiles() -> bool:
     """Return whether the processor has matrix tiles for bfloat16."""
+    return "amx_bf16" in _processor_facts().get("flags", "")
+
+
+@cache
+def _processor_facts() -> dict[str, str]:
+    """Return what Linux says about the first processor; nothing on other systems."""
     try:
-        return "amx_bf16" in Path("/proc/cpuinfo").read_text()
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError:
-        return False
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 Equal starts, the files of any study, errors before anything runs.
 """
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import gatewise as gw
+from gatewise.devices import describe_processor
 from gatewise.errors import ArgumentError
-from gatewise.studies import read_study
+from gatewise.studies import Running, plan_comparison, read_study, run_comparison
 from gatewise.studies.comparison import (
     ORIGINAL,
     UserUnit,
@@ -55,6 +58,38 @@ def test_folder_is_that_of_a_study_and_a_second_call_trains_nothing(found, monke
     )
     again = gw.compare(Net, ["crelu", "gelu"], loaders(), out=out, **QUICK)
     assert again.records == result.records
+
+
+def test_exported_records_resume_a_study_in_a_new_folder(found, tmp_path, monkeypatch):
+    result, out = found
+    shutil.copy(out / "study.jsonl", tmp_path)
+    monkeypatch.setattr(
+        "gatewise.studies.engine.cell.train", lambda *_, **__: pytest.fail("trained again")
+    )
+    again = gw.compare(Net, ["crelu", "gelu"], loaders(), out=tmp_path, **QUICK)
+    assert again.records == result.records
+    assert (tmp_path / "study.jsonl").read_text() == (out / "study.jsonl").read_text()
+    (tmp_path / "study.sqlite").unlink()
+    with pytest.raises(ArgumentError, match="belongs to another study"):
+        gw.compare(Net, ["crelu"], loaders(8), out=tmp_path, **QUICK)
+
+
+def test_records_name_precision_and_processor(found):
+    for record in found[0].records:
+        assert record["precision"] == "float32"
+        assert record["machine"]["processor"] == describe_processor()
+        assert record["machine"]["torch"] == torch.__version__
+
+
+def test_other_first_seeds_are_other_runs_with_verdicts_of_their_own(tmp_path):
+    study = plan_comparison({"": Net}, ["gelu"], digits(40), rates=1, seeds=3, epochs=1)
+    later = replace(study, first_seed=3)
+    assert not {c.key for c in study.wanted({})} & {c.key for c in later.wanted({})}
+    both = replace(study, seeds=6)
+    assert {c.key for c in later.wanted({})} < {c.key for c in both.wanted({})}
+    result = run_comparison(later, tmp_path, Running())
+    assert {record["seed"] for record in result.records} == {3, 4, 5}
+    assert not result.is_preliminary and read_study(tmp_path).to_dict() == result.to_dict()
 
 
 def test_units_have_as_many_parameters_as_the_original_where_that_is_possible(found):

@@ -52,6 +52,19 @@ def test_every_arm_of_units_cifar10_has_all_seven_sites(few_images):
         assert variant.parameters / original == pytest.approx(1, abs=0.02), unit
 
 
+def test_changes_of_the_recipe_keep_the_rest_of_the_presets(few_images):
+    plain = read_comparison("units_cifar10").first.model.recipe
+    changed = read_comparison(
+        "units_cifar10", recipe_changes=['precision = "bfloat16"', "optimiser.momentum = 0.8"]
+    )
+    recipe = changed.first.model.recipe
+    assert recipe.precision == "bfloat16" and recipe.optimiser.momentum == 0.8
+    assert recipe.epochs == plain.epochs == 8 and recipe.batch == plain.batch
+    assert recipe.optimiser.name == plain.optimiser.name == "nesterov"
+    cell = changed.cell("fast_cifar 16-64-64", "gelu", 0, 0)
+    assert cell.settings["config"]["recipe"]["precision"] == "bfloat16"
+
+
 def test_gates_of_text_have_equal_parameters():
     data = {"name": "text", "options": {"train": 40, "test": 20}}
     study = read_comparison("gates_text", {"data": data})

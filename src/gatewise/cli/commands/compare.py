@@ -168,7 +168,7 @@ def compare(
             "margin": margin,
         },
         data=(data, test, toml_table("--data-option", data_options), data_folder),
-        recipe=_recipe(recipe, recipe_lines(changes, epochs)),
+        recipe=(recipe, recipe_lines(changes, epochs)),
         device=device,
     )
     running = Running(
@@ -187,7 +187,7 @@ def _study(
     table: dict[str, Any],
     *,
     data: tuple[str | None, Path | None, dict[str, Any], str | None],
-    recipe: Any,
+    recipe: tuple[str | None, list[str]],
     device: str,
 ) -> "ComparisonStudy":
     """Return the plan of a study with options in place of its keys, or that of the options.
@@ -196,10 +196,11 @@ def _study(
         subject: A network or a study.
         table: The options, None for those that are not given.
         data: Its name, test set, options and folder.
-        recipe: What it is trained by; None for the study's or the default.
+        recipe: The name of what it is trained by, None for the study's or the default; and
+            changes of it.
         device: Where it is trained.
     """
-    from gatewise.studies import Choices, plan_comparison, presets, read_comparison
+    from gatewise.studies import Choices, make_recipe, plan_comparison, presets, read_comparison
 
     given = {key: value for key, value in table.items() if value is not None}
     name, test, options, folder = data
@@ -212,9 +213,14 @@ def _study(
     if subject in presets() or subject.endswith(".toml"):
         if name is not None:
             given["data"] = {"name": name, "options": options}
-        if recipe is not None:
-            given["recipe"] = recipe
-        return read_comparison(subject, given, data_folder=folder, device=device)
+        return read_comparison(
+            subject,
+            given,
+            recipe=recipe[0],
+            recipe_changes=recipe[1],
+            data_folder=folder,
+            device=device,
+        )
     factory = model_factory(subject)
     if "units" not in given or name is None:
         raise ArgumentError(
@@ -227,7 +233,7 @@ def _study(
         given.pop("units"),
         comparison_data(name, test, options, folder),
         choices=choices,
-        recipe=recipe,
+        recipe=make_recipe(recipe[0], changes=recipe[1]),
         device=device,
         **given,
     )
@@ -256,15 +262,6 @@ def _rates(text: str | None) -> int | list[float] | None:
             got=text,
             fix="--rates 5, or --rates 0.001,0.003,0.01,0.03",
         ) from None
-
-
-def _recipe(name: str | None, changes: list[str]) -> Any:
-    """Return the recipe with its changes; None if neither is given."""
-    from gatewise.studies import make_recipe
-
-    if name is None and not changes:
-        return None
-    return make_recipe(name, changes=changes)
 
 
 def _run(
@@ -302,17 +299,13 @@ def _run(
 
 
 def _report(result: "ComparisonResult", out: Path, json: bool) -> None:
-    """Write page and records, and print the result as text or JSON."""
+    """Write the page, and print the result as text or JSON."""
     from gatewise.files import write_text
     from gatewise.report import comparison_page
-    from gatewise.studies import KEY, export_study
 
-    content = result.to_dict()
-    keyed = {str(record[KEY]): record for record in content["records"]}
-    export_study(out / RECORDS, content["header"], keyed)
     write_text(out / REPORT, comparison_page(result))
     if json:
-        return print_json(content)
+        return print_json(result.to_dict())
     print(result)
     print(f"records  {out / RECORDS}")
     print(f"report   {out / REPORT}")

@@ -118,6 +118,7 @@ class StudyHeader(Facts):
         units: All units.
         rates: The learning rates; None if they are not known.
         seeds: The number of planned seeds.
+        first_seed: The seeds are this one and those after it.
         margin: Differences smaller than this are equivalent, in recorded values.
         validation: Whether the place of the peak comes from validation data.
         chance: What the best constant prediction reaches, in recorded values.
@@ -139,6 +140,7 @@ class StudyHeader(Facts):
     units: list[UnitFacts] = Field(min_length=1, max_length=1000)
     rates: RateFacts | None = None
     seeds: int = Field(ge=1, le=100_000)
+    first_seed: int = Field(0, ge=0, le=10**9)
     margin: Positive | None = None
     validation: bool = False
     chance: Moderate | None = None
@@ -181,7 +183,7 @@ class RunRecord(Facts):
         unit: The label of a unit.
         step: Half steps of the grid from the recipe's rate.
         rate: The learning rate.
-        seed: From 0 on.
+        seed: One of the planned seeds.
         status: ``"done"``, ``"diverged"`` or ``"failed"``.
         value: Of the judged metric; None if there is none.
         validation: The same on validation data.
@@ -306,7 +308,7 @@ class CheckedStudy:
         diverged = np.zeros(shape, bool)
         lost = np.zeros(shape, bool)
         for record in self.of_model(model):
-            place = (0, units[record.unit], steps[record.step], record.seed)
+            place = (0, units[record.unit], steps[record.step], record.seed - header.first_seed)
             diverged[place] = record.status == DIVERGED or self.has_collapsed(record)
             lost[place] = record.status == FAILED
             if record.status == DONE and record.value is not None:
@@ -334,11 +336,12 @@ class CheckedStudy:
         models = set(header.models)
         units = set(header.labels)
         steps = set(self.steps)
+        seeds = range(header.first_seed, header.first_seed + header.seeds)
         known = set()
         for number, record in enumerate(self.records, 1):
             place = (record.model, record.unit, record.step, record.seed)
             fits = record.model in models and record.unit in units and record.step in steps
-            if not fits or record.seed >= header.seeds or place in known:
+            if not fits or record.seed not in seeds or place in known:
                 problem = "is there twice" if place in known else "is not of this study"
                 raise DamagedFileError(
                     f"record {number} {problem}",

@@ -56,8 +56,9 @@ class ModelJudge:
     def missing(self) -> list[tuple[str, int, int]]:
         """The runs that are still asked for: unit, step and seed, seed by seed."""
         asked = []
+        first = self.header.first_seed
         for seed, place, unit in np.argwhere(self.state.asked[0].transpose(2, 1, 0)):
-            asked.append((self.labels[unit], self.study.steps[place], int(seed)))
+            asked.append((self.labels[unit], self.study.steps[place], first + int(seed)))
         return asked
 
     def answer(self) -> ModelAnswer:

@@ -48,6 +48,7 @@ from gatewise.train import (
     evaluating,
     find_recipe,
     metric_mode,
+    parse,
 )
 
 LOOKED_AT = 64  # examples that a task is recognised from
@@ -147,19 +148,20 @@ def make_recipe(recipe: Any, epochs: int | None = None, *, changes: Sequence[str
     Args:
         recipe: as :func:`gatewise.compare` takes it; None for the default.
         epochs: in place of the recipe's.
-        changes: lines of TOML that change a recipe given by its name.
+        changes: lines of TOML that change it last.
     """
     values: dict[str, Any] = {}
     if isinstance(recipe, Mapping):
         values = dict(recipe)
         recipe = values.pop("base", None)
     if recipe is None:
-        changes = [f"optimiser.lr = {DEFAULT_RATE}", *changes]
+        recipe = find_recipe(DEFAULT, changes=[f"optimiser.lr = {DEFAULT_RATE}"])
     if not isinstance(recipe, Recipe):
-        recipe = find_recipe(recipe or DEFAULT, changes=changes)
+        recipe = find_recipe(recipe)
     if epochs is not None:
         values["epochs"] = epochs
     table = changed_table(recipe.model_dump(exclude_unset=True), values)
+    table = changed_table(table, parse("\n".join(changes), f"change {', '.join(changes)}"))
     return check(Recipe, table, "recipe")
 
 

@@ -41,6 +41,8 @@ from gatewise.studies.engine import (
     Record,
     Running,
     StudyFile,
+    export_study,
+    import_study,
     read_records,
     run,
     sorted_records,
@@ -49,6 +51,8 @@ from gatewise.train import Recipe, clock, find_device
 
 SEEDS = 8
 MOST_SEEDS = 1000
+RECORDS = "study.jsonl"
+EXPORT_SECONDS = 300
 FEWER = ((4, 8), (5, 5), (1, 8))  # rates and seeds of smaller plans whose cost is named
 
 
@@ -271,6 +275,9 @@ def run_comparison(
 ) -> ComparisonResult | None:
     """Run a comparison, or go on with it; None if it was stopped.
 
+    The records are exported to ``study.jsonl`` every few minutes and at the end. In a folder that
+    has this file and no database, its runs are taken as done.
+
     Args:
         study: the plan.
         folder: of the study; records of shards that were run there are joined.
@@ -283,31 +290,41 @@ def run_comparison(
     folder = Path(folder)
     name = "study.sqlite" if shard is None else f"study-{shard[0]}-of-{shard[1]}.sqlite"
     file = StudyFile(folder / name)
-    _check_folder(file, study)
-    study = replace(study, shard=shard, plans=_plans_before(file, study))
-    if shard is None:
-        _join_shards(file, folder)
-    printed = _Printed(study, say)
+    kept = folder / RECORDS if shard is None else None
+    study = replace(study, shard=shard)
+    before = _header_before(file, kept)
+    if before:
+        _check_folder(folder, before, study)
+        study = replace(study, plans=_plans_before(before, study))
+    if kept is not None:
+        _join(file, kept)
+    header = study.header()
+    watchers: list[Callable[[Progress], None]] = [_Printed(study, say)]
+    if kept is not None:
+        watchers.append(_Export(file, kept))
+    if watch is not None:
+        watchers.append(watch)
 
     def tell(event: Progress) -> None:
-        """Tell both watchers."""
-        printed(event)
-        if watch is not None:
-            watch(event)
+        """Tell all watchers."""
+        for each in watchers:
+            each(event)
 
     records = run(
         file.path,
         study.wanted,
         study.work,
-        header=study.header(),
+        header=header,
         running=running,
         watch=tell,
         stop=stop,
     )
+    if kept is not None:
+        export_study(kept, header, file.records())
     if records is None:
         return None
     keyed = {key: {KEY: key, **record} for key, record in records.items()}
-    return ComparisonResult(study.header(), sorted_records(keyed))
+    return ComparisonResult(header, sorted_records(keyed))
 
 
 def read_study(path: str | Path) -> ComparisonResult:
@@ -356,20 +373,46 @@ class _Printed:
         return f"{self.study.first.model.training.metric} {record['value']:.4g}"
 
 
-def _join_shards(file: StudyFile, folder: Path) -> None:
-    """Take the records of shards that were run in the same folder."""
-    for path in sorted(folder.glob("study-*-of-*.sqlite")):
-        found = StudyFile(path).records()
+class _Export:
+    """Writes the records to a file every few minutes, so that they outlive the database."""
+
+    def __init__(self, file: StudyFile, target: Path) -> None:
+        self.file = file
+        self.target = target
+        self.last = time.monotonic()
+
+    def __call__(self, event: Progress) -> None:
+        if event.record is not None and time.monotonic() - self.last > EXPORT_SECONDS:
+            export_study(self.target, self.file.header(), self.file.records())
+            self.last = time.monotonic()
+
+
+def _join(file: StudyFile, kept: Path) -> None:
+    """Take the records of shards that were run in the same folder; without a database, of a file.
+
+    Args:
+        file: of the study.
+        kept: the records that were exported.
+    """
+    others = [StudyFile(path).records() for path in kept.parent.glob("study-*-of-*.sqlite")]
+    if kept.exists() and not file.path.exists():
+        others.append(import_study(kept)[1])
+    for found in others:
         with file.driven():
             file.prepare()
             file.take(found)
 
 
-def _check_folder(file: StudyFile, study: ComparisonStudy) -> None:
+def _header_before(file: StudyFile, kept: Path | None) -> dict[str, Any]:
+    """Return what the study in the folder says about itself; empty if there is none."""
+    if file.path.exists():
+        return file.header() if file.has_header() else {}
+    return import_study(kept)[0] if kept is not None and kept.exists() else {}
+
+
+def _check_folder(folder: Path, before: Mapping[str, Any], study: ComparisonStudy) -> None:
     """Raise if the folder holds a comparison of other models or on other data."""
-    if not file.path.exists() or not file.has_header():
-        return
-    before, now = file.header(), study.header()
+    now = study.header()
     for what, found, wanted in (
         ("models", before.get("models"), now["models"]),
         ("weights", _setting(before, "model_sha256"), _setting(now, "model_sha256")),
@@ -377,7 +420,7 @@ def _check_folder(file: StudyFile, study: ComparisonStudy) -> None:
     ):
         if found != wanted:
             raise ArgumentError(
-                f"out: {file.path.parent} belongs to another study, with other {what}",
+                f"out: {folder} belongs to another study, with other {what}",
                 got=wanted,
                 allowed=found,
                 fix="choose another folder",
@@ -389,12 +432,9 @@ def _setting(header: Mapping[str, Any], name: str) -> Any:
     return header.get("settings", {}).get(name)
 
 
-def _plans_before(file: StudyFile, study: ComparisonStudy) -> list[int]:
+def _plans_before(before: Mapping[str, Any], study: ComparisonStudy) -> list[int]:
     """Return the numbers of seeds that were planned before in this folder."""
-    if not file.path.exists() or not file.has_header():
-        return []
-    before = file.header().get("settings", {}).get("plans", [])
-    plans = [count for count in before if isinstance(count, int)]
+    plans = [count for count in _setting(before, "plans") or [] if isinstance(count, int)]
     return plans[:-1] if plans and plans[-1] == study.seeds else plans
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from gatewise.devices import describe_device, describe_processor
 from gatewise.errors import ArgumentError
 from gatewise.stats import grid_steps
 from gatewise.studies.answer import CheckedStudy, missing_runs
 from gatewise.studies.comparison.learning_rates import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
-from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, describe_device, environment
+from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, environment
 
 EXPERIMENT = "compare"
 MACHINE = ("torch", "threads", "cpu_capability", "device")
@@ -99,7 +100,11 @@ class ComparisonWork:
             "seconds": result.seconds,
             "starts": result.starts,
             "parameters": variant.parameters,
-            "machine": {name: now[name] for name in MACHINE},
+            "precision": config.recipe.precision,
+            "machine": {
+                **{name: now[name] for name in MACHINE},
+                "processor": describe_processor(),
+            },
         }
 
 
@@ -113,12 +118,13 @@ class ComparisonStudy:
         subjects: by the name of the model.
         baseline: the label of the unit that all are compared with.
         grid: of learning rates.
-        seeds: of every unit and rate, from 0 on.
+        seeds: of every unit and rate.
         margin: the largest difference that does not matter to the user.
         chance: what the best constant prediction reaches, if that is known.
         device: where cells are trained.
         shard: this part and the number of parts of the plain grid; None for the whole study.
         plans: numbers of seeds that were planned before.
+        first_seed: the seeds are this one and those after it.
     """
 
     name: str
@@ -132,6 +138,7 @@ class ComparisonStudy:
     device: torch.device
     shard: tuple[int, int] | None = None
     plans: Sequence[int] = ()
+    first_seed: int = 0
 
     @property
     def first(self) -> Subject:
@@ -178,6 +185,7 @@ class ComparisonStudy:
                 "count": self.grid.count,
             },
             "seeds": self.seeds,
+            "first_seed": self.first_seed,
             "margin": self.margin,
             "validation": model.data.validation is not None,
             "chance": self.chance,
@@ -214,7 +222,7 @@ class ComparisonStudy:
         found: list[Cell] = []
         known: list[Record] = []
         steps = grid_steps(self.grid.count)
-        for place in product(self.subjects, self.units, map(int, steps), range(self.seeds)):
+        for place in product(self.subjects, self.units, map(int, steps), self._seeds):
             cell = self._cells[place]
             record = records.get(cell.key)
             if record is not None:
@@ -232,11 +240,16 @@ class ComparisonStudy:
 
     def _planned(self) -> Iterator[Cell]:
         """Yield the cells of the plain grid, seed by seed."""
-        for seed in range(self.seeds):
+        for seed in self._seeds:
             for step in self.grid.steps:
                 for model in self.subjects:
                     for unit in self.units:
                         yield self._cells[model, unit, step, seed]
+
+    @property
+    def _seeds(self) -> range:
+        """The planned seeds."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     @cached_property
     def _cells(self) -> "_Cells":

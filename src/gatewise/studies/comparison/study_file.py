@@ -6,7 +6,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.studies.comparison.built_in import BuiltIn
-from gatewise.studies.comparison.choices import Choices
+from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.compare_units import plan_comparison
 from gatewise.studies.comparison.study import ComparisonStudy
 from gatewise.studies.comparison.user_data import NamedData
@@ -40,6 +40,8 @@ def read_comparison(
     name: str,
     changes: Mapping[str, Any] | None = None,
     *,
+    recipe: str | None = None,
+    recipe_changes: Sequence[str] = (),
     data_folder: str | None = None,
     device: str | None = "auto",
 ) -> ComparisonStudy:
@@ -48,6 +50,8 @@ def read_comparison(
     Args:
         name: of a preset, or a path that ends in ``.toml``.
         changes: values in place of those of the file.
+        recipe: in place of the file's: a name, or a path that ends in ``.toml``.
+        recipe_changes: lines of TOML that change the recipe last.
         data_folder: of the data set.
         device: to train on.
     """
@@ -66,11 +70,7 @@ def read_comparison(
         metrics=table.get("metrics", ()),
         mode=table.get("mode"),
     )
-    rest = {
-        key: table[key]
-        for key in ("baseline", "rates", "seeds", "margin", "recipe", "epochs")
-        if key in table
-    }
+    rest = {key: table[key] for key in ("baseline", "rates", "seeds", "margin") if key in table}
     return plan_comparison(
         _models(table["models"], path.name),
         table["units"],
@@ -79,6 +79,9 @@ def read_comparison(
         device=device,
         title=str(table.get("title", "")),
         name=path.stem,
+        recipe=make_recipe(
+            recipe or table.get("recipe"), table.get("epochs"), changes=recipe_changes
+        ),
         **rest,
     )
 
