@@ -102,7 +102,7 @@ class Answer(AnalysisResult):
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Diagnosis(AnalysisResult):
     """The result of :func:`diagnose`. ``diagnosis["pairing"]`` is the answer to one question.
 
@@ -179,7 +179,7 @@ class Diagnosis(AnalysisResult):
         }
         return plain_values(values, finite=True)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         size = f"{self.model['parameters']:,} parameters"
         lines = [f"{self.name}: {size}, {self.data['examples']:,} inputs", self.input_check.line]
         lines += [f"  {each.line}" for each in self.findings]
