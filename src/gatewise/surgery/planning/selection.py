@@ -32,7 +32,7 @@ def select(sites: Sequence[Site], where: Where, modules: Mapping[str, nn.Module]
             got=where,
             allowed=names or "the model has no sites",
             fix=_nearest(sites, where)
-            or "a glob such as 'layer1.*'; gw.find_sites or `gatewise inspect` has all names",
+            or "a glob such as 'layer1.*'; gw.find_sites has all names",
         )
     return chosen
 
