@@ -27,7 +27,9 @@ def test_no_part_below_the_command_line_names_an_option() -> None:
 def test_keyword_arguments_in_an_error_are_printed_as_options() -> None:
     assert as_options("fix: name it: method=COLUMN") == "fix: name it: --method COLUMN"
     assert as_options("set allow_inexact=True") == "set --allow-inexact"
-    assert as_options("got: alpha=0.5, GATEWISE_DATA=/data") == "got: alpha=0.5, GATEWISE_DATA=/data"
+    assert (
+        as_options("got: alpha=0.5, GATEWISE_DATA=/data") == "got: alpha=0.5, GATEWISE_DATA=/data"
+    )
 
 
 def test_the_fix_of_a_table_without_methods_is_an_option_of_the_command(run, tmp_path) -> None:

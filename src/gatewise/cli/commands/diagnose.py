@@ -150,7 +150,7 @@ def diagnose(
     the page says so first. If interrupted with Ctrl-C, the finished checks are written. Run the
     same command to resume.
 
-    Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out diagnosis`
+    Example: `gatewise diagnose small_cnn --data digits --out diagnosis`
     """
     from gatewise.analysis import DiagnosisInterrupted, all_questions, fill
     from gatewise.analysis import diagnose as ask

@@ -336,7 +336,9 @@ class _Reader:
             )
         if len(metrics) > 1:
             others = ", ".join(repr(other) for other in metrics if other != metric)
-            self.notes.append(f"Judged: {metric!r}. Not judged: {others}; name another as the metric.")
+            self.notes.append(
+                f"Judged: {metric!r}. Not judged: {others}; name another as the metric."
+            )
         self.places = [place for place in self.places if labels[place] == metric]
         self.metric = metric
         return values[0]
