@@ -132,7 +132,7 @@ def compare_records(
         raise ArgumentError(
             f"stats: {raw.source} has one method only, so there is nothing to compare",
             got=methods,
-            fix="name the column of the method: method=COLUMN (--method COLUMN)",
+            fix="name the column of the method: method=COLUMN",
         )
     base = _baseline(methods, baseline)
     layout = _layout(kept, methods, paired, notes)
@@ -196,7 +196,7 @@ def _layout(
         raise ArgumentError(
             "stats: a table with several learning rates needs a seed for every run",
             got=f"{len(rates)} learning rates",
-            fix="name the column: seed=COLUMN (--seed COLUMN)",
+            fix="name the column: seed=COLUMN",
         )
     if _is_grid(rates):
         return _on_grid(runs, methods, rates, notes)
