@@ -72,3 +72,6 @@ class SoftReLU(UnitModule):
     """
 
     expression = staticmethod(_soft_relu)
+
+    beta: float
+    eps: float

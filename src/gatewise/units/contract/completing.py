@@ -51,6 +51,32 @@ def complete(
         module.forward = module.leaf_of(module.expression)
 
 
+def bind_options(
+    owner: str, signature: inspect.Signature, *args: Any, **given: Any
+) -> dict[str, Any]:
+    """Return all options of a constructor by name.
+
+    Args:
+        owner: the class, for the error.
+        signature: of the constructor.
+        *args: the options given by position.
+        **given: the options given by name.
+
+    Raises:
+        TypeError: as Python does for a constructor of this signature.
+    """
+    try:
+        bound = signature.bind(*args, **given)
+    except TypeError as error:
+        raise TypeError(f"{owner}.__init__() {error}") from None
+    bound.apply_defaults()
+    options = dict(bound.arguments)
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            options |= options.pop(parameter.name)
+    return options
+
+
 def _options(function: inspect.Signature, trained: Collection[str]) -> inspect.Signature:
     """Return the signature of a constructor."""
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -78,12 +104,7 @@ def _constructor(
     checked = [name for name in plain if name != "dim"]  # that needs an input
 
     def __init__(self: Any, *args: Any, **given: Any) -> None:  # noqa: N807 - a method
-        try:
-            bound = signature.bind(self, *args, **given)
-        except TypeError as error:
-            raise TypeError(f"{module.__name__}.__init__() {error}") from None
-        bound.apply_defaults()
-        options = bound.arguments
+        options = bind_options(module.__name__, signature, None, *args, **given)
         del options["self"]
         super(module, self).__init__(**options)
         # The function checks its options, also those of a call without numbers.
