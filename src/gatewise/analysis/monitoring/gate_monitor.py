@@ -31,8 +31,9 @@ class GateMonitor:
 
     Cost: one forward pass on the probe, about a third of a training step with as many inputs, every
     ``every`` steps. A record that would take the share of the time above ``budget`` is left out and
-    counted in ``skipped``; the printed monitor says so. The last step is recorded in any case. :attr:`share` is the measured share. Before the first record the graph
-    of the model is read once, which takes seconds for a large model (``setup_seconds``).
+    counted in ``skipped``; the printed monitor says so. The last step is recorded in any case, when
+    the monitor closes. :attr:`share` is the measured share. Before the first record the graph of
+    the model is read once, which takes seconds for a large model (``setup_seconds``).
 
     A unit is *dead* if it was never on for the probe, and *dormant* if its mean absolute output is
     at most ``dormant_below`` times the mean over its site (Sokar et al., 2023, arXiv:2302.12902). A
