@@ -20,7 +20,7 @@ from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import run_on_copies, untouched
+from gatewise.graph import STARTS, run_on_copies, untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
@@ -176,6 +176,7 @@ class _ModuleCall:
     frame: FrameType
     shape: torch.Size | None
     inside: list[_Event] = field(default_factory=list)
+    computes_one: bool = False  # whether it calls what an activation may be written with
 
 
 class _Recorder(TorchFunctionMode):
@@ -218,6 +219,8 @@ class _Recorder(TorchFunctionMode):
             self.readers.append(self._event(frame, name, reader=True))
         what = activation(func)
         if what is None:
+            if self.unfinished and plain_name(func) in STARTS:
+                self.unfinished[-1].computes_one = True
             return func(*args, **kwargs)
         inplace = what.inplace or kwargs.get("inplace") is True
         arguments = arguments_of(what.op, args, kwargs)
@@ -265,14 +268,16 @@ class _Recorder(TorchFunctionMode):
         """Record an activation module as one call, or the calls it has made."""
         call = self.unfinished.pop()
         same_shape = isinstance(output, Tensor) and call.shape in (None, output.shape)
-        is_activation = isinstance(module, UnitModule) or (bool(call.inside) and same_shape)
+        is_activation = isinstance(module, UnitModule) or (
+            same_shape and (bool(call.inside) or call.computes_one)
+        )
         self._current_events().extend([self._module_event(call)] if is_activation else call.inside)
 
     def _module_event(self, call: _ModuleCall) -> _Event:
         """Return the event for a call of an activation module."""
         op = type(call.module).__name__
         arguments = ()
-        if is_torchs_own(call.module):
+        if call.inside and is_torchs_own(call.module):
             op = call.inside[0].site.op
             arguments = call.inside[0].site.arguments
         inplace = any(event.site.inplace for event in call.inside)
