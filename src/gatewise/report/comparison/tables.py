@@ -111,7 +111,7 @@ def equal_rates_table(result: ComparisonResult, answer: ModelAnswer) -> Table | 
 
 
 def costs_table(result: ComparisonResult, model: str) -> Table | None:
-    """Return parameters, operations and time of every unit; None if nothing is known.
+    """Return parameters and time of every unit; None if nothing is known.
 
     Args:
         result: The comparison.
@@ -119,20 +119,17 @@ def costs_table(result: ComparisonResult, model: str) -> Table | None:
     """
     records = result.study.of_model(model)
     runs = {label: [one for one in records if one.unit == label] for label in result.units}
-    columns = ["unit", "parameters", "FLOPs of one example", "seconds of a run (median)"]
+    columns = ["unit", "parameters", "seconds of a run (median)"]
     rows: list[Cells] = []
     known = False
     for label, found in runs.items():
         parameters = [one.parameters for one in found if one.parameters is not None]
-        flops = [one.flops for one in found if one.flops is not None]
         seconds = [one.seconds for one in found if one.seconds is not None]
         known = known or bool(parameters or seconds)
-        row: Cells = [label]
-        row += [_middle(parameters, whole=True), _middle(flops, whole=True), _middle(seconds)]
-        rows.append(row)
+        rows.append([label, _middle(parameters, whole=True), _middle(seconds)])
     if not known:
         return None
-    return Table(columns, rows[:MOST_ROWS], f"{model}: costs", "lrrr")
+    return Table(columns, rows[:MOST_ROWS], f"{model}: costs", "lrr")
 
 
 def metrics_table(result: ComparisonResult, answer: ModelAnswer) -> Table | None:

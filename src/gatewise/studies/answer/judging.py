@@ -15,8 +15,9 @@ from gatewise.stats import (
     judge_factorial,
     judge_single_rates,
 )
-from gatewise.studies.answer.checked_study import FAILED, CheckedStudy
+from gatewise.studies.answer.checked_study import CheckedStudy
 from gatewise.studies.answer.rows import CurvePoint, EqualRate, ModelAnswer, UnitRow, Verdict
+from gatewise.studies.engine import FAILED
 from gatewise.words import plural, rate
 
 PEAK_ALONE = "only the fitted peak is {side}"
@@ -78,8 +79,6 @@ class ModelJudge:
             done=int((used & self.runs.present).sum()),
             total=int(used.sum()),
             confidence=verdicts.confidence if verdicts else math.nan,
-            refined=self.runs.count > 1 and int(self.state.stride[0]) == 1,
-            noise=float(verdicts.fit.scale[0]) if verdicts else math.nan,
             missing=self.missing,
             dropped=self._lost_rates(),
         )

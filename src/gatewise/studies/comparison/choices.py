@@ -120,7 +120,6 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
         mode="" if choices.evaluate else metric_mode(metric, choices.mode),
         task=words,
         identity=_identity(choices, name, wanted),
-        counts=name == CLASSES,
     )
 
 
