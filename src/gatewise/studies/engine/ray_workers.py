@@ -94,7 +94,7 @@ class OnRay:
             raise ArgumentError(
                 "ray: no machine of the cluster has enough CPUs for one run",
                 got=f"{self.threads} asked for, {most:g} there",
-                fix="fewer --threads, or a larger machine",
+                fix="fewer threads for each run, or a larger machine",
             )
         # Ray must not retry: deaths are counted by the driver.
         self.function = self.ray.remote(num_cpus=self.threads, max_retries=0)(on_cluster)

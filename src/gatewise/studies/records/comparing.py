@@ -129,7 +129,7 @@ def compare_records(
         raise ArgumentError(
             f"stats: {raw.source} has one method only, so there is nothing to compare",
             got=methods,
-            fix="name the column of the method: method=COLUMN (--method COLUMN)",
+            fix="name the column of the method: method=COLUMN",
         )
     layout = _layout(kept, methods, paired, notes)
     is_share = _is_share(read.metric, kept)
@@ -187,7 +187,7 @@ def _layout(
         raise ArgumentError(
             "stats: a table with several learning rates needs a seed for every run",
             got=f"{len(rates)} learning rates",
-            fix="name the column: seed=COLUMN (--seed COLUMN)",
+            fix="name the column: seed=COLUMN",
         )
     if len(rates) >= FEWEST_RATES:
         ratio, fits = equal_ratios(rates)
