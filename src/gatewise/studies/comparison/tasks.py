@@ -244,16 +244,16 @@ _ALIGN: dict[str, Callable[[Tensor, Tensor, ModelCall], Aligned | None]] = {
 }
 
 
-def model_loss_task(call: ModelCall, outputs: Outputs) -> str | None:
-    """Return the task by which a model with its own loss can be judged too; None for the loss."""
+def model_loss_task(call: ModelCall, outputs: Outputs) -> str:
+    """Return the task by which a model that returns its loss is judged."""
     values, targets = outputs.values, call.target
     if values is None or not isinstance(targets, Tensor) or targets.is_floating_point():
-        return None
+        return MODEL_LOSS
     if _ALIGN[CLASSES](values, targets, call) is not None:
         return CLASSES
     if _ALIGN[TOKENS](values, targets, call) is not None:
         return NEXT_TOKEN if _is_next_token(targets, call) else TOKENS
-    return None
+    return MODEL_LOSS
 
 
 def _tokens(call: ModelCall) -> Tensor | None:

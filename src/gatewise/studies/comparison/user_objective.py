@@ -20,6 +20,7 @@ from gatewise.studies.comparison.tasks import IGNORED, MODEL_LOSS, LearningTask
 from gatewise.train import (
     Measured,
     Objective,
+    Recipe,
     StepLoss,
     device_of,
     evaluating,
@@ -102,8 +103,7 @@ class UserObjective(Objective):
         training: the functions.
         parts: the data that are evaluated, by name.
         device: of the model.
-        precision: of the recipe.
-        channels_last: of the recipe.
+        recipe: whose precision and layout are used.
     """
 
     counts = False
@@ -113,17 +113,15 @@ class UserObjective(Objective):
         training: Training,
         parts: Mapping[str, Source],
         device: torch.device,
-        *,
-        precision: str = "float32",
-        channels_last: bool = False,
+        recipe: Recipe,
     ) -> None:
         self.training = training
         self.sources = parts
         self.parts = tuple(parts)
         self.decisive = ("loss", training.metric)
         self.device = device
-        self.precision = precision
-        self.channels_last = channels_last
+        self.precision = recipe.precision
+        self.channels_last = recipe.channels_last
 
     def step(self, call: Callable[..., Any], batch: Any) -> StepLoss:
         """Return the sum of the losses of a batch."""
