@@ -68,7 +68,7 @@ OPTIONS = {
     "telu": {},
 }
 # Units of two inputs, that jump, or whose numbers are trained per layer or channel.
-NOT_OFFERED = {"bilinear", "geglu", "glu", "reglu", "swiglu"}
+NOT_OFFERED = {"bilinear", "clamped_swiglu", "geglu", "glu", "reglu", "situ_glu", "swiglu"}
 NOT_OFFERED |= {"jump_relu", "threshold", "dyt", "star_relu", "xielu"}
 
 

@@ -69,7 +69,7 @@ PROMISED += [
     "iieu_b",
 ]
 PROMISED += "relu2 leaky_relu2 star_relu telu xielu jump_relu dyt".split()
-PROMISED += "glu swiglu geglu reglu bilinear".split()
+PROMISED += "glu swiglu geglu reglu bilinear clamped_swiglu situ_glu".split()
 PROMISED += "hardswish hardsigmoid hardtanh relu6 selu celu tanh sigmoid".split()
 PROMISED += "softsign logsigmoid tanhshrink threshold".split()
 
