@@ -16,6 +16,7 @@ from gatewise.units.catalogue.erfact import ErfAct as ErfAct
 from gatewise.units.catalogue.frelu import FReLU as FReLU
 from gatewise.units.catalogue.geglu import GEGLU as GEGLU
 from gatewise.units.catalogue.gelu import GELU as GELU
+from gatewise.units.catalogue.gelu_tanh import GELUTanh as GELUTanh
 from gatewise.units.catalogue.glu import GLU as GLU
 from gatewise.units.catalogue.hardsigmoid import Hardsigmoid as Hardsigmoid
 from gatewise.units.catalogue.hardswish import Hardswish as Hardswish
