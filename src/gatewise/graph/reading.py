@@ -30,6 +30,7 @@ from gatewise.graph.trace import (
 )
 from gatewise.graph.unchanged import has_run_settings
 from gatewise.graph.written_activations import ARITHMETIC, RECURRENT, written_activations
+from gatewise.words import FitsScreen
 
 MODES = ("eval", "train")
 
@@ -44,7 +45,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class SiteGraph:
+class SiteGraph(FitsScreen):
     """The activation sites of a model, and the graphs they are in.
 
     Attributes:

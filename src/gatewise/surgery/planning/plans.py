@@ -18,6 +18,7 @@ from gatewise.surgery.planning.swap_interface import Swap, find_swap
 from gatewise.surgery.propagate import Edit, Setting
 from gatewise.surgery.reasons import Reason
 from gatewise.surgery.rewrite import Transaction
+from gatewise.words import FitsScreen
 
 FORMAT = 3
 CHANGES = ("swap", "refuse", "leave")
@@ -102,7 +103,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(FitsScreen):
     """What :func:`gatewise.plan` found out.
 
     Print it, write it with :meth:`to_json`, carry it out with :meth:`apply`.
