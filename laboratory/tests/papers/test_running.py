@@ -21,8 +21,8 @@ from gatewise_papers.common import (
     data_of,
     line,
     note_data,
-    svg,
     row,
+    svg,
 )
 
 from gatewise.errors import ArgumentError, UnknownNameError
