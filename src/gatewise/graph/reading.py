@@ -246,6 +246,7 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
         gate=None if glu is None else glu.gate,
         value=None if glu is None else glu.value,
         written=tuple(dict.fromkeys(node.op for node in site.region)),
+        part_of=site.part_of,
     )
 
 

@@ -309,7 +309,7 @@ def _check(diagnosis: Mapping[str, Any]) -> tuple[str, str, list[str]]:
         return "two", "Preprocessing not known.", [w for w in words if w]
     if check["state"] == "passed":
         return "up", "Input check passed.", [check["line"]]
-    return "mute", "Input check not decided.", [check["line"]]
+    return "mute", "Inputs not checked.", [check["line"]]
 
 
 def _layers(

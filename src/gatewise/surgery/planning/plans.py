@@ -281,6 +281,13 @@ def check_changes_something(plan: Plan) -> Plan:
     """``plan``, unless it changes nothing: that is an error, with the reasons."""
     if plan.swapped:
         return plan
+    if not plan.refused:
+        gates = [entry.site for entry in plan.entries if entry.reason == Reason.GATE.name]
+        raise ArgumentError(
+            "plan: nothing would change, the activations asked for are gates",
+            got=", ".join(gates[:4]),
+            fix="gates=True changes them",
+        )
     reasons = Counter(Reason[entry.reason].value for entry in plan.refused)
     details = {Reason[entry.reason].value: entry.detail for entry in plan.refused}
     counts = []
