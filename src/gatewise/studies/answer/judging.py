@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -269,7 +269,7 @@ class ModelJudge:
                 return True
         return False
 
-    def _finished(self, unit: int, place: int) -> np.ndarray:
+    def _finished(self, unit: int, place: Any) -> np.ndarray:
         """Return the values at a rate of the runs that did not diverge."""
         values = self.runs.values[0, unit, place]
         return values[np.isfinite(values)]
