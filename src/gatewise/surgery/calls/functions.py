@@ -1,4 +1,4 @@
-"""The torch functions that are activations, from the operator table, and what they are called with."""
+"""The torch functions that are activations, from the operator table, and how they are called."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
