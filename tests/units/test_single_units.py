@@ -8,6 +8,7 @@ import math
 import numpy
 import pytest
 import torch
+from torch.nn import functional
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
@@ -207,7 +208,7 @@ def test_weights_with_the_init_gain_keep_the_mean_square_of_a_normal_input(name)
     assert out.square().mean().item() == pytest.approx(1.0, abs=0.06)
 
 
-GATED = ("glu", "swiglu", "geglu", "reglu", "bilinear")
+GATED = ("glu", "swiglu", "geglu", "reglu", "bilinear", "clamped_swiglu", "situ_glu")
 DEFAULTS = [n for n, u in registered_units().items() if not u.needs and n != "pau" and n != "pwlu"]
 
 
@@ -294,3 +295,15 @@ def test_leaky_crelu_is_the_leaky_relu_of_both_signs_and_crelu_at_slope_0():
     assert torch.equal(gw.functional.leaky_crelu(x, 0.0), gw.functional.crelu(x))
     halves = gw.functional.leaky_crelu(x, 0.25).chunk(2, 1)
     assert torch.equal(halves[0] - halves[1], 1.25 * x)
+
+
+def test_clamped_swiglu_and_its_smooth_form_agree_for_small_responses_and_are_bounded():
+    gate, up = torch.randn(2, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    small = (gate / 100, up / 100)
+    plain = gw.functional.swiglu(*small)
+    torch.testing.assert_close(gw.functional.clamped_swiglu(*small), plain)
+    torch.testing.assert_close(gw.functional.situ_glu(*small), plain, rtol=1e-4, atol=0)
+    large = (torch.tensor([20.0, 20.0]), torch.tensor([30.0, -30.0]))
+    hard = gw.functional.clamped_swiglu(*large)
+    torch.testing.assert_close(hard, functional.silu(torch.tensor(7.0)) * torch.tensor([7.0, -7.0]))
+    assert gw.functional.situ_glu(*large).abs().max() < 4 * 25

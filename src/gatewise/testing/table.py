@@ -22,8 +22,7 @@ A few units take numbers up to a stated size. At infinities a unit is what torch
   tail that cancels can be millions of ulp off and still right to eight decimals. So the bound is
   "at most so many ulp, **or** at most so much absolute", for every single input; 0 means that the
   ulp alone suffice.
-- *torch*: the same for torch's own function, if there is one: ulp, absolute, and the number of
-  inputs for which it hides or adds a NaN. Many units are that function.
+- *torch*: the same for torch's own function, if there is one. Many units are that function.
 - `-` in *at*: several inputs belong to one output.
 
 Measured with torch {torch}, {capability}, {machine}, one run. `make test` checks every row again on
@@ -67,7 +66,7 @@ def _table(name: str, rows: list[Measured]) -> str:
 def _line(r: Measured) -> str:
     theirs = ""
     if r.torch_ulps is not None:
-        theirs = f"{r.torch_ulps:,.0f} ulp, {r.torch_absolute:.1e}, {r.torch_hidden} NaN"
+        theirs = f"{r.torch_ulps:,.0f} ulp, {r.torch_absolute:.1e}"
     promised = "exact" if r.promised_ulps == r.promised_absolute == 0 else f"{r.promised_ulps} ulp"
     promised += f" or {r.promised_absolute:.1e}" if r.promised_absolute else ""
     cells = (

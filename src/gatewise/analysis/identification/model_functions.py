@@ -19,6 +19,7 @@ from gatewise.graph import GLUS, Example, Graph, Node, SiteNodes, find_sites, gl
 from gatewise.units import TwoBranchUnit, UnitModule, registered_units
 
 FAR = 100.0
+FEW = 4  # slopes that are shown
 SMALL = 2.0**-10  # below any clamp of a value
 
 
@@ -157,11 +158,23 @@ def _row(
         values = _module_values(found, model, x)
         if values is not None:
             return _site_function(name, role, found.op, recognise(values), "", None), found.output
-        text = "not a function of one number"
-        return SiteFunction(name, role, found.op, text, "", {}, float("nan"), ""), None
+        return _unknown(name, role, found, model), None
     value, limit = _value_of(found, graph, model, outputs)
     row = _site_function(name, role, found.op, recognise(region.values), value, limit)
     return row, region.end
+
+
+def _unknown(name: str, role: str, found: SiteNodes, model: nn.Module) -> SiteFunction:
+    """Return the row of a site that is not one function of one number."""
+    module = model.get_submodule(found.path) if found.kind != "functional" else None
+    text, known, constants = "not a function of one number", "", {}
+    if found.op == "prelu" and module is not None:
+        slopes = next(module.parameters()).detach().double()
+        known, constants = "prelu", {"least": float(slopes.min()), "largest": float(slopes.max())}
+        shown = ", ".join(f"{slope:.3g}" for slope in slopes[:FEW].tolist())
+        rest = "" if len(slopes) <= FEW else f", ... to {constants['largest']:.3g} at most"
+        text = f"prelu ({len(slopes)} slopes: {shown}{rest})"
+    return SiteFunction(name, role, found.op, text, known, constants, float("nan"), "")
 
 
 def _branches(found: SiteNodes, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:

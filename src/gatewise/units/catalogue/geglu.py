@@ -1,7 +1,6 @@
 """GEGLU: the GELU of one response times another."""
 
 import math
-from fractions import Fraction
 from functools import partial
 
 import torch
@@ -10,6 +9,7 @@ from torch.nn import functional
 
 from gatewise.checks import check_choice
 from gatewise.units.contract import (
+    GATED_FACTS,
     Limits,
     TwoBranchUnit,
     error_bounds,
@@ -18,7 +18,6 @@ from gatewise.units.contract import (
     promise,
     two_branch_gain,
     unit,
-    value_of_one,
 )
 
 FORMS = ("none", "tanh")
@@ -71,19 +70,16 @@ def _gain(approximate: str = "none") -> float:
 
 
 @unit(
+    **GATED_FACTS,
     name="geglu",
     title="GELU-gated linear unit",
-    family="context",
     on="x > 0",
     function=geglu,
     formula=r"g\,\Phi(g)\,u",
     paper="Shazeer, 2020 (arXiv:2002.05202)",
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    channel_ratio=Fraction(1, 2),
     init_gain=_gain,
-    needs=("groups",),
-    probe=value_of_one,
     largest=1e19,
     error=error_bounds(
         half=promise(1, 2**-19),

@@ -62,12 +62,12 @@ from gatewise.units.contract.spec import unit_facts as unit_facts
 from gatewise.units.contract.term_b import TermB as TermB
 from gatewise.units.contract.term_b import detach_overflowing as detach_overflowing
 from gatewise.units.contract.term_b import standardise as standardise
+from gatewise.units.contract.two_branches import GATED_FACTS as GATED_FACTS
 from gatewise.units.contract.two_branches import LAYOUTS as LAYOUTS
 from gatewise.units.contract.two_branches import TwoBranchUnit as TwoBranchUnit
 from gatewise.units.contract.two_branches import gate_and_value as gate_and_value
 from gatewise.units.contract.two_branches import split_branches as split_branches
 from gatewise.units.contract.two_branches import two_branch_gain as two_branch_gain
-from gatewise.units.contract.two_branches import value_of_one as value_of_one
 from gatewise.units.contract.unit_module import Device as Device
 from gatewise.units.contract.unit_module import DType as DType
 from gatewise.units.contract.unit_module import TrainableUnit as TrainableUnit
