@@ -1,8 +1,6 @@
 """Folders and files that ``save_pretrained`` wrote, in every command that reads a model."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest

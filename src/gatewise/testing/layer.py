@@ -147,7 +147,8 @@ def check_layer(
     """
     for size in check_kind("check_layer", "shape", shape, Sequence):
         check_count("check_layer", "a size of shape", size)
-    check_kind("check_layer", "build", build, Callable)
+    if not callable(build):
+        raise ArgumentError("check_layer: build is no function", got=build, allowed="a function")
     # A batch norm in training needs two samples.
     batch_shape = (max(2, shape[0]), *shape[1:])
     layer = Layer(build, batch_shape, channel_dim, largest, rtol, seed)
