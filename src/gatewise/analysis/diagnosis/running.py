@@ -27,7 +27,7 @@ from gatewise.analysis.diagnosis.questions import (
     counted_findings,
 )
 from gatewise.analysis.record import AnalysisResult, plain_values
-from gatewise.checks import LARGEST_COUNT, check_count, check_number
+from gatewise.checks import LARGEST_COUNT, check_count, check_kind, check_number
 from gatewise.devices import find_device
 from gatewise.errors import (
     ArgumentError,
@@ -285,7 +285,7 @@ def diagnose(
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
     batches = build_lazy(model, batches)
-    known = {answer.name: answer for answer in finished}
+    known = {each.name: each for each in check_kind("diagnose", "finished", finished, Sequence)}
     # Analyses compute gradients, which inference mode of the caller would forbid.
     with cached_readings(), untouched(model), torch.inference_mode(False):
         model.eval()
@@ -370,11 +370,11 @@ def _asked(questions: Sequence[str] | str | None, has_checkpoints: bool) -> list
             if question.first or (question.compares_checkpoints and has_checkpoints):
                 first.append(question)
         return first
-    if questions in (ALL, [ALL]):
-        return list(known.values())
     names = [questions] if isinstance(questions, str) else questions
+    if list(check_kind("diagnose", "questions", names, Sequence)) == [ALL]:
+        return list(known.values())
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise unknown_addition("questions", "question", name, known)
     if not names:
         raise ArgumentError(
