@@ -93,14 +93,11 @@ def test_show_json_holds_facts_options_and_errors(run, quick_measure):
     assert len(found["measured"]) == 6 and found["measured"][0]["kept"] is True
 
 
-@pytest.mark.parametrize(
-    "ending, start", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
-)
-def test_show_draws_a_picture(run, quick_measure, tmp_path, ending, start):
-    target = tmp_path / f"crelu.{ending}"
+def test_show_draws_a_picture(run, quick_measure, tmp_path):
+    target = tmp_path / "crelu.svg"
     assert run("list", "units", "crelu", "--plot", target).exit_code == 0
     first = target.read_bytes()
-    assert first.startswith(start)
+    assert first.startswith(b"<svg")
     run("list", "units", "crelu", "--plot", target)
     assert target.read_bytes() == first, "the same unit gives the same bytes"
 

@@ -21,7 +21,7 @@ from report.made_study import (
 from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.report import comparison_page
 from gatewise.stats import compare_runs
-from gatewise.studies import ComparisonResult, comparison_csv, row_words
+from gatewise.studies import ComparisonResult, comparison_csv
 
 
 def verdicts(result: ComparisonResult) -> dict[str, str]:
@@ -56,10 +56,11 @@ def test_differences_are_those_of_the_made_up_tops(result) -> None:
     assert low < 0.03 * 2**0.5 < high
 
 
-def test_the_words_of_a_row(result) -> None:
-    words = row_words(result, result["silu"])
-    assert words.startswith("silu +2.") and words.endswith("points: better, p < 0.001")
-    assert "(2x the parameters)" in row_words(result, result["psc"])
+def test_the_line_of_a_unit_has_difference_interval_and_verdict() -> None:
+    result = made_result()
+    lines = {line.split()[0]: line for line in result.lines if line}
+    assert lines["silu"].endswith("+2.17 [+1.33, +2.70]  < 0.001  better")
+    assert lines["psc"].endswith("undecided (2x the parameters)")
 
 
 def test_the_order_of_records_changes_nothing() -> None:

@@ -234,7 +234,7 @@ WRONG = {
         ["gelu"],
         digits(),
         {"metric": "nonsense", "mode": "up"},
-        "mode: not a direction",
+        "mode is not allowed",
     ),
     "label": (Net, [{"name": "gelu", "label": 5}], digits(), {}, "label"),
     "lists": (Net, ["gelu"], (([[1.0]], [0]), ([[1.0]], [0])), {}, "not understood"),

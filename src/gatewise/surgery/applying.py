@@ -25,7 +25,7 @@ from gatewise.surgery.planning import (
     with_unit_dtype,
     without_examples,
 )
-from gatewise.surgery.proof import Receipt, check_proof, make_receipt, prove
+from gatewise.surgery.proof import ModelCall, Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.rewrite import (
     DEPLOYED,
     RECORD,
@@ -185,6 +185,7 @@ def swap(
     unit_dtype: torch.dtype | None = None,
     inplace: bool = False,
     optimizer: Any = None,
+    calls: Sequence[ModelCall] = (),
     **options: Any,
 ) -> nn.Module:
     """Plan a swap and apply it; :func:`receipt` tells what was done.
@@ -208,6 +209,9 @@ def swap(
         inplace: change ``model`` itself, not a copy.
         optimizer: an optimizer of the model, whose groups and state follow the change. It needs
             ``inplace``. New numbers of units get a group without weight decay.
+        calls: functions of a model that are checked, too, such as ``lambda model:
+            model.encode(x)``. A swap that keeps the function fails if one returns something else;
+            for other swaps the receipt says by how much it differs.
         **options: the unit's own.
 
     Returns:
@@ -233,7 +237,7 @@ def swap(
         unit_dtype=unit_dtype,
         **options,
     )
-    return made.apply(model, inplace=inplace, optimizer=optimizer)
+    return made.apply(model, inplace=inplace, optimizer=optimizer, calls=calls)
 
 
 @one_at_a_time
@@ -244,6 +248,7 @@ def apply_plan(
     inplace: bool,
     examples: Sequence[Example],
     optimizer: Any = None,
+    calls: Sequence[ModelCall] = (),
 ) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     plan.check_fits(model)
@@ -253,7 +258,7 @@ def apply_plan(
     shapes = state_shapes(model)
     original = copy_with_same_tensors(model) if inplace and examples else model
     changed = model if inplace else copied(model)
-    calls = RewrittenCalls.of(changed)
+    rewritten = RewrittenCalls.of(changed)
     held = [id(tensor) for tensor in state_tensors(changed).values()]
     work = Transaction(changed)
     try:
@@ -261,10 +266,10 @@ def apply_plan(
         proof = None
         if examples:
             arguments = [split_example(example) for example in examples]
-            proof = prove(plan, original, changed, work.units, arguments)
+            proof = prove(plan, original, changed, work.units, arguments, calls)
             check_proof(plan, proof)
         receipt = make_receipt(plan, parameter_count(changed), proof, work.level)
-        _keep_record(plan, work, receipt, calls, shapes, held)
+        _keep_record(plan, work, receipt, rewritten, shapes, held)
         if optimizer is not None:
             units = list(work.units.values())
             carry_over(optimizer, before, changed, by_name(plan.edits), units)

@@ -80,9 +80,6 @@ class Identification(AnalysisResult):
         return tuple(site for site in self.sites if site.agrees is False)
 
     def __str__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         lines = [f"{'site':32} {'role':12} {'function':44} value"]
         for site in self.sites:
             mark = f"  NOT as configured: {site.differs}" if site.agrees is False else ""

@@ -39,7 +39,7 @@ def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.
     """
     from torch import nn
 
-    kind, name = split_reference(reference)
+    kind = split_reference(reference)[0]
     build = _BUILDERS.get(kind, _from_factory)
     model = build(reference, options or {})
     if not isinstance(model, nn.Module):

@@ -361,8 +361,8 @@ class _Reader:
                     f"stats: column {name!r} varies between rows of one method and seed, and has "
                     "no role",
                     got=joined(distinct(cells), most=5),
-                    fix="say what it is: task=COLUMN (compare within each), rate=COLUMN (a learning "
-                    "rate), or average=COLUMN (average over it)",
+                    fix="say what it is: task=COLUMN (compare within each), rate=COLUMN (a "
+                    "learning rate), or average=COLUMN (average over it)",
                 )
         most = max(map(len, repeated))
         why = f" over {', '.join(self.repeated)}" if self.repeated else ""

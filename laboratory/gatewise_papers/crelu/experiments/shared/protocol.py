@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewise.studies import CellCall, FunctionCell, plain_config
-from gatewise.train import run_config, single, ten_folds
+from gatewise.train import run_config
 from gatewise_papers.common import (
     CellValues,
     Line,
@@ -22,6 +22,7 @@ from gatewise_papers.common import (
     line,
     row,
 )
+from gatewise_papers.crelu.experiments.shared.held_out_runs import single, ten_folds
 from gatewise_papers.crelu.experiments.shared.training import (
     CIFAR,
     CifarSettings,
