@@ -1,5 +1,6 @@
 """What the experiments of the paper share."""
 
+from gatewise_papers.crelu.experiments.shared import alexnet as alexnet
 from gatewise_papers.crelu.experiments.shared.inversion import inverted as inverted
 from gatewise_papers.crelu.experiments.shared.layer_tables import Layers as Layers
 from gatewise_papers.crelu.experiments.shared.layer_tables import parameters as parameters
@@ -27,8 +28,6 @@ from gatewise_papers.crelu.experiments.shared.protocol import error_cell as erro
 from gatewise_papers.crelu.experiments.shared.protocol import error_panel as error_panel
 from gatewise_papers.crelu.experiments.shared.protocol import error_rows as error_rows
 from gatewise_papers.crelu.experiments.shared.protocol import errors_of as errors_of
-from gatewise_papers.crelu.experiments.shared.squeezenet import FIRST as FIRST
-from gatewise_papers.crelu.experiments.shared.squeezenet import convolutions as convolutions
 from gatewise_papers.crelu.experiments.shared.training import CIFAR as CIFAR
 from gatewise_papers.crelu.experiments.shared.training import CONVPOOL as CONVPOOL
 from gatewise_papers.crelu.experiments.shared.training import FOUR_LAYER_DATA as FOUR_LAYER_DATA
