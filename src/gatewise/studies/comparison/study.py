@@ -16,7 +16,7 @@ from gatewise.studies.answer import CheckedStudy, missing_runs
 from gatewise.studies.comparison.learning_rates import RateGrid
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
-from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, environment
+from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, environment, resolve_precision
 
 EXPERIMENT = "compare"
 MACHINE = ("torch", "threads", "cpu_capability", "device")
@@ -100,7 +100,7 @@ class ComparisonWork:
             "seconds": result.seconds,
             "starts": result.starts,
             "parameters": variant.parameters,
-            "precision": config.recipe.precision,
+            "precision": resolve_precision(config.recipe.precision, torch.device(self.device)),
             "machine": {
                 **{name: now[name] for name in MACHINE},
                 "processor": describe_processor(),
