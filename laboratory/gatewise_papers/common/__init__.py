@@ -51,8 +51,7 @@ from gatewise_papers.common.records import Row as Row
 from gatewise_papers.common.records import column as column
 from gatewise_papers.common.records import line as line
 from gatewise_papers.common.records import row as row
-from gatewise_papers.common.sequential_run import Run as Run
-from gatewise_papers.common.sequential_run import TrainedNetworks as TrainedNetworks
+from gatewise_papers.common.trained_networks import TrainedNetworks as TrainedNetworks
 from gatewise_papers.common.training import IN_ANY_ORDER as IN_ANY_ORDER
 from gatewise_papers.common.training import Curve as Curve
 from gatewise_papers.common.training import Curves as Curves
@@ -60,11 +59,11 @@ from gatewise_papers.common.training import Table as Table
 from gatewise_papers.common.training import TableTraining as TableTraining
 from gatewise_papers.common.training import at_end as at_end
 from gatewise_papers.common.training import curve_lines as curve_lines
-from gatewise_papers.common.training import fit as fit
+from gatewise_papers.common.training import depends_on as depends_on
+from gatewise_papers.common.training import network_name as network_name
+from gatewise_papers.common.training import run_curve as run_curve
+from gatewise_papers.common.training import shortened as shortened
 from gatewise_papers.common.training import table_curves as table_curves
-from gatewise_papers.common.training import train_all as train_all
-from gatewise_papers.common.training import train_cell as train_cell
-from gatewise_papers.common.training import train_once as train_once
 from gatewise_papers.common.training import training_cells as training_cells
 from gatewise_papers.common.unit_tables import RATES as RATES
 from gatewise_papers.common.unit_tables import TINY as TINY

@@ -2,17 +2,17 @@
 
 Note [How experiments run]. The work of an experiment is a list of cells that the engine of studies
 runs: each has a name, plain settings and a function, and its record is written as soon as it ends.
+An experiment declares its cells (``cells``) and turns their values into findings (``findings``).
 If interrupted, the same command resumes with the cells that have no record. They are kept in the
-folder ``unfinished`` beside the results, which is removed when the results are written. An
-experiment declares its cells (``cells``) and turns their values into findings (``findings``).
-Declared cells run in several processes. The older form is one function, ``measure``, that asks for
-one cell after another. Such an experiment can also read what the record of another experiment keeps
-of its trained networks, in place of training them again.
+folder ``unfinished`` beside the results, and exported every few minutes to ``unfinished.jsonl``,
+which is enough to resume from. Both are removed when the results are written. An experiment can
+also read what the record of another one keeps of its trained networks.
 """
 
 import importlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -20,32 +20,89 @@ from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import make_folder, read_json
-from gatewise.studies import FunctionCell, FunctionStudy, Progress, Running, plain
-from gatewise.train import RunConfig
-from gatewise_papers.common.data_notes import UNFINISHED, UNFINISHED_DATA, data_of, noting_data
+from gatewise.studies import (
+    FunctionCell,
+    FunctionStudy,
+    Progress,
+    Running,
+    StudyFile,
+    export_study,
+    import_study,
+    plain,
+)
+from gatewise.train import RunConfig, find_device, resolve_precision
+from gatewise_papers.common.data_notes import (
+    KEPT,
+    UNFINISHED,
+    UNFINISHED_DATA,
+    data_of,
+    note_data,
+    noting_data,
+)
 from gatewise_papers.common.levels import Level, held_to_levels
 from gatewise_papers.common.machines import machine, versions
 from gatewise_papers.common.records import Findings, Result
-from gatewise_papers.common.sequential_run import Run, Tell
+from gatewise_papers.common.trained_networks import (
+    NO_NETWORKS,
+    TrainedNetworks,
+    read_networks,
+)
 from gatewise_papers.common.writing import RESULT, write_result
 
 COST = "cost.json"  # what the training costs, as timed before it started
 MOST_SEEDS = 1000
+EXPORT_SECONDS = 120.0
 SHOWN = 3  # failed cells that an error names
 
+Tell = Callable[[str], object]
 Trainings = Mapping[str, Sequence[RunConfig]]  # by network, every run that it needs
 
 
 @dataclass(frozen=True)
 class CellValues:
-    """What the cells of an experiment returned, by name, with the settings and seeds of the run."""
+    """What the cells of an experiment returned, by name, with the settings and seeds of the run.
+
+    Attributes:
+        settings: of the scale.
+        seeds: of the run.
+        values: by the name of the cell.
+        read: the networks of another experiment, if they are read.
+    """
 
     settings: Any
     seeds: tuple[int, ...]
     values: Mapping[str, Any]
+    read: TrainedNetworks = NO_NETWORKS
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    @property
+    def networks(self) -> dict[str, Any]:
+        """Measurements by the name of the network: those that are read, and those of all cells."""
+        networks = dict(self.read.values)
+        for value in self.values.values():
+            networks |= value
+        return networks
+
+    def measured(self, network: str, what: str) -> Any:
+        """Return one measurement of one network.
+
+        Args:
+            network: its name.
+            what: the measurement.
+
+        Raises:
+            ArgumentError: if there is no such measurement.
+        """
+        kept = self.networks.get(network, {})
+        if what not in kept:
+            raise ArgumentError(
+                f"there is no {what} of the network {network!r}",
+                got=sorted(kept),
+                fix="if its training diverged, this experiment cannot be run with that seed",
+            )
+        return kept[what]
 
 
 @dataclass(frozen=True)
@@ -57,18 +114,19 @@ class Experiment:
         title: in a few words.
         scales: settings by the name of the scale: ``tiny`` (seconds, for tests), ``desk`` (what
             two cores do in hours) and ``full`` (the paper's own).
-        measure: takes a :class:`Run` and returns the findings. Not used if there are ``cells``.
+        cells: takes the settings and the seeds and returns the cells.
+        findings: turns the values of the cells into findings.
         seeds: how many, if no other number is asked for.
         seeds_at: how many at a scale, where it is another number.
         needs: data sets.
-        cells: takes the settings and the seeds and returns the cells.
-        findings: turns the values of the cells into findings.
         trainings: takes the settings and the seeds and returns every training run by network, so
             that its cost can be timed before it is run. None if there are none at any scale.
         read_data: reads the data of declared cells that have their own loop, and returns its
             digests.
         own_loop: whether networks are trained by other code than `gatewise.train.train`, so that
             there is no run to time.
+        trained_with: takes the settings and returns those that the record of the networks must
+            have, if the settings name an experiment whose networks are read (``networks_of``).
         measures_time: whether its numbers are times, so that cells of another machine, or of
             another number of threads, do not count.
         levels: how well networks must be trained before claims about them are judged.
@@ -77,15 +135,15 @@ class Experiment:
     name: str
     title: str
     scales: Mapping[str, Any]
-    measure: Callable[[Run], Findings] | None = None
+    cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]]
+    findings: Callable[[CellValues], Findings]
     seeds: int = 5
     seeds_at: Mapping[str, int] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] | None = None
-    findings: Callable[[CellValues], Findings] | None = None
     trainings: Callable[[Any, tuple[int, ...]], Trainings] | None = None
     read_data: Callable[[], Sequence[str]] | None = None
     own_loop: bool = False
+    trained_with: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     measures_time: bool = False
     levels: tuple[Level, ...] = ()
 
@@ -143,8 +201,7 @@ class Experiment:
             out: the folder of all experiments. If interrupted, the same call resumes.
             tell: called with the name of each cell before it runs.
             options: where cells are run; in this process if not given. Workers use as many
-                threads as this process. Experiments without declared cells always run in this
-                process.
+                threads as this process.
 
         Raises:
             KeyboardInterrupt: if stopped.
@@ -163,11 +220,14 @@ class Experiment:
                 about={"scale": scale, "settings": asdict(settings), "seeds": numbers},
                 identity=self._identity() | self._data_identity(settings, numbers),
             )
-            if self.cells is not None:
-                findings, seconds = self._run_cells(study, settings, numbers, tell, options)
-            else:
-                run = Run(study, scale, settings, numbers, tell, Path(out))
-                findings, seconds = self._run_measure(study, run)
+            networks = self._read_networks(out, scale, settings, numbers)
+            cells = list(self.cells(settings, numbers))
+            _take_exported(study.file, folder / KEPT)
+            records = self._records(study, cells, tell, options)
+            values = {name: record["value"] for name, record in records.items()}
+            findings = self.findings(CellValues(settings, numbers, values, networks))
+        trained_on = {one["machine"] for one in _measured_networks(values) if "machine" in one}
+        seconds = sum(record["processor_seconds"] or 0.0 for record in records.values())
         result = Result(
             experiment=self.name,
             title=self.title,
@@ -180,11 +240,12 @@ class Experiment:
             seconds=seconds,
             date=date.today().isoformat(),
             data_sha256=dict(sorted(read.items())),
-            machine=machine(),
+            machine=machine()
+            | ({"trained on": "; ".join(sorted(trained_on))} if trained_on else {}),
         )
         written = write_result(result, folder)
         shutil.rmtree(study.path, ignore_errors=True)
-        for name in (UNFINISHED_DATA, COST):
+        for name in (UNFINISHED_DATA, KEPT, COST):
             (folder / name).unlink(missing_ok=True)
         return written
 
@@ -198,54 +259,60 @@ class Experiment:
         return known if self.measures_time else {"numerics": known["numerics"]}
 
     def _data_identity(self, settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
-        """Read the data of declared cells, and return its digests.
+        """Read the data of the cells, and return its digests.
 
         Worker processes read the data again. So a finished cell counts only for the content that
         this process has read.
         """
-        if self.cells is None:
-            return {}
         if self.read_data is not None:
             return {"data": sorted(self.read_data())}
         if self.trainings is None:
             return {}
-        table = self.trainings(settings, seeds)
-        return {"data": sorted({data_of(configs[0]).digest for configs in table.values()})}
+        configs = [one[0] for one in self.trainings(settings, seeds).values()]
+        identity: dict[str, Any] = {"data": sorted({data_of(each).digest for each in configs})}
+        if any(each.recipe.precision == "auto" for each in configs):
+            identity["precision"] = resolve_precision("auto", find_device())
+        return identity
 
-    def _run_cells(
-        self,
-        study: FunctionStudy,
-        settings: Any,
-        seeds: tuple[int, ...],
-        tell: Tell,
-        options: Running | None,
-    ) -> tuple[Findings, float]:
-        """Run the declared cells; return the findings and the seconds of processor time."""
-        assert self.cells is not None and self.findings is not None  # noqa: S101  run() checked
-        # Workers get the threads of this process, which the results name. Failed cells are run
-        # again, because an experiment without them has no findings.
-        changes: dict[str, Any] = {"threads": int(versions()["threads"]), "retry_failed": True}
-        options = replace(options or Running(), **changes)
-        cells = list(self.cells(settings, seeds))
-        records = self._records(study, cells, tell, options)
-        seconds = sum(record["processor_seconds"] or 0.0 for record in records.values())
-        return self.findings(CellValues(settings, seeds, _values(records))), seconds
+    def _read_networks(
+        self, out: str | Path, scale: str, settings: Any, seeds: tuple[int, ...]
+    ) -> TrainedNetworks:
+        """Return the networks of the experiment that the settings name, and note their data."""
+        name = getattr(settings, "networks_of", "")
+        if not name:
+            return NO_NETWORKS
+        found = read_networks(out, name, scale, seeds, self.trained_with(settings))
+        for data, digest in found.data.items():
+            note_data(data, digest)
+        return found
 
     def _records(
         self,
         study: FunctionStudy,
         cells: Sequence[FunctionCell],
         tell: Tell,
-        options: Running,
+        options: Running | None,
     ) -> dict[str, dict[str, Any]]:
         """Run the cells that have no record; return the records by name."""
+        if not cells:
+            return {}
+        # Workers get the threads of this process, which the results name. Failed cells are run
+        # again, because an experiment without them has no findings.
+        changes: dict[str, Any] = {"threads": int(versions()["threads"]), "retry_failed": True}
+        options = replace(options or Running(), **changes)
+        exported = time.monotonic()
 
         def watch(progress: Progress) -> None:
+            nonlocal exported
             if progress.event == "started":
                 tell(progress.cell.labels["name"])
+            elif progress.record is not None and time.monotonic() - exported > EXPORT_SECONDS:
+                _export(study.file)
+                exported = time.monotonic()
 
         records = study.run(cells, options, watch=watch)
         if records is None:
+            _export(study.file)
             raise KeyboardInterrupt
         failed = [name for name, record in records.items() if record["status"] == "failed"]
         if failed:
@@ -257,20 +324,26 @@ class Experiment:
             )
         return records
 
-    def _run_measure(
-        self,
-        study: FunctionStudy,
-        run: Run,
-    ) -> tuple[Findings, float]:
-        """Run an experiment of the older form; return findings and seconds of processor time."""
-        assert self.measure is not None  # noqa: S101  an experiment has one of the two forms
-        with study.claimed():
-            return self.measure(run), run.seconds
+
+def _measured_networks(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what cells return of each trained network."""
+    for value in values.values():
+        if isinstance(value, Mapping):
+            yield from (one for one in value.values() if isinstance(one, Mapping))
 
 
-def _values(records: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values in the records of cells, by name."""
-    return {name: record["value"] for name, record in records.items()}
+def _export(file: StudyFile) -> None:
+    """Write the finished cells beside the folder of the study."""
+    export_study(file.path.parent.with_name(KEPT), file.header(), file.records())
+
+
+def _take_exported(file: StudyFile, kept: Path) -> None:
+    """Take the cells that were exported, if the folder of the study is not there."""
+    if kept.exists() and not file.path.exists():
+        records = import_study(kept)[1]
+        with file.driven():
+            file.prepare()
+            file.take(records)
 
 
 def _refuse_other_scale(record: Path, scale: str) -> None:

@@ -23,8 +23,8 @@ from gatewise_papers.crelu.experiments.shared.pictures import mosaic as mosaic
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorCells as ErrorCells
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorSettings as ErrorSettings
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorTable as ErrorTable
+from gatewise_papers.crelu.experiments.shared.protocol import Measurements as Measurements
 from gatewise_papers.crelu.experiments.shared.protocol import cell_name as cell_name
-from gatewise_papers.crelu.experiments.shared.protocol import error_cell as error_cell
 from gatewise_papers.crelu.experiments.shared.protocol import error_panel as error_panel
 from gatewise_papers.crelu.experiments.shared.protocol import error_rows as error_rows
 from gatewise_papers.crelu.experiments.shared.protocol import errors_of as errors_of
@@ -42,12 +42,9 @@ from gatewise_papers.crelu.experiments.shared.training import RATIOS as RATIOS
 from gatewise_papers.crelu.experiments.shared.training import TABLE1 as TABLE1
 from gatewise_papers.crelu.experiments.shared.training import CifarSettings as CifarSettings
 from gatewise_papers.crelu.experiments.shared.training import Form as Form
-from gatewise_papers.crelu.experiments.shared.training import configuration as configuration
 from gatewise_papers.crelu.experiments.shared.training import errors as errors
 from gatewise_papers.crelu.experiments.shared.training import folded as folded
 from gatewise_papers.crelu.experiments.shared.training import initial_network as initial_network
 from gatewise_papers.crelu.experiments.shared.training import levels_of as levels_of
 from gatewise_papers.crelu.experiments.shared.training import network_inputs as network_inputs
-from gatewise_papers.crelu.experiments.shared.training import trained as trained
 from gatewise_papers.crelu.experiments.shared.training import trained_network as trained_network
-from gatewise_papers.crelu.experiments.shared.training import trainings as trainings
