@@ -13,6 +13,14 @@ from gatewise_papers.common.claims import not_tested as not_tested
 from gatewise_papers.common.claims import number as number
 from gatewise_papers.common.claims import percent as percent
 from gatewise_papers.common.claims import with_spread as with_spread
+from gatewise_papers.common.comparisons import RELU as RELU
+from gatewise_papers.common.comparisons import UNIT_TABLE_IN_WORDS as UNIT_TABLE_IN_WORDS
+from gatewise_papers.common.comparisons import UnitTableSettings as UnitTableSettings
+from gatewise_papers.common.comparisons import judge_over_rates as judge_over_rates
+from gatewise_papers.common.comparisons import plan_table as plan_table
+from gatewise_papers.common.comparisons import rate_rows as rate_rows
+from gatewise_papers.common.comparisons import table_findings as table_findings
+from gatewise_papers.common.comparisons import unit_with as unit_with
 from gatewise_papers.common.costs import ArmCost as ArmCost
 from gatewise_papers.common.costs import ExperimentCost as ExperimentCost
 from gatewise_papers.common.costs import cost_at_start as cost_at_start
@@ -23,9 +31,6 @@ from gatewise_papers.common.drawing import png as png
 from gatewise_papers.common.experiment import CellValues as CellValues
 from gatewise_papers.common.experiment import Experiment as Experiment
 from gatewise_papers.common.experiment import experiments_in as experiments_in
-from gatewise_papers.common.factorial import ByRate as ByRate
-from gatewise_papers.common.factorial import judge_over_rates as judge_over_rates
-from gatewise_papers.common.factorial import rate_rows as rate_rows
 from gatewise_papers.common.judgements import ClaimEvidence as ClaimEvidence
 from gatewise_papers.common.judgements import ClaimResult as ClaimResult
 from gatewise_papers.common.judgements import Judgement as Judgement
@@ -65,11 +70,3 @@ from gatewise_papers.common.training import run_curve as run_curve
 from gatewise_papers.common.training import shortened as shortened
 from gatewise_papers.common.training import table_curves as table_curves
 from gatewise_papers.common.training import training_cells as training_cells
-from gatewise_papers.common.unit_tables import RATES as RATES
-from gatewise_papers.common.unit_tables import TINY as TINY
-from gatewise_papers.common.unit_tables import UNIT_TABLE as UNIT_TABLE
-from gatewise_papers.common.unit_tables import UNIT_TABLE_IN_WORDS as UNIT_TABLE_IN_WORDS
-from gatewise_papers.common.unit_tables import UnitTableSettings as UnitTableSettings
-from gatewise_papers.common.unit_tables import unit_cells as unit_cells
-from gatewise_papers.common.unit_tables import unit_findings as unit_findings
-from gatewise_papers.common.unit_tables import unit_runs as unit_runs

@@ -3,24 +3,27 @@
 Note [How experiments run]. The work of an experiment is a list of cells that the engine of studies
 runs: each has a name, plain settings and a function, and its record is written as soon as it ends.
 An experiment declares its cells (``cells``) and turns their values into findings (``findings``).
-If interrupted, the same command resumes with the cells that have no record. They are kept in the
-folder ``unfinished`` beside the results, and exported every few minutes to ``unfinished.jsonl``,
-which is enough to resume from. Both are removed when the results are written. An experiment can
-also read what the record of another one keeps of its trained networks.
+Its work can also be a comparison of gatewise (``comparison``), and it can read what the record of
+another experiment keeps of its trained networks. If interrupted, the same command resumes. Finished
+cells are kept in the folder ``unfinished`` beside the results, and exported every few minutes to
+``unfinished.jsonl``, which is enough to resume from. Both are removed when the results of all seeds
+are written: results of fewer seeds leave them for the command that goes on.
 """
 
 import importlib
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gatewise.devices import describe_processor
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.files import make_folder, read_json
 from gatewise.studies import (
+    ComparisonStudy,
     FunctionCell,
     FunctionStudy,
     Progress,
@@ -29,6 +32,7 @@ from gatewise.studies import (
     export_study,
     import_study,
     plain,
+    run_comparison,
 )
 from gatewise.train import RunConfig, find_device, resolve_precision
 from gatewise_papers.common.data_notes import (
@@ -51,10 +55,11 @@ from gatewise_papers.common.writing import RESULT, write_result
 
 COST = "cost.json"  # what the training costs, as timed before it started
 MOST_SEEDS = 1000
+RUNS = "study.jsonl"  # all runs of a comparison, kept beside the results
 EXPORT_SECONDS = 120.0
 SHOWN = 3  # failed cells that an error names
 
-Tell = Callable[[str], object]
+Tell = Callable[[str], None]
 Trainings = Mapping[str, Sequence[RunConfig]]  # by network, every run that it needs
 
 
@@ -114,8 +119,10 @@ class Experiment:
         title: in a few words.
         scales: settings by the name of the scale: ``tiny`` (seconds, for tests), ``desk`` (what
             two cores do in hours) and ``full`` (the paper's own).
-        cells: takes the settings and the seeds and returns the cells.
         findings: turns the values of the cells into findings.
+        cells: takes the settings and the seeds and returns the cells.
+        comparison: takes the settings and the seeds and returns a plan whose header and records are
+            the values, in place of cells.
         seeds: how many, if no other number is asked for.
         seeds_at: how many at a scale, where it is another number.
         needs: data sets.
@@ -135,8 +142,9 @@ class Experiment:
     name: str
     title: str
     scales: Mapping[str, Any]
-    cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]]
     findings: Callable[[CellValues], Findings]
+    cells: Callable[[Any, tuple[int, ...]], Sequence[FunctionCell]] = lambda settings, seeds: ()
+    comparison: Callable[[Any, tuple[int, ...]], ComparisonStudy] | None = None
     seeds: int = 5
     seeds_at: Mapping[str, int] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
@@ -212,22 +220,13 @@ class Experiment:
         folder = self.folder(out)
         _refuse_other_scale(folder / RESULT, scale)
         make_folder(folder)
+        # Workers get the threads of this process, which the results name.
+        running = replace(options or Running(), threads=int(versions()["threads"]))
+        work = self._run_cells if self.comparison is None else self._run_comparison
         with noting_data(folder) as read:
-            study = FunctionStudy(
-                folder / UNFINISHED,
-                name=self.name,
-                title=self.title,
-                about={"scale": scale, "settings": asdict(settings), "seeds": numbers},
-                identity=self._identity() | self._data_identity(settings, numbers),
-            )
             networks = self._read_networks(out, scale, settings, numbers)
-            cells = list(self.cells(settings, numbers))
-            _take_exported(study.file, folder / KEPT)
-            records = self._records(study, cells, tell, options)
-            values = {name: record["value"] for name, record in records.items()}
-            findings = self.findings(CellValues(settings, numbers, values, networks))
-        trained_on = {one["machine"] for one in _measured_networks(values) if "machine" in one}
-        seconds = sum(record["processor_seconds"] or 0.0 for record in records.values())
+            done = work(Path(out), scale, settings, numbers, tell, running)
+            findings = self.findings(CellValues(settings, numbers, done.values, networks))
         result = Result(
             experiment=self.name,
             title=self.title,
@@ -237,16 +236,18 @@ class Experiment:
             settings=plain(asdict(settings)),
             findings=held_to_levels(self.levels, findings),
             versions=versions(),
-            seconds=seconds,
+            seconds=done.seconds,
             date=date.today().isoformat(),
             data_sha256=dict(sorted(read.items())),
-            machine=machine()
-            | ({"trained on": "; ".join(sorted(trained_on))} if trained_on else {}),
+            machine=machine() | done.machines,
         )
         written = write_result(result, folder)
-        shutil.rmtree(study.path, ignore_errors=True)
-        for name in (UNFINISHED_DATA, KEPT, COST):
-            (folder / name).unlink(missing_ok=True)
+        if scale == "tiny" or len(numbers) >= len(self.seed_numbers(None, scale)):
+            shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+            for name in (UNFINISHED_DATA, KEPT, COST):
+                (folder / name).unlink(missing_ok=True)
+        elif StudyFile(folder / UNFINISHED).path.exists():
+            _export(StudyFile(folder / UNFINISHED))
         return written
 
     def _identity(self) -> dict[str, str]:
@@ -286,34 +287,68 @@ class Experiment:
             note_data(data, digest)
         return found
 
-    def _records(
+    def _run_cells(
         self,
-        study: FunctionStudy,
-        cells: Sequence[FunctionCell],
+        out: Path,
+        scale: str,
+        settings: Any,
+        seeds: tuple[int, ...],
         tell: Tell,
-        options: Running | None,
-    ) -> dict[str, dict[str, Any]]:
-        """Run the cells that have no record; return the records by name."""
+        running: Running,
+    ) -> "WorkDone":
+        """Run the cells that have no record."""
+        folder = self.folder(out)
+        study = FunctionStudy(
+            folder / UNFINISHED,
+            name=self.name,
+            title=self.title,
+            about={"scale": scale, "settings": asdict(settings), "seeds": seeds},
+            identity=self._identity() | self._data_identity(settings, seeds),
+        )
+        cells = self.cells(settings, seeds)
         if not cells:
-            return {}
-        # Workers get the threads of this process, which the results name. Failed cells are run
-        # again, because an experiment without them has no findings.
-        changes: dict[str, Any] = {"threads": int(versions()["threads"]), "retry_failed": True}
-        options = replace(options or Running(), **changes)
-        exported = time.monotonic()
-
-        def watch(progress: Progress) -> None:
-            nonlocal exported
-            if progress.event == "started":
-                tell(progress.cell.labels["name"])
-            elif progress.record is not None and time.monotonic() - exported > EXPORT_SECONDS:
-                _export(study.file)
-                exported = time.monotonic()
-
-        records = study.run(cells, options, watch=watch)
+            return WorkDone({}, [])
+        _take_exported(study.file, folder / KEPT)
+        watch = _exporting(study.file, tell)
+        # Failed cells are run again, because an experiment without them has no findings.
+        records = study.run(cells, replace(running, retry_failed=True), watch=watch)
         if records is None:
             _export(study.file)
             raise KeyboardInterrupt
+        self._refuse_failed(records)
+        values = {name: record["value"] for name, record in records.items()}
+        return WorkDone(values, list(records.values()))
+
+    def _run_comparison(
+        self,
+        out: Path,
+        scale: str,
+        settings: Any,
+        seeds: tuple[int, ...],
+        tell: Tell,
+        running: Running,
+    ) -> "WorkDone":
+        """Run the comparison, after taking the runs that another one has made."""
+        assert self.comparison is not None  # noqa: S101  run() has looked
+        study = self.comparison(settings, seeds)
+        data = study.first.model.data
+        note_data(data.name, data.digest)
+        folder = self.folder(out)
+        file = StudyFile(folder / UNFINISHED)
+        _take_exported(file, folder / KEPT)
+        _take_runs_of(out, settings.reads, study, file)
+        watch = _exporting(file)
+        result = run_comparison(study, folder / UNFINISHED, running, say=tell, watch=watch)
+        if result is None:
+            _export(file)
+            raise KeyboardInterrupt
+        failed = [one for one in result.records if one["status"] == "failed"]
+        self._refuse_failed({f"{one['unit']}, rate {one['rate']:g}": one for one in failed})
+        export_study(folder / RUNS, file.header(), file.records())
+        return WorkDone({"header": result.header, "records": result.records}, result.records)
+
+    def _refuse_failed(self, records: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raise if cells failed, with the first reasons."""
         failed = [name for name, record in records.items() if record["status"] == "failed"]
         if failed:
             reasons = [f"{name}: {records[name]['error']}" for name in failed[:SHOWN]]
@@ -322,14 +357,56 @@ class Experiment:
                 got=" | ".join(reasons),
                 fix="correct the cause and rerun the same command to resume",
             )
-        return records
 
 
-def _measured_networks(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what cells return of each trained network."""
-    for value in values.values():
-        if isinstance(value, Mapping):
-            yield from (one for one in value.values() if isinstance(one, Mapping))
+@dataclass(frozen=True)
+class WorkDone:
+    """What the work of an experiment returned.
+
+    Attributes:
+        values: by the name of the cell; header and records of a comparison.
+        records: of all cells.
+    """
+
+    values: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of processor time."""
+        return sum(record["processor_seconds"] or 0.0 for record in self.records)
+
+    @property
+    def machines(self) -> dict[str, str]:
+        """On which processors and in which precision networks were trained."""
+        found = set()
+        for record in self.records:
+            if "precision" in record:
+                found.add(f"{record['machine']['processor']}, {record['precision']}")
+            elif isinstance(record["value"], Mapping):
+                measured = record["value"].values()
+                found |= {one["machine"] for one in measured if _names_machine(one)}
+        return {"trained on": "; ".join(sorted(found))} if found else {}
+
+
+def _names_machine(measured: Any) -> bool:
+    """Return whether the measurements of a network say on what it was trained."""
+    return isinstance(measured, Mapping) and "machine" in measured
+
+
+def _exporting(file: StudyFile, tell: Tell | None = None) -> Callable[[Progress], None]:
+    """Return what exports the finished cells every few minutes, and tells which cell starts."""
+    exported = time.monotonic()
+
+    def watch(progress: Progress) -> None:
+        nonlocal exported
+        if tell is not None and progress.event == "started":
+            tell(progress.cell.labels["name"])
+        elif progress.record is not None and time.monotonic() - exported > EXPORT_SECONDS:
+            _export(file)
+            exported = time.monotonic()
+
+    return watch
 
 
 def _export(file: StudyFile) -> None:
@@ -344,6 +421,37 @@ def _take_exported(file: StudyFile, kept: Path) -> None:
         with file.driven():
             file.prepare()
             file.take(records)
+
+
+def _take_runs_of(out: Path, name: str, study: ComparisonStudy, file: StudyFile) -> None:
+    """Take the runs that another comparison has made of the same networks.
+
+    Raises:
+        ArgumentError: if they are not there, or were made on another kind of processor or in
+            another precision.
+    """
+    if not name:
+        return
+    path = out / name
+    if not path.exists():
+        raise ArgumentError(
+            "this experiment reads the runs of another comparison, which must be run first",
+            got=str(path),
+            fix=f"gatewise compare {path.stem}, and keep its study.jsonl as {path}",
+        )
+    records = import_study(path)[1]
+    here = describe_processor(), resolve_precision(study.first.model.recipe.precision, study.device)
+    there = {(one["machine"]["processor"], one["precision"]) for one in records.values()}
+    if there != {here}:
+        raise ArgumentError(
+            "runs that are compared need one kind of processor and one precision",
+            got=", ".join(here),
+            allowed=" or ".join(", ".join(one) for one in sorted(there)),
+            fix=f"run it where {path.stem} was run",
+        )
+    with file.driven():
+        file.prepare()
+        file.take(records)
 
 
 def _refuse_other_scale(record: Path, scale: str) -> None:

@@ -220,9 +220,10 @@ def test_the_train_error_is_that_of_the_trained_network(tmp_path: Path):
     """Counted again by hand; the accuracy that was counted during the last epoch is lower."""
     recipe = find_recipe("sgd", changes=["epochs = 3", "batch = 50"])
     config = run_config(model="mlp", data="digits", data_options={"train": 200}, recipe=recipe)
-    result = fit(config, tmp_path / "run")
-    found = errors(config, tmp_path / "run", result)
     data = data_of(config)
+    result = train(config, tmp_path / "run", data=data)
+    assert result is not None
+    found = errors(config, tmp_path / "run", result)
     network = initial_network(config)
     network.load_state_dict(read_tensors(tmp_path / "run" / WEIGHTS)[0])
     images = recipe.augmentation().with_normalise(data.mean, data.std).plain(data.train.images)
@@ -230,14 +231,6 @@ def test_the_train_error_is_that_of_the_trained_network(tmp_path: Path):
     assert found["train"] == pytest.approx(100 * wrong.double().mean().item(), abs=1e-9)
     assert found["test"] == pytest.approx(100 * (1 - result.metrics["test_accuracy"]), abs=1e-9)
     assert found["train"] < 100 * (1 - result.metrics["train_accuracy"])
-
-
-def test_training_that_is_stopped_is_not_taken_for_done(tmp_path: Path):
-    config = run_config(model="mlp", data="digits", recipe=CifarSettings(epochs=2).recipe)
-    stop = StopSignal()
-    stop.asked = True
-    with pytest.raises(KeyboardInterrupt):
-        fit(config, tmp_path / "run", stop=stop)
 
 
 def test_all_forms_train_by_one_recipe_on_the_same_images():

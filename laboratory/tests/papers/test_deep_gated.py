@@ -8,7 +8,6 @@ import torch
 from gatewise_papers.all_experiments import experiments
 from gatewise_papers.deep_gated.experiments import (
     BinaryImages,
-    convergence,
     expected_linear_kernel,
     figure3,
     figure10,
@@ -24,6 +23,8 @@ from gatewise.files import read_json
 SYNTHETIC = [name for name, each in experiments().items() if not each.needs]
 WITH_DATA = [name for name, each in experiments().items() if each.needs]
 
+
+CALL = CellCall({}, {}, Path(), StopSignal())
 
 def check_run(name: str, folder: Path) -> None:
     done = experiments()[name].run("tiny", 2, folder)
@@ -110,7 +111,7 @@ def test_descent_at_small_steps_follows_the_linear_recursion():
 
 
 def test_convergence_begins_at_one_and_does_not_rise_at_the_first_step():
-    found = convergence("random", 40, 4, d_in=1, n=8, steps=5, seeds=(0, 1, 2))
+    found = descend("random", 40, 4, 1, 8, 5, (0, 1, 2), CALL)
     assert all(seed[0] == 1.0 and seed[1] < 1.0 and len(seed) == 6 for seed in found["ratio"])
     assert all(seed[-1] == 1.0 and seed == sorted(seed) for seed in found["eigenvalues"])
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import nn
@@ -164,10 +165,10 @@ def _depth_claim(layers: list[Layer]) -> Claim:
 
     means = column(layers, "mean")
     random = [mean(layer["random"]) for layer in layers]
-    least_sure = max(
-        float(stats.ttest_ind(a["correlation"], b["correlation"], equal_var=False).pvalue)
-        for a, b in pairwise(layers)
-    )
+    least_sure = 0.0
+    for before, after in pairwise(layers):
+        test: Any = stats.ttest_ind(before["correlation"], after["correlation"], equal_var=False)
+        least_sure = max(least_sure, float(test.pvalue))
     rises = sum(after > before for before, after in pairwise(means))
     steps = len(means) - 1
     evidence = (

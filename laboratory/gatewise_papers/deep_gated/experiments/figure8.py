@@ -84,7 +84,7 @@ def track(
         settings: sizes.
         seeds: of the networks.
     """
-    options = {} if beta is None else {"beta": beta}
+    options: dict[str, Any] = {} if beta is None else {"beta": beta}
     networks = [network(gate, settings, seed, **options) for seed in seeds]
     return {name: fit_and_track(networks, settings, seeds, kernels)[1]}
 

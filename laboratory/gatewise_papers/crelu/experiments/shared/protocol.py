@@ -130,7 +130,7 @@ class ErrorTable:
             return {}
         runs = (2 if settings.hold_out else 1) + settings.folds
         table = self._networks(settings, seeds)
-        return {name: configs * runs for name, configs in table.items()}
+        return {name: [*configs] * runs for name, configs in table.items()}
 
     def _networks(self, settings: CifarSettings, seeds: tuple[int, ...]) -> Table:
         """Return one run per seed of every form on every data set."""
