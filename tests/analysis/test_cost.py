@@ -44,6 +44,37 @@ def test_operations_are_torchs_count_of_layers_and_one_for_each_element_of_the_o
     assert found.parameters == sum(p.numel() for p in model.parameters()) and found.inputs == 2
 
 
+class Recurrent(nn.Module):
+    """Every kind of recurrent layer, and products by ``einsum``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, 2, batch_first=True)
+        self.gru = nn.GRU(4, 5, batch_first=True, bidirectional=True)
+        self.rnn = nn.RNN(10, 6, batch_first=True)
+        self.cell = nn.LSTMCell(6, 7)
+        self.out = nn.Parameter(torch.randn(7, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.rnn(self.gru(self.lstm(x)[0])[0])[0]
+        rows = self.cell(h[:, -1])[0]
+        both = torch.einsum("...i,ij", rows, self.out)
+        return F.relu(both.sum() + torch.einsum("bi,bj,ij->b", rows, both, self.out))
+
+
+def test_operations_of_recurrent_layers_and_einsum_count() -> None:
+    matrices = {"lstm": 0, "gru": 0, "rnn": 0, "cell": 0}
+    model = Recurrent().eval()
+    for name, weight in model.named_parameters():
+        if weight.dim() == 2 and name != "out":
+            matrices[name.partition(".")[0]] += weight.numel()
+    steps, rows = 2 * 9, 2
+    wanted = 2 * steps * (matrices["lstm"] + matrices["gru"] + matrices["rnn"])
+    wanted += 2 * rows * matrices["cell"] + 2 * rows * 7 * 2 + 2 * rows * 7 * 2
+    found = gw.cost(model, torch.randn(2, 9, 3), repeats=1)
+    assert found.operations == wanted + rows + rows  # the addition and the relu
+
+
 def test_bytes_for_the_backward_pass_are_the_tensors_that_each_derivative_needs() -> None:
     found = gw.cost(Odd(), torch.randn(2, 3, 12, 12), repeats=1)
     first, second = 4 * 2 * 8 * 10 * 10, 4 * 2 * 8 * 8 * 8

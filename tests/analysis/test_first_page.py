@@ -1,13 +1,14 @@
 """The first page of a diagnosis: counts with their calls; the papers' analyses on request."""
 
 import json
+from operator import attrgetter
 
 import pytest
 import torch
 from torch import nn
 
 import gatewise as gw
-from gatewise.errors import UnknownNameError
+from gatewise.errors import Limitation, UnknownNameError
 from gatewise.report import write_diagnosis
 from tests.sparsity.causal_models import bert
 
@@ -53,7 +54,7 @@ def test_every_count_is_what_was_planted_and_has_its_call(diagnosis):
     assert pairs.number == "3"
     assert all(each.call.startswith("gw.") for each in diagnosis.findings)
     for each in diagnosis.findings:
-        assert hasattr(gw, each.call.removeprefix("gw.").partition("(")[0])
+        assert callable(attrgetter(each.call.removeprefix("gw.").partition("(")[0])(gw))
 
 
 def test_exact_pairs_always_count_in_the_answer(diagnosis):
@@ -66,7 +67,7 @@ def test_the_page_opens_with_the_counts_and_ends_with_more_analyses(diagnosis, t
     page, record = write_diagnosis(diagnosis.to_dict(), tmp_path)
     text = page.read_text()
     assert text.index("Counts") < text.index("Questions and answers") < text.index("More analyses")
-    assert "gw.revive(model, x)" in text and "--questions all" in text
+    assert "gw.revive(model, x)" in text and "gw.diagnose(model, batches, questions=&#39;all&#39;)" in text
     assert json.loads(record.read_text())["more"].keys() == set(diagnosis.more)
 
 
@@ -79,6 +80,63 @@ def test_a_sigmoid_that_makes_the_output_is_no_hidden_layer():
     assert "makes the output of the model" in found.left_out[0]
     inner = nn.Sequential(nn.Linear(8, 4), nn.Sigmoid(), nn.Linear(4, 1))
     assert [site.unit for site in gw.gates(inner, torch.randn(50, 8)).sites] == ["sigmoid"]
+
+
+class Sequences(nn.Module):
+    """A layer on sequences, of which some channels are on only where the first number is 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(6, 20)
+        with torch.no_grad():
+            self.layer.bias[4:9] = -1e3
+            self.layer.weight[4:9, 0] = 2e3
+            self.layer.weight[15] = self.layer.weight[14]
+            self.layer.bias[15] = self.layer.bias[14]
+
+    def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.relu(self.layer(x))
+
+
+def test_complexity_does_not_compare_crelu_with_relu_in_a_gated_linear_unit():
+    class SwiGLU(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate, self.up = nn.Linear(6, 9), nn.Linear(6, 9)
+            self.down = nn.Linear(9, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+    found = gw.diagnose(SwiGLU(), torch.randn(30, 6), questions=["complexity"])
+    answer = found["complexity"]
+    assert answer.state == "does not apply" and answer.reason == Limitation.UNSUPPORTED_UNIT
+    plain = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 4))
+    both = nn.Sequential(SwiGLU(), plain[1], nn.Linear(4, 2))
+    assert gw.diagnose(plain, torch.randn(30, 6), questions="complexity")["complexity"].facts
+    facts = gw.diagnose(both, torch.randn(30, 6), questions="complexity")["complexity"].facts
+    assert facts["layer"] == "layer 0.down"
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_channels_that_are_on_only_at_the_first_token_are_no_copies(padded):
+    x = torch.randn(4, 10, 6)
+    x[..., 0] = 0
+    start = torch.tensor([0, 3, 1, 0]) if padded else torch.zeros(4, dtype=torch.long)
+    x[torch.arange(4), start, 0] = 1
+    batch = {"x": x}
+    if padded:  # from the left, as for the generation of text
+        batch["attention_mask"] = (torch.arange(10) >= start[:, None]).long()
+    found = gw.diagnose(Sequences(), [batch], questions=["gates"])
+    (site,) = found["gates"].record.sites
+    assert site.first_only == (4, 5, 6, 7, 8)
+    assert site.duplicates == ((14, 15),)
+    counts = {each.name: each.number for each in found.findings}
+    assert counts["on only at the first token"] == "5" and counts["copies of another"] == "1"
+    assert "5 are on only at the first token." in found["gates"].line
+    flat = gw.gates(Sequences(), x.flatten(0, 1))
+    assert flat.sites[0].first_only == ()
 
 
 @pytest.mark.networks

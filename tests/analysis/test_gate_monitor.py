@@ -198,6 +198,27 @@ def test_records_beyond_the_budget_are_left_out(monkeypatch):
     assert len(monitor.records) == 6
     assert monitor.skipped == 54
     assert monitor.share <= 0.1
+    assert "54 records left out: one takes 1 s, and the budget is 10 % of the time" in repr(monitor)
+    monitor.close()
+    assert monitor.records[-1].step == 60  # the last step is recorded beyond the budget
+
+
+def test_the_last_step_is_recorded_when_training_ends_but_not_when_it_fails():
+    model = network()
+    with gw.GateMonitor(model, images(), every=4, budget=None) as monitor:
+        train(model, 6, monitor)
+    assert [record.step for record in monitor.records] == [4, 6]
+    assert "left out" not in repr(monitor)
+    with gw.GateMonitor(model, images(), every=3, budget=None) as monitor:
+        train(model, 3, monitor)
+    assert [record.step for record in monitor.records] == [3]
+    with (
+        pytest.raises(ZeroDivisionError),
+        gw.GateMonitor(model, images(), every=4, budget=None) as monitor,
+    ):
+        train(model, 2, monitor)
+        raise ZeroDivisionError
+    assert monitor.records == []
 
 
 def test_a_network_that_diverged_gives_an_empty_record_and_training_goes_on():
@@ -219,7 +240,7 @@ def test_records_go_to_files_and_functions(tmp_path):
         train(model, 4, monitor)
     assert seen == monitor.records
     lines = (tmp_path / "gates.jsonl").read_text().splitlines()
-    assert [json.loads(line)["record"] for line in lines] == [one.to_dict() for one in seen]
+    assert [json.loads(line) for line in lines] == [one.to_dict() for one in seen]
     with (tmp_path / "gates.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(int(row["step"]), row["site"]) for row in rows] == [

@@ -261,7 +261,7 @@ def test_the_layers_stand_with_their_numbers(page, record) -> None:
         assert number(cells["dead"].text) == row["dead"]
 
 
-@pytest.mark.parametrize("state", ["passed", "suspect", "not decided"])
+@pytest.mark.parametrize("state", ["passed", "suspect", "not checked"])
 @pytest.mark.parametrize("known", [True, False])
 def test_the_input_check_comes_first_and_marks_what_depends_on_inputs(record, state, known) -> None:
     changed = copy.deepcopy(record)

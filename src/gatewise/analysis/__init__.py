@@ -7,6 +7,7 @@ from gatewise.analysis.costs import cost as cost
 from gatewise.analysis.diagnosis import QUESTIONS as QUESTIONS
 from gatewise.analysis.diagnosis import Advice as Advice
 from gatewise.analysis.diagnosis import Answer as Answer
+from gatewise.analysis.diagnosis import Commands as Commands
 from gatewise.analysis.diagnosis import Diagnosis as Diagnosis
 from gatewise.analysis.diagnosis import DiagnosisInterrupted as DiagnosisInterrupted
 from gatewise.analysis.diagnosis import InputCheck as InputCheck
@@ -38,6 +39,7 @@ from gatewise.analysis.gating import Invariance as Invariance
 from gatewise.analysis.gating import LayerInvariance as LayerInvariance
 from gatewise.analysis.gating import SiteFlips as SiteFlips
 from gatewise.analysis.gating import SiteGates as SiteGates
+from gatewise.analysis.gating import Tails as Tails
 from gatewise.analysis.gating import TermSRange as TermSRange
 from gatewise.analysis.gating import UnitTermS as UnitTermS
 from gatewise.analysis.gating import corner_crops as corner_crops
@@ -46,6 +48,7 @@ from gatewise.analysis.gating import gate_flips as gate_flips
 from gatewise.analysis.gating import gate_overlap as gate_overlap
 from gatewise.analysis.gating import gates as gates
 from gatewise.analysis.gating import invariance as invariance
+from gatewise.analysis.gating import tails as tails
 from gatewise.analysis.gating import term_s_range as term_s_range
 from gatewise.analysis.identification import Identification as Identification
 from gatewise.analysis.identification import SiteFunction as SiteFunction
@@ -69,5 +72,8 @@ from gatewise.analysis.regions import SoftPartition as SoftPartition
 from gatewise.analysis.regions import affine_map as affine_map
 from gatewise.analysis.regions import film as film
 from gatewise.analysis.regions import partition as partition
+from gatewise.analysis.scores import IGNORED as IGNORED
+from gatewise.analysis.scores import scores_of as scores_of
+from gatewise.analysis.scores import summed_loss as summed_loss
 from gatewise.analysis.tangent_kernel import ntk as ntk
 from gatewise.analysis.tangent_kernel import ntk_routes as ntk_routes

@@ -153,7 +153,9 @@ def run_graph(
             kept[node] = value.clone()
 
     # A replacement may read its sources after the last node that reads them in the graph.
-    sources = {source for nodes, _ in replace.values() for source in nodes}
+    sources: set[Node] = set()
+    for node, (read, _) in replace.items():
+        sources |= set(read) - set(node.inputs)
     interpreter = Interpreter(graph, model, call, on_value, keep=sources)
     values = interpreter.run(_input_values(graph, args, kwargs))
     output = graph.nodes[-1]

@@ -24,6 +24,7 @@ from gatewise.graph.ops import (
     get_operator,
 )
 from gatewise.graph.trace import Node
+from gatewise.graph.written_activations import RECURRENT
 
 SAME_TENSOR = frozenset({"detach", "alias"})
 ONE_PER_ELEMENT = (ELEMENTWISE | BROADCAST | CHANNEL_NORMS | LAST_NORMS | POOLS) - SAME_TENSOR
@@ -74,9 +75,37 @@ def node_operations(
     if node.op == "scaled_dot_product_attention" and node.inputs[1].shape:
         # Queries times keys, and weights times values: one product each.
         return 4 * size(node) * node.inputs[1].shape[-2]
+    if node.op in RECURRENT:
+        return _recurrent_operations(node, factors)
+    if node.op == "einsum" and len(node.arguments["tensors"]) > 1:
+        return 2 * size(node) * _summed_size(node)
     if node.op not in ONE_PER_ELEMENT or _stops_gradient(node) or _is_for_gradients(node):
         return 0
     return size(node)
+
+
+def _recurrent_operations(node: Node, factors: Mapping[str, float]) -> float:
+    """Return the operations of a recurrent layer: every matrix is applied at every step."""
+    steps = math.prod((node.arguments["input"].shape or (0,))[:-1])
+    weights = node.arguments.get("params") or [node.arguments["w_ih"], node.arguments["w_hh"]]
+    total = 0.0
+    for weight in weights:
+        if len(weight.shape) == 2:
+            total += 2 * steps * math.prod(weight.shape) * factors.get(weight.name, 1.0)
+    return total
+
+
+def _summed_size(node: Node) -> int:
+    """Return the number of products that ``einsum`` adds up for each element of its result."""
+    terms, arrow, kept = node.arguments["equation"].replace(" ", "").partition("->")
+    if not arrow:
+        kept = "".join(letter for letter in terms if terms.count(letter) == 1)
+    sizes: dict[str, int] = {}
+    for term, tensor in zip(terms.split(","), node.arguments["tensors"], strict=True):
+        before, _, after = term.partition("...")
+        sizes |= dict(zip(before, tensor.shape, strict=False))
+        sizes |= dict(zip(after[::-1], tensor.shape[::-1], strict=False))
+    return math.prod(size for letter, size in sizes.items() if letter not in kept)
 
 
 def _stops_gradient(node: Node) -> bool:

@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis import scores_of, summed_loss
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.sparsity.batches import Batch
-from gatewise.sparsity.quality import scores_of, summed_loss
 from gatewise.sparsity.results import Stage
 from gatewise.sparsity.thresholds import Place, watched
 from gatewise.train import (
@@ -157,7 +157,7 @@ class PenalisedLoss(Objective):
             output = batch.batch.run(call)  # pyright: ignore[reportArgumentType]
         labels = batch.batch.labels
         assert labels is not None  # noqa: S101  fine_tune has looked
-        total, count = summed_loss(labels, scores_of(output), output)
+        total, count = summed_loss("relufy", labels, scores_of(output), output)
         loss = total / max(1, count)
         sums = self.sums[stage_at(batch.step, self.steps, len(self.penalties))]
         sums[0] += 1

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis import scores_of
 from gatewise.checks import check_count, check_flag, check_number, is_sequence
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.graph import Site, check_runs, copied, find_sites, holds_both_branches, split_example
 from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.fine_tuning import fine_tune
 from gatewise.sparsity.placing import GATED_ROLES, Placed, Where, check_where, is_chosen
-from gatewise.sparsity.quality import Judge, Quality, scores_of
+from gatewise.sparsity.quality import Judge, Quality
 from gatewise.sparsity.rectified_norms import RectifiedNorm, rectify_norms
 from gatewise.sparsity.results import FineTuning, Sparsified
 from gatewise.sparsity.sparsifying import (

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis import scores_of
 from gatewise.sparsity.batches import Batch
-from gatewise.sparsity.quality import scores_of
 
 INPUTS = 8  # that are timed
 BEFORE = 64  # tokens before the one that is timed, where the text has as many

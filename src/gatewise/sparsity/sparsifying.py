@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis import scores_of
 from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import check_readable, check_runs, copied, split_example, untouched
 from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.placing import METHODS, Placed, Where, place
-from gatewise.sparsity.quality import Judge, Quality, checked_score, scores_of
+from gatewise.sparsity.quality import Judge, Quality, checked_score
 from gatewise.sparsity.results import CurvePoint, FineTuning, LayerSparsity, LayerTime, Sparsified
 from gatewise.sparsity.saving import check_saving
 from gatewise.sparsity.single_inputs import SingleInput, single_inputs

@@ -2,8 +2,10 @@
 
 Three things tell. A classifier that predicts one class for different inputs does not recognise
 them. The running statistics of a batch norm say which activations it saw in training. And gates
-that never change say that the biases decide, not the inputs. Channels in another order or a small
-shift of the mean change none of these, so a check that passes is no proof.
+that never change say that the biases decide, not the inputs. The first and the last can only raise
+suspicion: inputs of another scale may get different predictions all the same, so without batch
+norms nothing is said to have passed. Channels in another order or a small shift of the mean change
+none of these, so a check that passes is no proof.
 """
 
 from collections import Counter
@@ -20,7 +22,7 @@ from gatewise.words import joined, plural
 
 PASSED = "passed"
 SUSPECT = "suspect"
-NOT_DECIDED = "not decided"
+NOT_CHECKED = "not checked"
 INPUTS = 400  # on which predictions and statistics are computed
 ENOUGH = 10  # inputs: fewer may well be of one class
 MANY = 10  # classes
@@ -37,8 +39,8 @@ class InputCheck(AnalysisResult):
     """Whether the inputs can be trusted.
 
     Attributes:
-        state: ``"passed"``, ``"suspect"`` or ``"not decided"``.
-        reasons: What makes the inputs suspect, or what could not be decided; one sentence each.
+        state: ``"passed"``, ``"suspect"`` or ``"not checked"``.
+        reasons: What makes the inputs suspect, or what could not be checked; one sentence each.
         line: The result in one sentence.
         predictions: How many inputs were classified, how many classes they got, and the most common
             class. Empty if the model is no classifier.
@@ -91,8 +93,8 @@ def check_inputs(context: DiagnosisContext, findings: Mapping[str, Any]) -> Inpu
         findings: The findings by the name of the question.
     """
     if not context.inputs.real:
-        line = "Not checked: the inputs are random numbers."
-        return InputCheck(NOT_DECIDED, (line,), line, {}, ())
+        line = "Inputs not checked: they are random numbers."
+        return InputCheck(NOT_CHECKED, (line,), line, {}, ())
     watched = _watched_norms(context.model)
     outputs = _outputs(context, watched)
     predictions = _predictions(outputs, context.inputs.labels)
@@ -111,9 +113,11 @@ def check_inputs(context: DiagnosisContext, findings: Mapping[str, Any]) -> Inpu
     if suspect:
         line = f"The inputs are probably not prepared as in training: {joined(suspect)}."
         return InputCheck(SUSPECT, tuple(suspect), line, predictions, norms)
-    if open_questions and not norms:
-        line = f"Not decided whether the inputs are prepared as in training: {open_questions[0]}."
-        return InputCheck(NOT_DECIDED, tuple(open_questions), line, predictions, norms)
+    if not norms:
+        # Predictions of wrongly scaled images may well differ.
+        open_questions.append("the model has no batch norm that remembers the inputs of training")
+        line = f"Inputs not checked: {open_questions[0]}."
+        return InputCheck(NOT_CHECKED, tuple(open_questions), line, predictions, norms)
     return InputCheck(PASSED, (), _passed_line(predictions, norms), predictions, norms)
 
 
@@ -125,12 +129,11 @@ def _passed_line(predictions: Mapping[str, Any], norms: tuple[dict[str, Any], ..
             f"{plural(predictions['classes'], 'different prediction')}; the most common class "
             f"comes up {plural(predictions['most_count'], 'time')}"
         )
-    if norms:
-        norm = norms[0]
-        parts.append(
-            f"activations before {norm['layer'] or 'the first batch norm'} vary "
-            f"{norm['ratio']:.2g} times as much as in training"
-        )
+    norm = norms[0]
+    parts.append(
+        f"activations before {norm['layer'] or 'the first batch norm'} vary "
+        f"{norm['ratio']:.2g} times as much as in training"
+    )
     return f"{'; '.join(parts)}."
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.gating.channels import (
@@ -34,7 +35,9 @@ class SiteGates(AnalysisResult):
         on: What it means that a gate is on, as the unit declares it.
         seen: The number of gates of each channel: inputs times positions.
         on_rate: The share of gates that are on, of shape (C,) in float64.
-        duplicates: Groups of channels that are on for the same inputs at the same positions.
+        first_only: Channels that were on at the first position of sequences and at no other.
+        duplicates: Groups of channels that are on for the same inputs at the same positions. Those
+            of ``first_only`` are not among them.
         region_entropy: The mean entropy of a soft gate in bits, (C,): 1 where it is undecided.
         saturated: Whether a soft gate is at one of its ends for almost all inputs, (C,).
         parameters: The trained parameters of the unit.
@@ -46,6 +49,7 @@ class SiteGates(AnalysisResult):
     on: str
     seen: int
     on_rate: Tensor
+    first_only: tuple[int, ...]
     duplicates: tuple[tuple[int, ...], ...]
     region_entropy: Tensor | None
     saturated: Tensor | None
@@ -82,6 +86,7 @@ class SiteGates(AnalysisResult):
             "entropy": self.entropy,
             "dead": self.dead,
             "always_on": self.always_on,
+            "first_only": self.first_only,
             "duplicates": self.duplicates,
             "region_entropy": self.region_entropy,
             "saturated": None if self.saturated is None else _places(self.saturated),
@@ -90,7 +95,7 @@ class SiteGates(AnalysisResult):
         return plain_values(values)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Gates(PlottedResult):
     """The result of :func:`gates`.
 
@@ -112,7 +117,7 @@ class Gates(PlottedResult):
         label_places(axes, self.sites, start=1)
         axes.set(ylabel="share of inputs on which a channel fires", ylim=(-0.02, 1.02))
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [
             f"{'site':32} unit         channels  on rate  entropy  dead  always  alike  saturated"
         ]
@@ -138,7 +143,8 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
 
     A soft gate is saturated where it is within 0.001 of its ends for 99 % of the inputs.
     Duplicates are channels whose gates are on for exactly the same inputs and positions. Channels
-    that never change are not among them.
+    that never change, or that are on only at the first position of sequences, are not among them:
+    trained language models have channels that only tell the first token from the others.
 
     Positions that an ``attention_mask`` among the inputs sets to zero are padding and do not count.
     A sigmoid that makes the model's output is no hidden layer and is left out.
@@ -168,6 +174,25 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
     return Gates(tuple(total.result() for total in totals.values()), tuple(stream.left_out))
 
 
+def first_positions(gate: Tensor, dim: int, mask: Tensor | None) -> Tensor | None:
+    """Return which positions are the first of their sequence, in the order of ``without_padding``.
+
+    Args:
+        gate: of shape (inputs, positions, channels) for sequences.
+        dim: the dimension of the channels.
+        mask: 0 at padded positions, of shape (inputs, positions).
+
+    Returns:
+        One truth value for each position that counts; ``None`` if there are no sequences.
+    """
+    if gate.dim() != 3 or dim % 3 != 2 or gate.shape[1] < 2:
+        return None
+    counts = torch.ones(gate.shape[:2], dtype=torch.bool, device=gate.device)
+    if mask is not None and mask.shape == counts.shape:
+        counts = mask.bool()
+    return (counts.cumsum(1) == 1)[counts]
+
+
 def without_padding(gate: Tensor, dim: int, mask: Tensor | None) -> tuple[Tensor, int]:
     """Return gates without those at padded positions, and the dimension of their channels.
 
@@ -194,6 +219,8 @@ class _SiteTotals:
         rows = by_channel(*without_padding(gate, self.site.dim, mask))
         on = is_on(rows)
         quantities = {"on": on}
+        first = first_positions(gate, self.site.dim, mask)
+        quantities["later"] = on if first is None else on & ~first
         if self.site.rule.soft:
             quantities["entropy"] = binary_entropy(rows.double())
             quantities["at_end"] = (rows < NEAR_AN_END) | (rows > 1 - NEAR_AN_END)
@@ -203,6 +230,7 @@ class _SiteTotals:
     def result(self) -> SiteGates:
         site = self.site
         on_rate = self.sums.mean("on")
+        first_only = _places((on_rate > 0) & (self.sums.mean("later") == 0))
         entropy = saturated = None
         if site.rule.soft:
             entropy = self.sums.mean("entropy")
@@ -215,7 +243,8 @@ class _SiteTotals:
             on=site.rule.on,
             seen=self.sums.seen,
             on_rate=on_rate,
-            duplicates=self.digests.duplicates(on_rate),
+            first_only=first_only,
+            duplicates=self.digests.duplicates(on_rate, first_only),
             region_entropy=entropy,
             saturated=saturated,
             parameters={name: value.cpu() for name, value in parameters.items()},

@@ -1,6 +1,7 @@
 """Sums over the gates of each channel, in memory that does not grow with the data."""
 
 from collections import defaultdict
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import Any
 
@@ -72,10 +73,16 @@ class ChannelDigests:
         for digest, row in zip(self.digests, packed, strict=True):
             digest.update(row.tobytes())
 
-    def duplicates(self, on_rate: Tensor) -> tuple[tuple[int, ...], ...]:
-        """Return groups of channels with the same gates, without those that never change."""
+    def duplicates(self, on_rate: Tensor, without: Collection[int]) -> tuple[tuple[int, ...], ...]:
+        """Return groups of channels with the same gates, without those that never change.
+
+        Args:
+            on_rate: the share of gates that are on, of each channel.
+            without: channels that are in no group.
+        """
         groups: dict[bytes, list[int]] = defaultdict(list)
         for channel, (digest, rate) in enumerate(zip(self.digests, on_rate.tolist(), strict=True)):
-            if 0 < rate < 1:  # dead and always-on channels would all be copies of each other
+            # Dead and always-on channels would all be copies of each other.
+            if 0 < rate < 1 and channel not in without:
                 groups[digest.digest()].append(channel)
         return tuple(tuple(group) for group in groups.values() if len(group) > 1)

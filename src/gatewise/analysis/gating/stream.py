@@ -73,9 +73,10 @@ class Readings:
     Args:
         what: the name of the analysis, for messages.
         model: the model.
+        units: whether calls of this library's units are sites.
     """
 
-    def __init__(self, what: str, model: nn.Module) -> None:
+    def __init__(self, what: str, model: nn.Module, *, units: bool = False) -> None:
         if not isinstance(model, nn.Module):
             raise ArgumentError(
                 f"{what}: model must be a module",
@@ -84,6 +85,7 @@ class Readings:
             )
         check_weights(what, model)
         self.model = model
+        self.units = units
         self._graphs: dict[Any, SiteGraph] = {}
 
     def of(self, inputs: Any) -> SiteGraph:
@@ -91,7 +93,7 @@ class Readings:
         tensors = example_tensors(split_example(inputs))
         key = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
         if key not in self._graphs:
-            self._graphs[key] = find_sites(self.model, inputs, modes=("eval",))
+            self._graphs[key] = find_sites(self.model, inputs, modes=("eval",), units=self.units)
         return self._graphs[key]
 
     def __iter__(self) -> Iterator[SiteGraph]:

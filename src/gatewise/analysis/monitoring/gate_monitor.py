@@ -31,8 +31,9 @@ class GateMonitor:
 
     Cost: one forward pass on the probe, about a third of a training step with as many inputs, every
     ``every`` steps. A record that would take the share of the time above ``budget`` is left out and
-    counted in ``skipped``. :attr:`share` is the measured share. Before the first record the graph
-    of the model is read once, which takes seconds for a large model (``setup_seconds``).
+    counted in ``skipped``; the printed monitor says so. The last step is recorded in any case, when
+    the monitor closes. :attr:`share` is the measured share. Before the first record the graph of
+    the model is read once, which takes seconds for a large model (``setup_seconds``).
 
     A unit is *dead* if it was never on for the probe, and *dormant* if its mean absolute output is
     at most ``dormant_below`` times the mean over its site (Sokar et al., 2023, arXiv:2302.12902). A
@@ -166,9 +167,16 @@ class GateMonitor:
         now = time.perf_counter() if self._ended is None else self._ended
         return self._spent / max(now - self._started, 1e-9)
 
-    def close(self) -> None:
-        """Finish the files and forget the probe. The records stay."""
+    def close(self, *, last: bool = True) -> None:
+        """Record the last step, finish the files and forget the probe. The records stay.
+
+        Args:
+            last: whether the last step is recorded if it was not yet.
+        """
         if self._ended is None:
+            recorded = self.records[-1].step if self.records else 0
+            if last and self.steps > recorded and self._example is not None:
+                self.measure()
             self._ended = time.perf_counter()
             self._remove_hook()
             self._probe = None
@@ -214,14 +222,19 @@ class GateMonitor:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        self.close(last=error is None)
 
     def __repr__(self) -> str:
         read = self.reading or "not read yet"
         lines = [
             f"GateMonitor of {type(self.model).__name__} ({read}): {len(self.records)} records, "
-            f"{100 * self.share:.2g} % of the time, {self.skipped} left out"
+            f"{100 * self.share:.2g} % of the time"
         ]
+        if self.skipped and self.budget is not None:
+            lines.append(
+                f"{self.skipped} records left out: one takes {self.records[-1].seconds:.2g} s, and "
+                f"the budget is {100 * self.budget:.3g} % of the time; budget=None keeps all"
+            )
         lines += [f"not measured: {note}" for note in self.notes]
         if self.records:
             lines.append(repr(self.records[-1]))

@@ -34,9 +34,15 @@ class LightningMonitor(lightning.Callback):
         if trainer.is_global_zero:
             self.monitor.step(trainer.global_step)
 
+    def on_train_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
+        """Record the last step and close the monitor."""
+        self.monitor.close()
+
     def teardown(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str
     ) -> None:
-        """Close the monitor when training has ended or failed."""
+        """Close the monitor when training has failed."""
         if stage == "fit":
-            self.monitor.close()
+            self.monitor.close(last=False)

@@ -148,6 +148,7 @@ def _gates_table(sites: Sequence[Facts]) -> Table:
         "dead",
         "always on",
         "duplicates",
+        "first token only",
         "saturated",
     ]
     rows = []
@@ -163,10 +164,11 @@ def _gates_table(sites: Sequence[Facts]) -> Table:
                 Cell(count(len(site["dead"])), look="down" if site["dead"] else ""),
                 count(len(site["always_on"])),
                 count(_count_duplicates(site)),
+                count(len(site["first_only"])),
                 count(site["saturated"]) if "saturated" in site else "hard",
             ]
         )
-    return Table(columns, rows, align="lllrrrrrrr")
+    return Table(columns, rows, align="lllrrrrrrrr")
 
 
 def _parameters_table(sites: Sequence[Facts]) -> Table:

@@ -289,7 +289,7 @@ def _check(diagnosis: Mapping[str, Any]) -> tuple[str, str, list[str]]:
     known = data["preprocessing_known"]
     how = data["preprocessing"]
     prepared = f"Inputs: {how}." if how else ""
-    options = "--mean, --std, --scale, --bgr and --size, or --transform file.py:FUNCTION"
+    options = "the options mean, std, scale, bgr and size, or transform"
     if check["state"] == SUSPECT:
         words = [
             check["line"].partition(": ")[2][:1].upper() + check["line"].partition(": ")[2][1:],
@@ -309,7 +309,7 @@ def _check(diagnosis: Mapping[str, Any]) -> tuple[str, str, list[str]]:
         return "two", "Preprocessing not known.", [w for w in words if w]
     if check["state"] == "passed":
         return "up", "Input check passed.", [check["line"]]
-    return "mute", "Input check not decided.", [check["line"]]
+    return "mute", "Inputs not checked.", [check["line"]]
 
 
 def _layers(

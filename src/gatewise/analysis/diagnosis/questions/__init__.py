@@ -17,6 +17,7 @@ from gatewise.analysis.diagnosis.questions.maps import KERNEL, TEMPLATES
 from gatewise.analysis.diagnosis.questions.reconstruction import RECONSTRUCTION
 from gatewise.analysis.diagnosis.questions.regions import PARTITION
 from gatewise.analysis.diagnosis.questions.sites import SITES
+from gatewise.analysis.diagnosis.questions.tails import TAILS
 from gatewise.analysis.diagnosis.questions.training import FILM, FLIPS
 from gatewise.analysis.diagnosis.questions.weights import ORTHOGONALITY, PAIRING, PRIOR
 from gatewise.extensions import load_extensions
@@ -25,6 +26,7 @@ from gatewise.extensions import load_extensions
 _ALL = (
     SITES,
     GATES,
+    TAILS,
     OVERLAP,
     PAIRING,
     RECONSTRUCTION,

@@ -9,6 +9,7 @@ from gatewise.analysis.diagnosis.words import layer_names
 from gatewise.analysis.filters import rademacher
 from gatewise.analysis.gating import GateSite, SiteStream
 from gatewise.errors import Limitation, NotApplicableError
+from gatewise.graph import glu_of, holds_both_branches
 
 INPUTS = 100
 SAME = 0.05  # a ratio this close to 1 is called no difference
@@ -17,10 +18,13 @@ SAME = 0.05  # a ratio this close to 1 is called no difference
 def _answer(context: DiagnosisContext) -> Finding:
     """Compute the Rademacher complexity of the first layer with ReLU and with CReLU."""
     context.check_gates()
-    sites = (site for site in context.gates if context.layers_before(site))
-    site = next(sites, None)
-    if site is None:
+    sites = [site for site in context.gates if context.layers_before(site)]
+    if not sites:
         raise NotApplicableError(Limitation.NO_LAYER)
+    # The theorem is about one response for each channel, which a gated linear unit has not.
+    site = next((site for site in sites if not _is_gated(context, site)), None)
+    if site is None:
+        raise NotApplicableError(Limitation.UNSUPPORTED_UNIT, "all units are gated linear units")
     responses = _responses(context, site)
     if responses.shape[1] < 2:
         raise NotApplicableError(Limitation.TOO_FEW_INPUTS, "two are needed")
@@ -34,6 +38,11 @@ def _answer(context: DiagnosisContext) -> Finding:
     )
     facts = result.to_dict() | {"site": site.name, "layer": layer, "ratio": ratio}
     return Finding(line, facts, result)
+
+
+def _is_gated(context: DiagnosisContext, site: GateSite) -> bool:
+    """Return whether a site is the gate of a gated linear unit."""
+    return holds_both_branches(site.unit) or glu_of(site.response, site.output) is not None
 
 
 def _responses(context: DiagnosisContext, wanted: GateSite) -> Tensor:

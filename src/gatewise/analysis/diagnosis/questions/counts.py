@@ -66,6 +66,7 @@ def _of_gates(sites: Any) -> list[CountedFinding]:
     channels = sum(site["channels"] for site in sites)
     dead = sum(len(site["dead"]) for site in sites)
     always = sum(len(site["always_on"]) for site in sites)
+    first = sum(len(site["first_only"]) for site in sites)
     copies = sum(len(group) - 1 for site in sites for group in site["duplicates"])
     soft = [site for site in sites if "saturated" in site]
     total = f"{channels:,} channels"
@@ -74,6 +75,9 @@ def _of_gates(sites: Any) -> list[CountedFinding]:
         CountedFinding("always on", f"{always:,}", total, "gw.gates(model, batches)"),
         CountedFinding("copies of another", f"{copies:,}", total, "gw.gates(model, batches)"),
     ]
+    if first:
+        call = "gw.gates(model, batches)"
+        found.append(CountedFinding("on only at the first token", f"{first:,}", total, call))
     if soft:
         saturated = sum(site["saturated"] for site in soft)
         gates = f"{sum(site['channels'] for site in soft):,} soft gates"

@@ -45,13 +45,14 @@ def _answer_gates(context: DiagnosisContext) -> Finding:
 
 def _gates_line(result: Gates) -> str:
     """Return the counts over all sites in words."""
-    channels = dead = always = copies = 0
+    channels = dead = always = first = copies = 0
     saturated: int | None = None  # for soft units only
     on = 0.0
     for site in result.sites:
         channels += len(site.on_rate)
         dead += len(site.dead)
         always += len(site.always_on)
+        first += len(site.first_only)
         # One channel of a group of duplicates is not a copy of another.
         copies += sum(len(group) - 1 for group in site.duplicates)
         on += float(site.on_rate.sum())
@@ -59,6 +60,8 @@ def _gates_line(result: Gates) -> str:
             saturated = (saturated or 0) + int(site.saturated.sum())
     line = f"{_count_is(dead, f' of {channels:,} channels')} dead and "
     line += f"{_count_is(always).lower()} always on. "
+    if first:
+        line += f"{_count_is(first)} on only at the first token. "
     if copies:
         line += f"{_count_is(copies)} {'a copy' if copies == 1 else 'copies'} of another. "
     else:
@@ -88,6 +91,7 @@ def _site_facts(site: SiteGates) -> dict[str, Any]:
         "entropy": float(site.entropy.mean()),
         "dead": list(site.dead),
         "always_on": list(site.always_on),
+        "first_only": list(site.first_only),
         "duplicates": plain_values(site.duplicates),
         "histogram": torch.histogram(site.on_rate, BINS).hist.tolist(),
         "parameters": {name: _summary(value) for name, value in site.parameters.items()},
