@@ -336,7 +336,7 @@ class Experiment:
         folder = self.folder(out)
         file = StudyFile(folder / UNFINISHED)
         _take_exported(file, folder / KEPT)
-        _take_runs_of(out, settings.reads, study, file)
+        take_runs_of(out, settings.reads, study, file)
         watch = _exporting(file)
         result = run_comparison(study, folder / UNFINISHED, running, say=tell, watch=watch)
         if result is None:
@@ -411,7 +411,8 @@ def _exporting(file: StudyFile, tell: Tell | None = None) -> Callable[[Progress]
 
 def _export(file: StudyFile) -> None:
     """Write the finished cells beside the folder of the study."""
-    export_study(file.path.parent.with_name(KEPT), file.header(), file.records())
+    header = {name: value for name, value in file.header().items() if name != "format"}
+    export_study(file.path.parent.with_name(KEPT), header, file.records())
 
 
 def _take_exported(file: StudyFile, kept: Path) -> None:
@@ -423,8 +424,14 @@ def _take_exported(file: StudyFile, kept: Path) -> None:
             file.take(records)
 
 
-def _take_runs_of(out: Path, name: str, study: ComparisonStudy, file: StudyFile) -> None:
+def take_runs_of(out: Path, name: str, study: ComparisonStudy, file: StudyFile) -> None:
     """Take the runs that another comparison has made of the same networks.
+
+    Args:
+        out: the folder of all experiments.
+        name: of the file with the runs; none if empty.
+        study: the plan.
+        file: that takes them.
 
     Raises:
         ArgumentError: if they are not there, or were made on another kind of processor or in

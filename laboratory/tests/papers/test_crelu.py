@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gatewise_papers.all_experiments import experiments
-from gatewise_papers.common import all_lower, data_of, fit
+from gatewise_papers.common import all_lower, data_of
 from gatewise_papers.crelu.experiments import (
     CONVPOOL,
     EDGES,
@@ -38,9 +38,8 @@ from torch import nn
 from gatewise.errors import DamagedFileError, FileError
 from gatewise.files import read_json, read_tensors, write_tensors
 from gatewise.models import create_model
-from gatewise.train import WEIGHTS
+from gatewise.train import WEIGHTS, train
 from gatewise.train.config import find_recipe, run_config
-from gatewise.train.loop import StopSignal
 
 
 def conv_of(weight: torch.Tensor) -> nn.Conv2d:

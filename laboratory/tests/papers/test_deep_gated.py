@@ -8,6 +8,7 @@ import torch
 from gatewise_papers.all_experiments import experiments
 from gatewise_papers.deep_gated.experiments import (
     BinaryImages,
+    descend,
     expected_linear_kernel,
     figure3,
     figure10,
@@ -19,12 +20,15 @@ from gatewise_papers.deep_gated.experiments import (
 )
 
 from gatewise.files import read_json
+from gatewise.studies import CellCall
+from gatewise.train import StopSignal
 
 SYNTHETIC = [name for name, each in experiments().items() if not each.needs]
 WITH_DATA = [name for name, each in experiments().items() if each.needs]
 
 
 CALL = CellCall({}, {}, Path(), StopSignal())
+
 
 def check_run(name: str, folder: Path) -> None:
     done = experiments()[name].run("tiny", 2, folder)

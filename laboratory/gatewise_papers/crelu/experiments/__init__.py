@@ -8,6 +8,7 @@ from gatewise_papers.crelu.experiments.shared import TABLE1 as TABLE1
 from gatewise_papers.crelu.experiments.shared import CifarSettings as CifarSettings
 from gatewise_papers.crelu.experiments.shared import ErrorSettings as ErrorSettings
 from gatewise_papers.crelu.experiments.shared import centred as centred
+from gatewise_papers.crelu.experiments.shared import configuration as configuration
 from gatewise_papers.crelu.experiments.shared import densities as densities
 from gatewise_papers.crelu.experiments.shared import errors as errors
 from gatewise_papers.crelu.experiments.shared import folded as folded

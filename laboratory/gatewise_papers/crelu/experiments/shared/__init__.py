@@ -42,6 +42,7 @@ from gatewise_papers.crelu.experiments.shared.training import RATIOS as RATIOS
 from gatewise_papers.crelu.experiments.shared.training import TABLE1 as TABLE1
 from gatewise_papers.crelu.experiments.shared.training import CifarSettings as CifarSettings
 from gatewise_papers.crelu.experiments.shared.training import Form as Form
+from gatewise_papers.crelu.experiments.shared.training import configuration as configuration
 from gatewise_papers.crelu.experiments.shared.training import errors as errors
 from gatewise_papers.crelu.experiments.shared.training import folded as folded
 from gatewise_papers.crelu.experiments.shared.training import initial_network as initial_network
