@@ -1,6 +1,5 @@
 """The tables of paper 003: counts met by other counts, and what is read off the curves."""
 
-import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
-from gatewise.train import build_model
+from gatewise.files import read_json
+from gatewise.studies import CellCall
+from gatewise.train import StopSignal, build_model
 from gatewise.units.catalogue import IIEUB
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +55,7 @@ def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", published.SIZES)
 def test_the_record_has_the_operations_of_the_present_code(name: str):
-    record = json.loads((ROOT / "results/iieu/table3/results.json").read_text())["content"]
+    record = read_json(ROOT / "results/iieu/table3/results.json")
     rows = {row["what"]: row["ours"] for row in record["findings"]["rows"]}
     found = count(gw.models.create_model("resnet", depth=14, **NETWORKS[name]), 224)
     assert rows[f"FLOPs as operations, G, ResNet-14, {name}"] == found["operations"] / 2e9
@@ -196,7 +197,8 @@ def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: py
     times = iter([time for turn in turns for time in turn])
     monkeypatch.setattr(table5, "_seconds", lambda network, x: next(times))
     threads = torch.get_num_threads()
-    ratios = table5._ratios(sizes, 0)
+    call = CellCall({}, {}, Path(), StopSignal())
+    ratios = table5._ratios(sizes, 0, call)
     assert ratios[table5.OWN] == {"relu": 1.0, "silu": 0.5}
     assert ratios[table5.PLAIN] == {"relu": 1.0, "silu": 0.25}
     assert torch.get_num_threads() == threads
