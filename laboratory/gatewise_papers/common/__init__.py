@@ -20,6 +20,7 @@ from gatewise_papers.common.comparisons import judge_over_rates as judge_over_ra
 from gatewise_papers.common.comparisons import plan_table as plan_table
 from gatewise_papers.common.comparisons import rate_rows as rate_rows
 from gatewise_papers.common.comparisons import table_findings as table_findings
+from gatewise_papers.common.comparisons import table_runs as table_runs
 from gatewise_papers.common.comparisons import unit_with as unit_with
 from gatewise_papers.common.costs import ArmCost as ArmCost
 from gatewise_papers.common.costs import ExperimentCost as ExperimentCost
@@ -34,8 +35,6 @@ from gatewise_papers.common.experiment import experiments_in as experiments_in
 from gatewise_papers.common.judgements import ClaimEvidence as ClaimEvidence
 from gatewise_papers.common.judgements import ClaimResult as ClaimResult
 from gatewise_papers.common.judgements import Judgement as Judgement
-from gatewise_papers.common.judgements import judge_all_better as judge_all_better
-from gatewise_papers.common.judgements import judge_best as judge_best
 from gatewise_papers.common.judgements import judge_better as judge_better
 from gatewise_papers.common.judgements import judge_comparable as judge_comparable
 from gatewise_papers.common.judgements import judge_everywhere as judge_everywhere

@@ -14,6 +14,7 @@ from typing import Any
 
 from gatewise.stats import FactorialVerdicts, factorial_progress, judge_factorial
 from gatewise.studies import CheckedStudy, ComparisonStudy, RunRecord, read_comparison
+from gatewise.train import find_recipe, run_config
 from gatewise_papers.common.claims import Show, finite_mean, judged, percent
 from gatewise_papers.common.experiment import CellValues
 from gatewise_papers.common.judgements import (
@@ -23,11 +24,16 @@ from gatewise_papers.common.judgements import (
     judge_everywhere,
 )
 from gatewise_papers.common.records import Claim, Findings, Line, Panel, Row, row
+from gatewise_papers.common.training import Table
 
 PRESET = "units_cifar10"
 RELU = "original"  # the label of the unchanged network, which has ReLU
 LEVEL = 0.05
 FEWEST_SEEDS = 3
+READ = ("ReLU", "crelu", "psc")  # units of the preset that another table reads
+PRESET_RECIPE = ("epochs = 8", 'precision = "auto"')
+WIDTHS = (16, 64, 64)
+RATES = (0.125, 0.25, 0.5, 1.0, 2.0)
 UNIT_TABLE_IN_WORDS = (
     "fast_cifar of widths 16-64-64 on all of {}, 8 epochs, at every of the rates 0.125 to 2 by "
     "factors of 2"
@@ -96,6 +102,37 @@ def plan_table(settings: UnitTableSettings, seeds: tuple[int, ...]) -> Compariso
         options = {"widths": list(settings.widths)}
         changes["models"] = {"name": name, "model": "fast_cifar", "options": options}
     return read_comparison(PRESET, changes, recipe_changes=settings.recipe, device=None)
+
+
+def table_runs(settings: UnitTableSettings, seeds: tuple[int, ...]) -> Table:
+    """Return the runs of every unit, so that their cost can be timed; those that are read are none.
+
+    Args:
+        settings: the units, and what differs from the preset.
+        seeds: of every unit.
+    """
+    recipe = find_recipe("fast_cifar", changes=[*PRESET_RECIPE, *settings.recipe])
+    data = settings.data or {"name": "cifar10"}
+    table = {}
+    for unit in (unit_with("ReLU", unit="relu"), *settings.units):
+        options = {"widths": list(settings.widths or WIDTHS), **unit.get("model", {})}
+        if settings.reads and (unit["label" if "label" in unit else "name"] in READ):
+            continue
+        name = options.pop("unit", "relu" if unit["name"] == RELU else unit["name"])
+        runs = [
+            run_config(
+                model="fast_cifar",
+                unit=name,
+                model_options=options,
+                data=data["name"],
+                data_options=data.get("options", {}),
+                recipe=recipe,
+                seed=seed,
+            )
+            for seed in seeds
+        ]
+        table[unit.get("label", name)] = runs * len(settings.rates or RATES)
+    return table
 
 
 def table_findings(

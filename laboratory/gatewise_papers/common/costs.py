@@ -13,7 +13,7 @@ import torch
 
 from gatewise.data import datasets
 from gatewise.files import make_folder, read_json, write_json
-from gatewise.studies import estimate_cost, plain
+from gatewise.studies import plain
 from gatewise.train import RunConfig, data_facts, seconds_per_run
 from gatewise_papers.common.data_notes import data_of
 from gatewise_papers.common.experiment import COST, Experiment, Trainings
@@ -107,11 +107,7 @@ def cost_of(
     threads = torch.get_num_threads()
     arms: tuple[ArmCost, ...] = ()
     reason = OWN_LOOP if experiment.own_loop else NO_TRAINING
-    if experiment.comparison is not None:
-        estimate = estimate_cost(experiment.comparison(settings, numbers))
-        runs = estimate.arms * estimate.rates * estimate.seeds
-        arms = (ArmCost("units at every rate", runs, estimate.seconds),)
-    elif experiment.trainings is not None:
+    if experiment.trainings is not None:
         arms = tuple(_arms(experiment.trainings(settings, numbers), threads))
         reason = NO_TRAINING
     reason = "" if arms else reason
@@ -136,8 +132,7 @@ def cost_at_start(
         None if no training can be timed, or if the folder has results.
     """
     folder = experiment.folder(out)
-    is_timed = experiment.trainings or experiment.comparison
-    if is_timed is None or (folder / RESULT).exists():
+    if experiment.trainings is None or (folder / RESULT).exists():
         return None
     path = folder / COST
     timed = {

@@ -14,6 +14,7 @@ from gatewise_papers.common import (
     judge_over_rates,
     plan_table,
     table_findings,
+    table_runs,
     unit_with,
 )
 from gatewise_papers.iieu.experiments import published
@@ -52,6 +53,7 @@ EXPERIMENT = Experiment(
     scales={"tiny": DESK.tiny(), "desk": DESK},
     comparison=plan_table,
     findings=findings,
+    trainings=table_runs,
     seeds=5,
     levels=(Level("test accuracy, ReLU", published.RELU_TOP_1[14], at_least=FITTED),),
     needs=("CIFAR-100",),

@@ -11,6 +11,7 @@ from gatewise_papers.common import (
     judge_over_rates,
     plan_table,
     table_findings,
+    table_runs,
     unit_with,
 )
 from gatewise_papers.maso.experiments import published
@@ -58,6 +59,7 @@ EXPERIMENT = Experiment(
     scales={"tiny": DESK.tiny(), "desk": DESK},
     comparison=plan_table,
     findings=findings,
+    trainings=table_runs,
     seeds=5,
     levels=(Level("test accuracy, ReLU"),),
     needs=("CIFAR-10",),

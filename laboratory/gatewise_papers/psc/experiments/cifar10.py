@@ -12,6 +12,7 @@ from gatewise_papers.common import (
     judge_over_rates,
     plan_table,
     table_findings,
+    table_runs,
     unit_with,
 )
 from gatewise_papers.psc.experiments import published
@@ -59,6 +60,7 @@ EXPERIMENT = Experiment(
     scales={"tiny": DESK.tiny(), "desk": DESK},
     comparison=plan_table,
     findings=findings,
+    trainings=table_runs,
     seeds=5,
     levels=(Level("test accuracy, ReLU"),),
     needs=("CIFAR-10",),
