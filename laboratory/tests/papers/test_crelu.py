@@ -33,6 +33,7 @@ from gatewise_papers.crelu.experiments import (
 )
 from gatewise_papers.crelu.experiments import figure5 as crelu_figure5
 from gatewise_papers.crelu.experiments.shared import alexnet, layer_tables, published
+from loops import for_each
 from torch import nn
 
 from gatewise.errors import DamagedFileError, FileError
@@ -190,7 +191,7 @@ def test_lower_is_judged_by_pairs_all_of_them():
     assert all_lower("", {"a:": lower, "b:": lower[::-1]}).verdict.value == "contradicted"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("excess", "verdict"),
     [(-0.2, "contradicted"), (0.0, "undecided"), (0.2, "undecided")],
 )

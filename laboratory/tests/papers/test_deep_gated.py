@@ -18,6 +18,7 @@ from gatewise_papers.deep_gated.experiments import (
     start,
     steps_until,
 )
+from loops import for_each
 
 from gatewise.files import read_json
 from gatewise.studies import CellCall
@@ -78,7 +79,7 @@ def jacobian_product(network, x, index) -> torch.Tensor:
     return psi @ psi.T
 
 
-@pytest.mark.parametrize("gate", ["random", "galu", "relu", "linear"])
+@for_each("gate", ["random", "galu", "relu", "linear"])
 def test_the_kernel_at_the_start_is_the_product_of_jacobians(gate: str):
     x, _ = inputs(2, 4, 0)
     network = start(gate, 2, 7, 3, 5, n=4)

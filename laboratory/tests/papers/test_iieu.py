@@ -20,6 +20,7 @@ from gatewise_papers.iieu.experiments import (
     table6,
     table7,
 )
+from loops import for_each
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -44,7 +45,7 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize(("name", "depth"), PARAMETERS)
+@for_each(("name", "depth"), PARAMETERS)
 def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
     with torch.device("meta"):
         network = gw.models.create_model("resnet", depth=depth, **NETWORKS[name])
@@ -53,7 +54,7 @@ def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", published.SIZES)
+@for_each("name", published.SIZES)
 def test_the_record_has_the_operations_of_the_present_code(name: str):
     record = read_json(ROOT / "results/iieu/table3/results.json")
     rows = {row["what"]: row["ours"] for row in record["findings"]["rows"]}
@@ -132,7 +133,7 @@ def printed_epochs(depth: int) -> dict[float, dict[str, list[float | None]]]:
     return epochs
 
 
-@pytest.mark.parametrize("depth", [14, 26])
+@for_each("depth", [14, 26])
 def test_the_papers_own_epochs_support_its_claim_about_thresholds(depth: int):
     """ResNet-14 never reaches a loss of 2: a comparison that neither side reaches says nothing."""
     claim = convergence.fastest_claim(printed_epochs(depth), OTHERS, 131)
@@ -165,7 +166,7 @@ def test_smu_starts_where_its_mu_trains_and_not_as_smu_1():
     torch.testing.assert_close(gw.create_unit("smu")(x), smu1(x))  # as published: one function
 
 
-@pytest.mark.parametrize("name", ["iieu/table1", "iieu/table2", "iieu/table4"])
+@for_each("name", ["iieu/table1", "iieu/table2", "iieu/table4"])
 def test_every_network_of_a_table_can_be_built_at_desk_scale(name: str):
     experiment = experiments()[name]
     assert experiment.trainings is not None

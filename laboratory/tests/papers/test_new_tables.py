@@ -21,6 +21,7 @@ from gatewise_papers.iieu.experiments import cifar100, figure2
 from gatewise_papers.maso.experiments import beta_forms
 from gatewise_papers.not_here import NOT_HERE
 from gatewise_papers.psc.experiments import cifar10
+from loops import for_each
 
 import gatewise as gw
 from gatewise.data import ten_crop
@@ -150,7 +151,7 @@ def test_table_1_has_dropout_at_full_scale_alone():
     assert drops == [0.2, 0.5, 0.5] and isinstance(model[0], torch.nn.Dropout)
 
 
-@pytest.mark.parametrize("model", ["mobilenet_v2", "shufflenet_v2"])
+@for_each("model", ["mobilenet_v2", "shufflenet_v2"])
 def test_stand_ins_for_imagenet_have_maps_of_more_than_one_position(model: str):
     for small, side in ((False, 1), (True, 4)):
         net = gw.models.create_model(model, width=0.5, classes=10, small_images=small).eval()

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from gatewise_papers.all_experiments import PAGES, experiments
 from gatewise_papers.common import Judgement, generated_part, with_generated_part
 from gatewise_papers.common import experiment as experiment_module
 from gatewise_papers.not_here import NOT_HERE
+from loops import for_each
 
 from gatewise.files import read_json
 from gatewise.studies import import_study
@@ -22,7 +22,7 @@ def kept(folder: Path) -> set[str]:
     return {path.parent.relative_to(folder).as_posix() for path in paths}
 
 
-@pytest.mark.parametrize("name", sorted(kept(RESULTS)))
+@for_each("name", sorted(kept(RESULTS)))
 def test_a_record_has_its_seeds_values_data_verdicts_version_machine_and_time(name: str):
     experiment = experiments()[name]
     record = read_json(RESULTS / name / "results.json")
@@ -41,7 +41,7 @@ def test_a_record_has_its_seeds_values_data_verdicts_version_machine_and_time(na
     assert {claim["verdict"] for claim in record["findings"]["claims"]} <= VERDICTS
 
 
-@pytest.mark.parametrize("name", sorted(kept(RESULTS)))
+@for_each("name", sorted(kept(RESULTS)))
 def test_a_record_is_judged_by_the_levels_of_today(name: str):
     experiment = experiments()[name]
     findings = read_json(RESULTS / name / "results.json")["findings"]
@@ -81,7 +81,7 @@ def test_what_cannot_be_run_is_no_experiment():
     assert len(set(names)) == len(names) and not set(names) & set(experiments())
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_a_page_shows_the_records_as_they_are(page: str):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert with_generated_part(text, generated_part(RESULTS, PAGES[page])) == text

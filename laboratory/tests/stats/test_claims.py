@@ -12,6 +12,7 @@ from gatewise_papers.common import (
     judge_everywhere,
     judge_trend,
 )
+from loops import for_each
 from scipy import stats
 
 from gatewise.errors import ArgumentError
@@ -124,7 +125,7 @@ def simulate(count: int, judge) -> dict[str, float]:
     return {name: values.count(name) / count for name in set(values)}
 
 
-@pytest.mark.parametrize("n", [3, 10])
+@for_each("n", [3, 10])
 def test_claims_with_nothing_behind_them_are_rarely_supported(n: int, full: bool) -> None:
     """The bounds are 3.9 standard errors of a share above the nominal rate."""
     random = np.random.default_rng(n)
