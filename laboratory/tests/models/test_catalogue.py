@@ -288,14 +288,14 @@ def test_bad_options_are_refused_by_name() -> None:
         ("shufflenet_v2", {"width": 0.7}),
         ("mobilenet_v2", {"width": -1.0}),
     ):
-        with pytest.raises(ArgumentError, match=f"option {next(iter(options))}"):
+        with pytest.raises(ArgumentError, match=f": {next(iter(options))} "):
             create_model(name, **options)
 
 
 def test_a_network_without_a_slot_or_with_contradicting_options_is_refused() -> None:
     for name in ("small_cnn", "mlp"):
         for widths in ((), 16, "16", (16, 0)):
-            with pytest.raises(ArgumentError, match="option widths"):
+            with pytest.raises(ArgumentError, match=": widths "):
                 create_model(name, widths=widths)
     with pytest.raises(ArgumentError, match="sets the options channels"):
         create_model("mlp", unit={"name": "crelu", "channels": 3})
