@@ -59,6 +59,10 @@ class Inputs:
         size = len(next(_tensors(self.batches[0])))
         return self.batches[: -(-count // size)]
 
+    def first_rows(self, count: int) -> Example:
+        """Return the first ``count`` inputs of the first batch."""
+        return _map_tensors(self.batches[0], lambda tensor: tensor[:count])
+
     @property
     def tensor(self) -> Tensor | None:
         """The first batch, if the model takes one tensor of floating-point numbers."""
