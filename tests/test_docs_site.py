@@ -136,7 +136,7 @@ def test_the_site_builds_strictly_and_asks_no_other_host(site):
         assert not re.search(r"""<(?:script|link|img)[^>]+(?:src|href)=["']https?://""", text), page
     reference = (site / "reference.html").read_text()
     assert 'id="gatewise.compare"' in reference
-    assert reference.count('<svg class="formula"') > 60  # of units, as module and as function
+    assert reference.count('<p class="formula"><math') > 60  # of units, as module and as function
     tutorial = (site / "tutorials/which_unit.html").read_text()
     assert "which_unit-1.png" in tutorial and (site / "tutorials/which_unit-1.png").is_file()
     assert (site / "tutorials/which_unit.ipynb").is_file()

@@ -76,5 +76,5 @@ def test_version_and_every_help_import_nothing_heavy():
     assert done.returncode == 0, done.stderr
     *text, last = done.stdout.splitlines()
     count, heavy = json.loads(last)
-    assert count > 20 and heavy == []
+    assert count >= 16 and heavy == []
     assert sum(line.startswith("Usage: gatewise") for line in text) == count

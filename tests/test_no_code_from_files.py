@@ -50,16 +50,23 @@ FORBIDDEN_CALLS = {
 }  # to ask whether something is one is harmless
 MUST_BE_FALSE = {"allow_pickle", "shell"}  # keywords of any call
 
-# One file makes functions, from the text of a class that is already imported: only where that text
-# was found to be the very code that runs, with calls replaced by calls of `self.gw.NAME`, and
-# without executing any of it. See its head.
-# Another file makes kernels, from text that this package writes from a traced function: generated
-# names and numbers. See its head.
-# A third file reads weights of `torch.save`, in one call, and only with `weights_only=True`.
+# What a few files need. Each says why at its head or beside the call.
+# - `calls/compiling.py` makes functions from the text of a class that is already imported, and
+#   executes none of it. `fusing.py` copies a function.
+# - `pickled_weights.py` reads weights of `torch.save`, in one call, with `weights_only=True`.
+# - `cifar_batches.py` lists the operations of a pickle first and refuses all but arrays of numbers.
+# - `workers.py` sends work to its own worker processes through a pipe, and reads no file.
 PICKLED_WEIGHTS = "files/pickled_weights.py"
 ALLOWED = {
     "surgery/calls/compiling.py": {"compile", "types.FunctionType"},
-    "fused/gpu/building.py": {"compile", "types.FunctionType"},
+    "units/contract/fusing.py": {"types.FunctionType"},
+    "data/sets/cifar_batches.py": {
+        "pickle",
+        "pickletools",
+        "pickletools.genops",
+        "pickle.Unpickler",
+    },
+    "studies/engine/workers.py": {"pickle", "cloudpickle", "cloudpickle.dumps", "pickle.loads"},
     PICKLED_WEIGHTS: {"torch.load"},
 }
 
@@ -100,14 +107,14 @@ def ways_to_run_code(text: str, allowed: Collection[str] = ()) -> list[str]:
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for line, local, full in imports(tree):
         aliases[local] = full
-        if is_forbidden_module(full) or full in FORBIDDEN_NAMES:
+        if (is_forbidden_module(full) or full in FORBIDDEN_NAMES) and full not in allowed:
             found.append(f"line {line}: import of {full}")
     for node in ast.walk(tree):
         if name := dotted(node):
             first, _, rest = name.partition(".")
             full = aliases.get(first, first) + (f".{rest}" if rest else "")
             forbidden = full in FORBIDDEN_NAMES or (id(node) in called and full in FORBIDDEN_CALLS)
-            if (forbidden and full not in allowed) or (rest and is_forbidden_module(full)):
+            if (forbidden or (rest and is_forbidden_module(full))) and full not in allowed:
                 found.append(f"line {node.lineno}: {full}")
         if isinstance(node, ast.Call):
             found += [
@@ -135,7 +142,6 @@ def test_one_call_reads_pickled_weights_and_it_reads_only_tensors():
     assert keywords["weights_only"] == "True" and keywords["mmap"] == "True"
 
 
-@pytest.mark.slow
 def test_sources_have_no_way_to_run_code_from_a_file():
     files = sorted(SOURCE.rglob("*.py"))
     allowed = {path: ALLOWED.get(path.relative_to(SOURCE).as_posix(), ()) for path in files}
@@ -151,7 +157,8 @@ def test_sources_have_no_way_to_run_code_from_a_file():
 def test_what_is_allowed_in_one_file_is_needed_there_and_caught_elsewhere():
     for name, allowed in ALLOWED.items():
         text = (SOURCE / name).read_text()
-        assert {way.split(": ")[1] for way in ways_to_run_code(text)} == allowed
+        found = {way.split(": ")[1].removeprefix("import of ") for way in ways_to_run_code(text)}
+        assert found == allowed
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Hooks of the documentation site.
 
 Links from ``docs/`` to files of the repository are written as text: the site has no such page.
-Notebooks become pages. Formulas between dollar signs are drawn, without a script. Files of the
+Notebooks become pages. Formulas between dollar signs become MathML. Files of the
 project, the explorer and the gallery of units are written next to the pages. Scripts from other
 hosts are left out: the site makes no request.
 """
@@ -9,7 +9,6 @@ hosts are left out: the site makes no request.
 import re
 import shutil
 import sys
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +59,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _drawn(latex: str) -> str:
-    """A formula as an outline, or as text if it cannot be drawn."""
-    from gatewise.report.gallery import draw, plain
+    """Return a formula as MathML, which browsers draw without a script."""
+    from latex2mathml.converter import convert
 
-    drawing = draw(latex)
-    text = plain(latex)
-    if drawing is None:
-        return f"`{text}`"
-    size = f'width="{drawing.width}em" height="{drawing.height}em"'
-    label = f'role="img" aria-label="{escape(text)}"'
-    outline = f'<path d="{drawing.path}"/>'
-    return f'<p><svg class="formula" viewBox="{drawing.box}" {size} {label}>{outline}</svg></p>'
+    return f'<p class="formula">{convert(latex, display="block")}</p>'
 
 
 def on_page_content(html: str, **_: Any) -> str:

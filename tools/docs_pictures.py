@@ -25,8 +25,8 @@ from browser import Browser, Page, settle  # noqa: E402 - the tests drive the sa
 DOCS = ROOT / "docs"
 WINDOWS = {"light": (1280, 861, False), "dark": (1280, 861, True), "400": (400, 800, False)}
 WIDTH = 800  # of a screenshot that is wider
-READY = (  # the explorer has trained a while and counted the regions
-    "!window.explorer || explorer.step() > 250 && explorer.measured('a') && explorer.measured('b')"
+READY = (  # the explorer is trained and has counted the regions
+    "!window.explorer || explorer.step() >= 200 && explorer.measured('a') && explorer.measured('b')"
 )
 README_STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 830px; margin: 0 auto; padding: 32px 24px }

@@ -26,6 +26,7 @@ SECTIONS = {
     "units": "Activation functions",
     "models": "Networks",
     "report": "Pages",
+    "errors": "Errors",
 }
 
 

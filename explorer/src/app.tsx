@@ -35,14 +35,20 @@ export function numbersOf(side: Side): number[] {
 }
 
 function setBeta(beta: number): void {
-  const b = entryOf(state.recipe.value.b.key);
-  if (b.unit === "beta_vq") {
-    setNumbers("b", [beta]);
+  const r = state.recipe.value;
+  const same = SAME_AS_BETA[r.b.key];
+  if (same !== undefined) {
+    // The same function with a slider: the trained weights stay.
+    state.recipe.value = { ...r, b: { key: "beta_vq of relu", numbers: [same] } };
+  } else if (entryOf(r.b.key).unit !== "beta_vq") {
+    replace({ b: { key: "beta_vq of relu", numbers: [beta] } });
     return;
   }
-  // Put a softened ReLU in the place of the unit.
-  replace({ b: { key: "beta_vq of relu", numbers: [beta] } });
+  setNumbers("b", [beta]);
 }
+
+/** Units that are a softened ReLU with this beta. */
+const SAME_AS_BETA: Record<string, number> = { relu: 1, silu: 0.5 };
 
 const BETA_NAMES: Record<string, [string, string, string]> = {
   relu: ["ReLU", "SiLU", "the line x/2"],
@@ -53,23 +59,26 @@ const BETA_NAMES: Record<string, [string, string, string]> = {
 function Softness() {
   const r = state.recipe.value;
   const entry = entryOf(r.b.key);
-  const soft = entry.unit === "beta_vq";
-  const beta = soft ? numbersOf("b")[0] : NaN;
-  const names = BETA_NAMES[soft ? entry.fixed.pieces : "relu"];
+  const vq = entry.unit === "beta_vq";
+  const beta = vq ? numbersOf("b")[0] : SAME_AS_BETA[r.b.key];
+  const soft = beta !== undefined;
+  const names = BETA_NAMES[vq ? entry.fixed.pieces : "relu"];
   return (
     <div class="softness">
-      <label for="beta"><b>From hard to soft</b> <span class="quiet">(beta of B)</span></label>
-      <div>
+      <label for="beta"><b>Gates of B</b></label>
+      <div class="slider">
+        <span>hard</span>
         <input id="beta" type="range" min="0" max="1" step="0.005" value={soft ? 1 - beta : 0.5}
-          aria-valuetext={soft ? `beta ${beta.toFixed(3)}` : "unit B has no beta; moving this puts a softened ReLU in its place"}
+          aria-valuetext={soft ? `beta ${beta.toFixed(3)}, from hard (1) to soft (0)` : "not a softened ReLU; moving this replaces B by one"}
           onInput={(event) => setBeta(Math.round(1000 * (1 - Number(event.currentTarget.value))) / 1000)} />
+        <span>soft</span>
         <div class="marks">
           {([1, 0.5, 0] as const).map((value, i) => (
-            <button key={value} class="plain" onClick={() => setBeta(value)}>β = {value}: {names[i]}</button>
+            <button key={value} class="plain" title={`beta = ${value}`} onClick={() => setBeta(value)}>{names[i]}</button>
           ))}
         </div>
       </div>
-      <p class="say">{soft ? say(beta) : <>Unit B has no beta. Move the slider to replace B by a ReLU with softened gates.</>}</p>
+      <p class="say">{soft ? say(beta) : <>{entry.key} is not a softened ReLU. Move the slider to replace B by one.</>}</p>
     </div>
   );
 }
@@ -148,9 +157,9 @@ export function addPoint(x: number, y: number): void {
   lab.restart(0);
 }
 
-/** Chosen before looking at any result: the hard and the soft form of one unit, one unit that cannot die, and one with two outputs. */
+/** The hard and the soft form of one unit, one unit that cannot die, and one with two outputs. */
 const TRIES: { name: string; text: string; recipe: Partial<Recipe>; steps: number }[] = [
-  { name: "Soften a trained network", text: "B is trained as ReLU. Then move “From hard to soft”: its weights stay, and its regions dissolve.",
+  { name: "Soften a trained network", text: "B is trained as ReLU. Then move its slider from hard to soft: its weights stay, and its regions dissolve.",
     recipe: { a: { key: "relu", numbers: [] }, b: { key: "beta_vq of relu", numbers: [1] }, problem: "spiral", width: 16, rate: 0.01 }, steps: 500 },
   { name: "Look for dead gates", text: "ReLU and leaky ReLU at a learning rate of 0.1. A crossed square is a gate whose slope is 0 at every training point.",
     recipe: { a: { key: "relu", numbers: [] }, b: { key: "leaky_relu", numbers: [0.1] }, problem: "rings", width: 12, rate: 0.1 }, steps: 200 },
@@ -170,7 +179,6 @@ function Tries() {
           </li>
         ))}
       </ul>
-      <p class="quiet">These settings and seed 1 were fixed before any of them was run.</p>
     </section>
   );
 }

@@ -26,7 +26,6 @@ function writeAddress(): void {
   known = location.hash;
 }
 
-const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 load();
 const page = document.getElementById("page")!;
 page.textContent = "";
@@ -44,7 +43,6 @@ addEventListener("hashchange", () => {
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) lab.play(false);
 });
-if (!calm && !location.hash) lab.play(true);
 
 /** For tests and for curious people in the console. */
 const explorer = {

@@ -32,7 +32,7 @@ export interface Recipe {
 
 export const first: Recipe = {
   a: { key: "relu", numbers: [] },
-  b: { key: "beta_vq of relu", numbers: [0.5] },
+  b: { key: "silu", numbers: [] },
   problem: "spiral",
   own: [],
   width: 16,

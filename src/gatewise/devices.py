@@ -162,6 +162,22 @@ def check_bfloat16(device: torch.device) -> None:
         )
 
 
+def has_fast_bfloat16(device: torch.device) -> bool:
+    """Return whether the device has instructions for products of bfloat16 numbers.
+
+    Without them, computing in bfloat16 takes up to ten times as long as in float32.
+
+    Args:
+        device: where it would compute.
+    """
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu":
+        return False
+    flags = _processor_facts().get("flags", "").split()
+    return "avx512_bf16" in flags and not bfloat16_kills()
+
+
 def _has_tiles() -> bool:
     """Return whether the processor has matrix tiles for bfloat16."""
     return "amx_bf16" in _processor_facts().get("flags", "")

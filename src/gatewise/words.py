@@ -2,8 +2,12 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from html import escape
+from typing import Any, cast
 
 MINUS = "\N{MINUS SIGN}"
+SCREEN_LINES, SCREEN_COLUMNS = 40, 200
 SMALLEST_DECIMAL = 1e-6  # smaller values are written with an exponent
 
 
@@ -131,3 +135,38 @@ def joined(names: Sequence[str], most: int = 3) -> str:
     if len(shown) == 1:
         return shown[0]
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+class FitsScreen:
+    """A result whose ``repr`` fits a screen. A notebook shows the same text.
+
+    The text is that of ``str``, or the fields where a class has no text of its own.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__repr__ = cls.__repr__  # dataclasses keep a method that the class itself has
+
+    def __repr__(self) -> str:
+        if type(self).__str__ is not object.__str__:
+            return first_screen(str(self))
+        lines = [f"{type(self).__name__}("]
+        for field in fields(cast(Any, self)):
+            if field.repr:
+                lines.append(f"  {field.name}={getattr(self, field.name)!r}")
+        return first_screen("\n".join([*lines, ")"]))
+
+    def _repr_html_(self) -> str:
+        text = escape(repr(self))
+        return f"<pre>{text}</pre>" if "\n" in text else f"<code>{text}</code>"
+
+
+def first_screen(text: str) -> str:
+    """Return the first lines of a text, each cut to the width of a screen."""
+    lines = text.splitlines()
+    if len(lines) > SCREEN_LINES:
+        more = len(lines) - SCREEN_LINES + 1
+        lines = [*lines[: SCREEN_LINES - 1], f"... {more:,} more lines: print() shows them"]
+    return "\n".join(
+        line if len(line) <= SCREEN_COLUMNS else f"{line[: SCREEN_COLUMNS - 1]}…" for line in lines
+    )

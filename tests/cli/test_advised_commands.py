@@ -104,7 +104,7 @@ def test_merging_keeps_the_outputs_and_merges_the_pairs_that_were_counted(run, h
     example = torch.from_numpy(np.load("x.npy"))[:4]
     with torch.no_grad():
         before = model(example)
-    names = {"gw": gw, "model": model, "example": example}
+    names = {"gw": gw, "model": model, "x": example}
     changed = eval(advice["command"], names)  # noqa: S307 - the command is what is tested
     with torch.no_grad():
         torch.testing.assert_close(changed(example), before, atol=1e-4, rtol=1e-4)

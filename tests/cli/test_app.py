@@ -201,7 +201,7 @@ def test_a_wrong_number_of_epochs_is_blamed_on_the_option(run, tmp_path, command
 
 def test_a_wrong_change_of_a_recipe_is_blamed_on_the_change(run, tmp_path):
     arguments = ["--units", "relu,gelu", "--set", "optimiser.lr=-1", "--out", tmp_path / "out"]
-    result = run("compare", *arguments)
+    result = run("compare", "demo", *arguments)
     assert result.exit_code == 2 and "with optimiser.lr = -1" in result.stderr
     assert "line" not in result.stderr
 

@@ -72,7 +72,7 @@ def test_a_target_of_zero_prints_no_threshold(run):
 
 def test_bad_input_is_one_error(run):
     for arguments, words in (
-        (("--target", 2), "share of zeros"),
+        (("--target", 2), "a finite number >= 0 and < 1"),
         (("--method", "weights"), "no method of that name"),
         (("--where", "nothing"), "no linear layer"),
     ):

@@ -117,9 +117,7 @@ def test_swap_writes_weights_and_plan_that_give_the_changed_model_again(run, fac
     ended = run(
         "swap", f"{factory}:network", "--unit", "iieu_b", "--input", "2x3x8x8", "--out", out
     )
-    assert (
-        ended.exit_code == 0 and "1 sites now iieu_b" in ended.stdout and str(out) in ended.stderr
-    )
+    assert ended.exit_code == 0 and "1 site now iieu_b" in ended.stdout and str(out) in ended.stderr
     tensors, metadata = read_tensors(out)
     made = Plan.from_json((tmp_path / "new.plan.json").read_text())
     assert metadata == {"unit": "iieu_b", "plan": "new.plan.json"}

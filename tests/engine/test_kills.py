@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,10 @@ CELLS = 6
 PAUSE = 0.05
 
 
-def start(folder: Path) -> subprocess.Popen:
+def start(folder: Path, pause: float = PAUSE) -> subprocess.Popen:
     source = Path(gatewise.__file__).parents[1]
     environment = dict(os.environ, PYTHONPATH=f"{source}:{VICTIM.parent}", OMP_NUM_THREADS="1")
-    command = [sys.executable, str(VICTIM), str(folder), str(CELLS), "2", str(PAUSE)]
+    command = [sys.executable, str(VICTIM), str(folder), str(CELLS), "2", str(pause)]
     return subprocess.Popen(command, env=environment)
 
 
@@ -35,10 +36,8 @@ def wait_until(condition, seconds: float = 240.0) -> None:
 
 
 def kill(process: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def strike(driver: subprocess.Popen, whom: str) -> None:
@@ -54,28 +53,33 @@ def strike(driver: subprocess.Popen, whom: str) -> None:
     wait_until(lambda: not any(Path(f"/proc/{process}").exists() for process in below), 30)
 
 
-def finish(driver: subprocess.Popen, folder: Path) -> None:
+def finish(driver: subprocess.Popen, folder: Path, pause: float = PAUSE) -> None:
     if driver.poll() is None:
         assert driver.wait(600) == 0
-    if StudyFile(folder).status().done < CELLS:
-        assert start(folder).wait(600) == 0
-    records = StudyFile(folder).records()
+    file = StudyFile(folder)
+    if not file.path.exists() or file.status().done < CELLS:
+        assert start(folder, pause).wait(600) == 0
+    records = file.records()
     assert [record["value"] for record in records.values()] == sums(CELLS)
     labels = [cell.labels["name"] for cell in cells(CELLS)]
     assert [record["name"] for record in records.values()] == labels
-    assert not StudyFile(folder).work.exists()
+    assert not file.work.exists()
 
 
-def is_running(folder: Path) -> bool:
-    return any((folder / "study.work").glob("*/checkpoint.json"))
+def last_step(folder: Path) -> float:
+    """Return when a worker last wrote a checkpoint."""
+    times = [0.0]
+    for path in (folder / "study.work").glob("*/checkpoint.json"):
+        with suppress(OSError):
+            times.append(path.stat().st_mtime)
+    return max(times)
 
 
 @needs_proc
-@pytest.mark.parametrize("whom", ["driver", "workers", "all"])
-def test_after_a_kill_the_study_ends_with_the_same_records(tmp_path, whom):
+def test_after_a_killed_driver_workers_end_and_the_study_goes_on(tmp_path):
     driver = start(tmp_path)
-    wait_until(lambda: is_running(tmp_path))
-    strike(driver, whom)
+    wait_until(lambda: last_step(tmp_path) > 0)
+    strike(driver, "driver")
     finish(driver, tmp_path)
 
 
@@ -83,9 +87,19 @@ def test_after_a_kill_the_study_ends_with_the_same_records(tmp_path, whom):
 @pytest.mark.slow
 def test_30_kills_at_random_moments_lose_nothing(tmp_path):
     choose = random.Random(5)  # noqa: S311
-    for number in range(30):
+    pause = 0.3
+    kills = []
+    for number in range(6):
         folder = tmp_path / str(number)
-        driver = start(folder)
-        time.sleep(choose.uniform(0, 8))
-        strike(driver, choose.choice(["driver", "workers", "all"]))
-        finish(driver, folder)
+        driver = start(folder, pause)
+        # A run has failed when its worker died three times, so workers alone are killed twice.
+        for whom in choose.sample(["driver", "driver", "workers", "workers", "all"], 5):
+            if driver.poll() is not None:
+                driver = start(folder, pause)
+            before = time.time()
+            wait_until(lambda: last_step(folder) > before or driver.poll() is not None)  # noqa: B023
+            time.sleep(choose.uniform(0, 2))
+            kills.append(driver.poll() is None)
+            strike(driver, whom)
+        finish(driver, folder, pause)
+    assert len(kills) == 30 and sum(kills) >= 25  # the others hit a study that had just ended

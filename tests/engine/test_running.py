@@ -87,14 +87,10 @@ def test_a_worker_that_dies_is_replaced_and_a_cell_that_kills_three_has_failed(t
 
 
 def test_a_cell_over_the_time_limit_has_failed(tmp_path):
-    run(tmp_path, lambda _: cells(1), count, header=HEADER, running=Running())  # imports are warm
     made = cells(1, wish="sleep")
-    begin = time.monotonic()
-    records = run(tmp_path, lambda _: made, count, header=HEADER, running=Running(time_limit=20.0))
-    assert [record["error"] for record in records.values()] == [
-        "it took longer than the time limit"
-    ]
-    assert time.monotonic() - begin < 58
+    records = run(tmp_path, lambda _: made, count, header=HEADER, running=Running(time_limit=1.0))
+    [record] = records.values()
+    assert record["status"] == "failed" and "longer than the time limit" in record["error"]
 
 
 def test_a_second_driver_is_refused_by_the_name_of_the_first(tmp_path):
@@ -127,7 +123,6 @@ def test_a_new_plan_keeps_records_and_reads_only_its_own(tmp_path):
 def test_keys_depend_on_experiment_and_settings_alone():
     cell = Cell("count", {"seed": 1, "rate": 0.1}, {"unit": "relu"})
     assert cell.key == Cell("count", {"rate": 0.1, "seed": 1}, {}).key
-    assert cell.key == "1b6ee2bd8e1c3ac9dcffbcb4fd15b5b1" or len(cell.key) == 32
     assert cell.key != Cell("count", {"seed": 2, "rate": 0.1}).key
     assert cell.key != Cell("other", {"seed": 1, "rate": 0.1}).key
 

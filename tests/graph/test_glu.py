@@ -190,5 +190,5 @@ def test_bad_requests_say_why():
     packed = nn.Sequential(nn.Linear(8, 32), nn.GLU(), nn.Linear(16, 8))
     with pytest.raises(ArgumentError, match="holds a gate and a value"):
         gw.swap(packed, "relu", example())
-    with pytest.raises(ArgumentError, match="written with several calls"):
+    with pytest.raises(ArgumentError, match="computes more of its input"):
         gw.swap(blocks.Clamped(), "geglu", example())

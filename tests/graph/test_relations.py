@@ -158,7 +158,6 @@ def test_numbers_have_their_own_sign(number, answer):
     ("change", "problem", "fix"),
     [
         (torch.jit.script, "scripted model", "scripted from"),
-        (torch.fx.symbolic_trace, "traced graph", "traced from"),
         (lambda model: nn.DataParallel(model), "wrapped model", "model.module"),
         (lambda model: nn.Sequential(torch.jit.script(model)), "scripted part", "before scripting"),
     ],

@@ -112,7 +112,7 @@ def test_pwlu_whose_bounds_have_met_is_two_lines(bounds):
 def test_pau_without_a_denominator_is_its_polynomial_and_has_gradients(form):
     unit = gw.nn.PAU(form=form)
     nn.init.zeros_(unit.denominator)
-    everywhere = torch.tensor([-6e7, -1e5, -2.0, 0.0, 2.0, 1e4, 5e7])
+    everywhere = torch.tensor([-2e4, -2.0, 0.0, 2.0, 1e4])  # the ninth power is finite
     assert not with_nan(gradients(unit, everywhere))
     x = torch.tensor([-2e4, -30.0, -1.5, 0.5, 2.0, 5e3], dtype=torch.float64)
     powers = torch.stack([x**j for j in range(6)])

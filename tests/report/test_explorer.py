@@ -4,6 +4,8 @@ One browser and one page: the curves are those of the Python units, a slider can
 networks train as torch trains them, and their regions are those of ``gw.analysis.partition``.
 """
 
+import base64
+import hashlib
 import json
 import os
 import random
@@ -313,6 +315,31 @@ def test_random_addresses_do_not_break_the_page(page):
         page.evaluate(f"location.hash = {json.dumps(address)}")
         settle(page, "!explorer.busy()")
     assert page.evaluate("document.querySelectorAll('canvas').length") == 2
+
+
+def test_the_policy_of_the_page_allows_its_script_and_its_style():
+    text = explorer_page()
+    for tag in ("script", "style"):
+        content = text.split(f"<{tag}>")[1].split(f"</{tag}>")[0]
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in text
+
+
+@pytest.mark.browser
+def test_it_starts_paused_with_relu_beside_silu_and_a_slider_from_hard_to_soft(browser):
+    first = browser.open(BUILT, width=1280, height=900)
+    settle(first, "explorer.step() === 200 && !explorer.busy()", 120)
+    assert first.evaluate("document.getElementById('play').textContent") == "Train"
+    assert [first.evaluate(f"explorer.recipe().{side}.key") for side in "ab"] == ["relu", "silu"]
+    words = first.evaluate("document.querySelector('.slider').innerText").split()
+    assert words[0] == "hard" and "soft" in words
+    before = first.evaluate("explorer.weights('b')")
+    first.evaluate(
+        "(() => { const d = document.getElementById('beta'); d.value = 0;"
+        "d.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+    settle(first, "explorer.measured('b').regions > 1")  # hard gates, in the trained weights
+    assert first.evaluate("explorer.weights('b')") == before
 
 
 @pytest.mark.browser

@@ -192,7 +192,7 @@ WRONG = {
     "argument": (Net, ["crelu"], digits(), {"epoch": 3}, "did you mean 'epochs'"),
     "two rates": (Net, ["crelu"], digits(), {"rates": 2}, "four learning rates"),
     "three rates": (Net, ["crelu"], digits(), {"rates": [0.1, 0.2, 0.4]}, "four learning rates"),
-    "ratios": (Net, ["gelu"], digits(), {"rates": [0.1, 0.2, 0.3, 0.4]}, "0.1, 0.159, 0.252, 0.4"),
+    "ratios": (Net, ["gelu"], digits(), {"rates": [0.1, 0.2, 0.3, 0.4]}, "0.1, 0.1587, 0.252, 0.4"),
     "factory": (lambda: 3, ["crelu"], digits(), {}, "did not return a module"),
     "model": (3, ["crelu"], digits(), {}, "a module, or a function that makes one"),
     "shape": (

@@ -53,14 +53,11 @@ def test_every_arm_of_units_cifar10_has_all_seven_sites(few_images):
 
 
 def test_changes_of_the_recipe_keep_the_rest_of_the_presets(few_images):
-    plain = read_comparison("units_cifar10").first.model.recipe
-    changed = read_comparison(
-        "units_cifar10", recipe_changes=['precision = "bfloat16"', "optimiser.momentum = 0.8"]
-    )
+    lines = ['precision = "bfloat16"', "optimiser.momentum = 0.8"]
+    changed = read_comparison("units_cifar10", {"units": ["gelu"]}, recipe_changes=lines)
     recipe = changed.first.model.recipe
     assert recipe.precision == "bfloat16" and recipe.optimiser.momentum == 0.8
-    assert recipe.epochs == plain.epochs == 8 and recipe.batch == plain.batch
-    assert recipe.optimiser.name == plain.optimiser.name == "nesterov"
+    assert recipe.epochs == 8 and recipe.optimiser.name == "nesterov"
     cell = changed.cell("fast_cifar 16-64-64", "gelu", 0, 0)
     assert cell.settings["config"]["recipe"]["precision"] == "bfloat16"
 

@@ -179,6 +179,51 @@ def test_psc_takes_over_a_prelu_with_its_slopes():
     assert receipt.parameters[1] == receipt.parameters[0] - 8 + model[3].weight.numel()
 
 
+def leaky(between: nn.Module) -> nn.Sequential:
+    slopes = nn.PReLU(8)
+    nn.init.uniform_(slopes.weight, 0.05, 0.6)
+    layers = (nn.Conv2d(3, 8, 3), slopes, between, nn.Conv2d(8, 4, 3), nn.Flatten())
+    return nn.Sequential(*layers, nn.LeakyReLU(0.2), nn.Linear(100, 3)).eval()
+
+
+def test_crelu_gives_leaky_relu_and_prelu_back_with_scaled_weights():
+    torch.manual_seed(0)
+    model, x = leaky(nn.Dropout()), torch.randn(2, 3, 9, 9)
+    plan = gw.plan(model, "crelu", x, preserve=True)
+    swapped = gw.surgery.Plan.from_json(plan.to_json()).apply(model, inplace=False, example=x)
+    assert gw.receipt(swapped).proved and len(gw.receipt(swapped).sites) == 2
+    torch.testing.assert_close(swapped(x), model(x), rtol=1e-5, atol=1e-6)
+    weight, slopes = model[3].weight, model[1].weight.reshape(-1, 1, 1)
+    torch.testing.assert_close(swapped[3].weight, torch.cat((weight, -slopes * weight), 1))
+    swapped.load_state_dict(model.state_dict())
+    torch.testing.assert_close(swapped(x), model(x), rtol=1e-5, atol=1e-6)
+    assert torch.equal(gw.undo(swapped)(x), model(x))
+
+
+@pytest.mark.parametrize("between", [nn.MaxPool2d(3, 1, 1), nn.BatchNorm2d(8), nn.Softsign()])
+def test_crelu_cannot_give_slopes_back_behind_other_calls(between: nn.Module):
+    model, x = leaky(between), torch.randn(2, 3, 9, 9)
+    with pytest.raises(ArgumentError, match="concat_act does it"):
+        gw.plan(model, "crelu", x, preserve=True, where="1")
+
+
+def test_a_layer_reads_the_slopes_of_each_of_its_sites():
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(8, 6), nn.Linear(8, 6), nn.Linear(18, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            a, b = self.a(x), self.b(x)
+            return self.c(torch.cat((F.leaky_relu(a, 0.3), b.relu(), F.leaky_relu(b, 0.7)), -1))
+
+    torch.manual_seed(0)
+    model, x = Joined().eval(), torch.randn(4, 8)
+    swapped = gw.swap(model, "crelu", x, preserve=True)
+    assert len(gw.receipt(swapped).sites) == 3
+    torch.testing.assert_close(swapped(x), model(x), rtol=1e-5, atol=1e-6)
+
+
 def test_code_of_installed_packages_is_counted_and_strict_can_be_passed():
     model, ids = build("llama")
     receipt = gw.receipt(gw.swap(model, "relu", ids, strict=True))
@@ -198,6 +243,98 @@ def test_arguments_that_are_unpacked_are_passed_on():
     model, x = Starred().eval(), torch.randn(4, 8)
     expected = model.c(F.silu(model.b(F.silu(model.a(x)))))
     torch.testing.assert_close(gw.swap(model, "silu", x)(x), expected)
+
+
+def of_module(x: Tensor) -> Tensor:
+    """Return the activation of a function of the module."""
+    return torch.relu(x)
+
+
+def outer(x: Tensor) -> Tensor:
+    return of_module(x)
+
+
+def closure(slope: float):
+    def act(x: Tensor, slope: float = slope) -> Tensor:
+        return F.leaky_relu(x, slope)
+
+    return act
+
+
+class Callable:
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.relu(x)
+
+
+class Wrapped(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(8, 12), nn.Linear(12, 6), nn.Linear(6, 3)
+        self.by_lambda = lambda x: F.relu(x)
+        self.by_closure = closure(0.0)
+        self.by_object = Callable()
+        self.name = name
+
+    @staticmethod
+    def by_static_method(x: Tensor) -> Tensor:
+        return F.relu(x)
+
+    @classmethod
+    def by_class_method(cls, x: Tensor) -> Tensor:
+        return x.relu()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.name == "global":
+            return self.c(of_module(self.b(outer(self.a(x)))))
+        if self.name == "lambda":
+            return self.c(self.by_lambda(self.b(self.by_lambda(self.a(x)))))
+        if self.name == "closure":
+            return self.c(self.by_closure(self.b(self.by_closure(self.a(x)))))
+        if self.name == "object":
+            return self.c(self.by_object(self.b(self.by_object(self.a(x)))))
+        if self.name == "static":
+            return self.c(self.by_static_method(self.b(self.by_static_method(self.a(x)))))
+        return self.c(self.by_class_method(self.b(self.by_class_method(self.a(x)))))
+
+
+@pytest.mark.parametrize("name", ["global", "lambda", "closure", "object", "static", "class"])
+def test_functions_that_return_an_activation_are_replaced_where_they_are_called(name: str):
+    torch.manual_seed(0)
+    model, x = Wrapped(name).eval(), torch.randn(4, 8)
+    expected = model.c(F.silu(model.b(F.silu(model.a(x)))))
+    torch.testing.assert_close(gw.swap(model, "silu", x)(x), expected)
+    for unit in ("crelu", "psc"):
+        torch.testing.assert_close(gw.swap(model, unit, x)(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+def by_size(x: Tensor) -> Tensor:
+    return F.relu(x) if len(x) > 3 else x
+
+
+def of_layer(x: Tensor, layer: nn.Module) -> Tensor:
+    return F.relu(layer(x))
+
+
+def of_two(x: Tensor, slope: float) -> Tensor:
+    return F.leaky_relu(x, slope)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        by_size,
+        lambda x: of_layer(x, nn.Identity()),
+        lambda x: of_two(x, 0.0),
+        lambda x: x.relu() + 1,
+    ],
+)
+def test_functions_that_do_more_are_refused(function):
+    class Model(Helper):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.c(self.b(function(self.a(x))))
+
+    with pytest.raises(ArgumentError, match="no method of a module"):
+        gw.swap(Model().eval(), "silu", torch.randn(4, 8))
 
 
 class Masked(nn.Module):

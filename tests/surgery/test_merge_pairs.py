@@ -233,7 +233,7 @@ def test_what_cannot_be_merged_is_refused_with_its_reason():
     norm = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3)
     ).eval()
-    with pytest.raises(ArgumentError, match=r"gw\.deploy folds"):
+    with pytest.raises(ArgumentError, match=r"gw\.surgery\.deploy folds"):
         gw.surgery.merge_pairs(norm, torch.randn(2, 3, 8, 8), tolerance=0.5)
     with pytest.raises(ArgumentError, match="pairs are pairs for relu"):
         gw.surgery.merge_pairs(

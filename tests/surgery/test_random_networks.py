@@ -123,6 +123,6 @@ def test_many_random_networks_keep_their_function_with_activations_put_back():
 def test_calls_that_share_a_unit_have_one_layout(seed: int):
     plan = gw.plan(network(seed), "crelu", example(), preserve=True)
     assert {entry.reason for entry in plan.refused if entry.site.startswith("blocks.0.act")} == {
-        "SHARED"
+        "SHARED_CALL"
     }
     plan.apply(network(seed))  # the proof found two layouts for one unit, before

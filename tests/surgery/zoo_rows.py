@@ -40,7 +40,8 @@ weights, and read from a batch of two. Language models are read as they are ship
   It is 0 where no site can change, or where the changed model fails its proof and stays as it was.
 - *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
 - *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the
-  graph run with the unit in place.
+  graph run with the unit in place. Poolers keep their tanh (BERT, RoBERTa, ALBERT), and so does an
+  activation that is a part of a larger one.
 
 How long it takes: `python benchmarks/surgery.py` measures it, network by network.
 

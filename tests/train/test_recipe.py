@@ -207,7 +207,7 @@ name = "cosine"
         (
             'name = "cosine"',
             'name = "cosine"\n[augment]\nshift = -1',
-            ["augment", "number of pixels"],
+            ["augment", "an integer >= 0"],
         ),
         ('name = "cosine"', "name = ", ["mine.toml is not valid TOML", "line 9"]),
         ("epochs = 3", "epochs = 3\nepochs = 4", ["not valid TOML"]),

@@ -1,7 +1,10 @@
 """Names, options and facts: what is wrong is said, with the nearest right thing (I1 to I3)."""
 
 import dataclasses
+import inspect
 import json
+import math
+import pickle
 import string
 from pathlib import Path
 
@@ -249,6 +252,40 @@ def test_state_dict_keys_and_shapes_are_those_of_the_first_release():
     first = json.loads(GOLDEN.read_text())
     assert {name: now[name] for name in first} == first
     assert {name: keys for name, keys in now.items() if keys and name not in first} == LATER
+
+
+def test_constructor_signatures_are_those_of_the_first_release():
+    signatures = {
+        name: str(inspect.signature(unit.module)) for name, unit in registered_units().items()
+    }
+    first = json.loads((GOLDEN.parent / "unit_signatures.json").read_text())
+    assert {name: signatures[name] for name in first} == first
+
+
+def test_a_constructor_made_from_the_function_checks_names_and_values():
+    with pytest.raises(TypeError, match=r"LeakyReLU.__init__\(\).*'slop'"):
+        gw.nn.LeakyReLU(slop=0.1)
+    with pytest.raises(ArgumentError, match="slope"):
+        gw.nn.LeakyReLU(slope="0.1")
+    with pytest.raises(ArgumentError, match="alpha"):
+        gw.nn.SMU(alpha=math.nan)
+    module = gw.nn.SMU(mu=2.0, alpha=0, channels=3)
+    assert repr(module) == "SMU(mu=2.0, alpha=0, channels=3)" and type(module.alpha) is float
+    assert gw.nn.SMU.__init__.__qualname__ == "SMU.__init__"
+
+
+class Steeper(gw.nn.LeakyReLU):
+    """A user's subclass with a constructor of its own."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(slope=2 * factor)
+        self.factor = factor
+
+
+def test_a_subclass_of_a_unit_can_have_a_constructor_of_its_own():
+    module = pickle.loads(pickle.dumps(Steeper(0.25)))
+    assert torch.equal(module(torch.tensor([-2.0, 3.0])), torch.tensor([-1.0, 3.0]))
+    assert str(inspect.signature(Steeper)) == "(factor: float) -> None"
 
 
 def test_all_our_errors_say_what_and_are_caught_by_the_usual_types():

@@ -7,6 +7,7 @@ from gatewise.analysis.costs import cost as cost
 from gatewise.analysis.diagnosis import QUESTIONS as QUESTIONS
 from gatewise.analysis.diagnosis import Advice as Advice
 from gatewise.analysis.diagnosis import Answer as Answer
+from gatewise.analysis.diagnosis import Commands as Commands
 from gatewise.analysis.diagnosis import Diagnosis as Diagnosis
 from gatewise.analysis.diagnosis import DiagnosisInterrupted as DiagnosisInterrupted
 from gatewise.analysis.diagnosis import InputCheck as InputCheck

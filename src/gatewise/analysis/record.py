@@ -7,24 +7,21 @@ with matplotlib. An analysis only states its fields, its text and its picture.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from html import escape
 from typing import Any, cast
 
 import numpy as np
 from torch import Tensor
 
+from gatewise.words import FitsScreen
 
-class AnalysisResult:
+
+class AnalysisResult(FitsScreen):
     """The base of every result. Subclasses are dataclasses."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values that :mod:`json` can write."""
         names = [field.name for field in fields(cast(Any, self))]
         return {name: plain_values(getattr(self, name)) for name in names}
-
-    def _repr_html_(self) -> str:
-        text = escape(repr(self))
-        return f"<pre>{text}</pre>" if "\n" in text else f"<code>{text}</code>"
 
 
 class PlottedResult(AnalysisResult):

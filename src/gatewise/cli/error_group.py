@@ -6,6 +6,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from gatewise.cli.options import as_options
 from gatewise.cli.output import print_error
 from gatewise.errors import ContractError, GatewiseError, closest_name
 from gatewise.extensions import extension_commands, in_papers, unknown_addition
@@ -25,7 +26,7 @@ class Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except GatewiseError as error:
-            print_error(str(error))
+            print_error(as_options(str(error)))
             code = CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
             raise typer.Exit(code) from None
 

@@ -413,6 +413,7 @@ _POINTWISE = (
     *_block(
         Kind.POINTWISE,
         "exp",
+        "exp2",
         "square",
         "sqrt",
         sign=Sign.NEVER_NEGATIVE,
@@ -431,6 +432,8 @@ _POINTWISE = (
         Kind.POINTWISE,
         "expm1",
         "log",
+        "log2",
+        "log10",
         "log1p",
         "rsqrt",
         "reciprocal",
@@ -445,6 +448,7 @@ _POINTWISE = (
         "round",
         "trunc",
         "pow",
+        "float_power",
     ),
     *_block(
         Kind.IDENTITY,

@@ -30,6 +30,7 @@ from gatewise.graph.trace import (
 )
 from gatewise.graph.unchanged import has_run_settings
 from gatewise.graph.written_activations import ARITHMETIC, RECURRENT, written_activations
+from gatewise.words import FitsScreen
 
 MODES = ("eval", "train")
 
@@ -44,7 +45,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class SiteGraph:
+class SiteGraph(FitsScreen):
     """The activation sites of a model, and the graphs they are in.
 
     Attributes:
@@ -245,6 +246,7 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
         gate=None if glu is None else glu.gate,
         value=None if glu is None else glu.value,
         written=tuple(dict.fromkeys(node.op for node in site.region)),
+        part_of=site.part_of,
     )
 
 

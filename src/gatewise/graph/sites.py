@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -10,7 +10,7 @@ from torch import nn
 from gatewise.graph.glu import Branch
 from gatewise.graph.ops import BROADCAST, ELEMENTWISE, GLUS, LEAVES, is_activation
 from gatewise.graph.trace import Graph, Node, Scope
-from gatewise.graph.written_activations import Written, find_written
+from gatewise.graph.written_activations import Written, find_written, incomplete_activations
 from gatewise.units import LeafModule, TwoBranchUnit, UnitModule, registered_units
 
 SQUARED_RELU = "relu2"  # a ReLU of which the code uses only the square
@@ -44,6 +44,8 @@ class Site:
         gate: the branch of the gate, for the role ``"glu"``.
         value: the branch that the gate multiplies, for the role ``"glu"``.
         written: the operators of an activation that the code writes with several calls.
+        part_of: the operators of what the code computes of its input, if that is more than this
+            activation and is not one site.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Site:
     gate: Branch | None = None
     value: Branch | None = None
     written: tuple[str, ...] = ()
+    part_of: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the site as plain values."""
@@ -89,6 +92,7 @@ class SiteNodes:
         region: the calls of an activation that the code writes with several calls.
         inner: order, operator and module of each activation call in the region; the module is
             empty for a functional call.
+        part_of: as in a Site.
     """
 
     path: str
@@ -101,6 +105,7 @@ class SiteNodes:
     layout: str | None = None
     region: tuple[Node, ...] = ()
     inner: tuple[tuple[int, str, str], ...] = ()
+    part_of: tuple[str, ...] = ()
 
 
 def activation_sites(
@@ -142,12 +147,13 @@ def activation_sites(
     for order, node in enumerate(activations):
         if node.scope in module_calls:
             continue
-        if node in written:
+        path, call = node.scope
+        ends = _module_call(node, by_scope[node.scope], modules)
+        if node in written and (ends is None or is_activation(node.op)):
             found = written[node]
             if node is next(member for member in found.region if member in written):
                 sites.append(_written_site(found, orders))
             continue
-        path, call = node.scope
         if node.scope in unit_calls:
             module_calls.add(node.scope)
             unit, source, result = unit_calls[node.scope]
@@ -156,7 +162,6 @@ def activation_sites(
             layout = module.layout if isinstance(module, TwoBranchUnit) else None
             sites.append(SiteNodes(path, call, kind, unit, source, result, order, layout))
             continue
-        ends = _module_call(node, by_scope[node.scope], modules)
         if ends is None:
             source = node.inputs[0]
             sites.append(SiteNodes(path, call, "functional", node.op, source, node, order))
@@ -164,7 +169,21 @@ def activation_sites(
         module_calls.add(node.scope)
         op = node.op if ends == (node.inputs[0], node) else COMPOSITE
         sites.append(SiteNodes(path, call, _module_kind(path, modules, calls), op, *ends, order))
-    return sites
+    return _with_parts(graph, sites, by_scope)
+
+
+def _with_parts(
+    graph: Graph, sites: Sequence[SiteNodes], by_scope: Mapping[Scope, Sequence[Node]]
+) -> list[SiteNodes]:
+    """Return the sites, with ``part_of`` where the code computes more of their input."""
+    ends = {}
+    for site in sites:
+        inside = site.region
+        if site.kind != "functional":
+            inside = by_scope[site.output.scope]
+        ends[site.output] = (site.input, [node for node in inside if node is not site.output])
+    parts = incomplete_activations(graph, ends)
+    return [replace(site, part_of=parts.get(site.output, ())) for site in sites]
 
 
 def _is_internal(node: Node, modules: dict[str, nn.Module]) -> bool:
@@ -227,8 +246,10 @@ def _is_of_one_module(
     Calls of activation modules that are children of it count as its code.
     """
     home = found.end.scope
-    if home in unit_calls or _module_call(found.end, by_scope[home], modules) is not None:
+    if home in unit_calls:
         return False
+    if _module_call(found.end, by_scope[home], modules) is not None:
+        return not any(is_activation(member.op) for member in found.region)
     for member in found.region:
         path = member.scope[0]
         if member.scope == home:

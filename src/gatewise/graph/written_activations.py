@@ -5,7 +5,7 @@ The others are no sites, since no single call makes them. A note names each one,
 knows what a swap leaves as it is.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from gatewise.graph.ops import (
     is_activation,
     operators_of,
 )
-from gatewise.graph.trace import Graph, Node, Scope
+from gatewise.graph.trace import Graph, Node, Scope, tensors_in
 
 # Operators that hold whole recurrent layers, with their activations inside.
 RECURRENT = frozenset(
@@ -46,6 +46,8 @@ WRITES = frozenset({"index_put", "masked_scatter"})
 # Operators that an activation can be written with.
 ARITHMETIC = (ELEMENTWISE | BROADCAST | BINARY | WRITES) - ACTIVATIONS - DROPOUTS
 # A square that is only averaged, or a power inside a norm, is a statistic and no activation.
+AVERAGES = operators_of(Kind.AVERAGE_POOL)
+ARRANGEMENTS = operators_of(Kind.RESHAPE, Kind.MOVE)
 STATISTICS = operators_of(Kind.REDUCTION, Kind.ARG_REDUCTION, Kind.SOFTMAX, Kind.LOG_SOFTMAX)
 # Beyond 6, where ReLU6 ends, so that it is not taken for ReLU.
 GRID = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64)
@@ -62,7 +64,9 @@ WRITTEN_AS: Mapping[str, str] = {
     "GELU with tanh": "gelu_tanh",
     "Mish": "mish",
     "hardswish": "hardswish",
+    "ReLU6": "relu6",
 }
+UNNAMED = "a nonlinear function"
 MOST_CALLS = 16  # of one written activation
 STARTS = frozenset({"erf", "exp"})  # with which one may be written without an activation
 
@@ -84,40 +88,134 @@ class Written:
     op: str
 
 
-def find_written(graph: Graph) -> Iterator[Written]:
-    """Yield the activations that the code of one module writes with several calls, in order.
+def find_written(graph: Graph) -> Sequence[Written]:
+    """Return the activations that the code of one module writes with several calls, in order.
 
     Every call but the last is read by the others only, so that one call of a unit can take the
-    place of all of them.
+    place of all of them. Of an activation and a larger one with another name, the larger counts.
     """
     if not any(is_activation(node.op) or node.op in STARTS for node in graph):
-        return
+        return ()
     roots = _Roots(graph, (), ARITHMETIC | {node.op for node in graph if is_activation(node.op)})
-    taken: set[Node] = set()
+    written: list[Written] = []
     for node in graph:
-        if not roots.ends_activation(node, nonlinear_readers=False):
+        found = _written(node, roots)
+        if found is None:
             continue
-        region = roots.region(node)
-        root = roots.of[node]
-        if not 1 < len(region) <= MOST_CALLS or root is None or not taken.isdisjoint(region):
-            continue
-        if not _is_closed(region, node) or any(member.inplace for member in region):
-            continue
-        activations = [member for member in region if is_activation(member.op)]
-        if not activations and not any(member.op in STARTS for member in region):
-            continue
-        op = WRITTEN_AS.get(_recognise(region, root))
-        if op is None and activations and node.op in ("square", "pow"):
-            op = "composite"
-        if op is not None:
-            taken.update(region)
-            yield Written(root, node, tuple(region), op)
+        parts = [each for each in written if each.end in found.region]
+        if all(part.op != found.op for part in parts):
+            written = [each for each in written if each not in parts]
+            written.append(found)
+    return written
+
+
+def _written(node: Node, roots: "_Roots") -> Written | None:
+    """Return the activation of several calls that ``node`` ends, if there is one."""
+    if not roots.ends_activation(node, nonlinear_readers=False):
+        return None
+    region = roots.region(node)
+    root = roots.of[node]
+    if not 1 < len(region) <= MOST_CALLS or root is None or node.dtype != root.dtype:
+        return None
+    if not _is_closed(region, node) or any(member.inplace for member in region):
+        return None
+    activations = [member for member in region if is_activation(member.op)]
+    if not activations and not any(member.op in STARTS for member in region):
+        return None
+    op = WRITTEN_AS.get(_recognise(region, root))
+    if op is None and activations and node.op in ("square", "pow"):
+        op = "composite"
+    return None if op is None else Written(root, node, tuple(region), op)
 
 
 def _is_closed(region: Collection[Node], end: Node) -> bool:
     """Whether only ``end`` is read from outside of ``region``."""
     members = set(region)
     return all(member is end or members.issuperset(member.users) for member in region)
+
+
+@dataclass(frozen=True)
+class _Polynomial:
+    """How a node depends on the outputs of activations that have the same input.
+
+    Attributes:
+        root: the tensor of which the node is an elementwise function; ``None`` for a constant.
+        affine: whether it is an affine function of the root and of the outputs of activations.
+        activations: the activations' outputs among them.
+        ops: the operators after the activations.
+    """
+
+    root: Node | None = None
+    affine: bool = True
+    activations: frozenset[Node] = frozenset()
+    ops: tuple[str, ...] = ()
+
+
+def incomplete_activations(
+    graph: Graph, ends: Mapping[Node, tuple[Node, Collection[Node]]]
+) -> dict[Node, tuple[str, ...]]:
+    """Return the activations that are only a part of what the code computes of their input.
+
+    Such as the ReLU of ``F.relu(x).square() + F.relu(x)``: a nonlinear function of its output, or a
+    product of its output with its input, is computed elementwise. So is the ReLU of a sum of
+    activations that is an activation with a name. The values are the operators.
+
+    Args:
+        graph: the graph of the model.
+        ends: by the output of each activation its input and the nodes between them.
+    """
+    inside = {node: source for source, nodes in ends.values() for node in nodes}
+    known: dict[Node, _Polynomial] = {}
+    parts: dict[Node, tuple[str, ...]] = {}
+    for node in graph:
+        if node in ends:
+            source = ends[node][0]
+            root = known[source].root if node.shape == source.shape else node
+            known[node] = _Polynomial(root or node, activations=frozenset({node}))
+        elif node in inside:
+            known[node] = known[inside[node]]
+        else:
+            known[node] = _polynomial(node, known)
+    for node, value in known.items():
+        is_more = len(value.activations) > value.affine and node.floating
+        readers = [user for user in node.users if known[user].root is not value.root]
+        if not is_more or (value.affine and not _is_named(node, value.root)):
+            continue
+        if any(reader.op not in STATISTICS | AVERAGES for reader in readers):
+            for end in value.activations:
+                parts.setdefault(end, tuple(dict.fromkeys((end.op, *value.ops))))
+    return parts
+
+
+def _is_named(end: Node, root: Node | None) -> bool:
+    """Whether ``end`` is a function of ``root`` that has a name."""
+    return _recognise(_between(root, end), root) != UNNAMED
+
+
+def _polynomial(node: Node, known: Mapping[Node, _Polynomial]) -> _Polynomial:
+    if node.op in ("parameter", "buffer", "constant"):
+        return _Polynomial()
+    sources = [known[source] for source in node.inputs if known[source].root is not None]
+    if node.op in ARRANGEMENTS and len(sources) == 1 and sources[0].affine:
+        return _Polynomial(node, activations=sources[0].activations, ops=sources[0].ops)
+    if not sources or len({source.root for source in sources}) > 1 or not _is_elementwise(node):
+        return _Polynomial(node if sources or node.op == "input" else None)
+    form = get_operator(node.op).form
+    factors = [value for value in tensors_in(node.arguments) if known[value].root is not None]
+    affine = all(source.affine for source in sources) and form in (Form.AFFINE, Form.MULTILINEAR)
+    if form is Form.MULTILINEAR:
+        divides = "div" in node.op and node.arguments.get("other") in factors
+        affine = affine and len(factors) == 1 and not divides
+    activations = frozenset().union(*(source.activations for source in sources))
+    ops = dict.fromkeys(op for source in sources for op in source.ops)
+    return _Polynomial(sources[0].root, affine, activations, (*ops, node.op))
+
+
+def _is_elementwise(node: Node) -> bool:
+    if node.op == "einsum":
+        inputs, _, result = str(node.arguments["equation"]).replace(" ", "").partition("->")
+        return set(inputs.split(",")) == {result}
+    return node.op in ARITHMETIC | ACTIVATIONS | DROPOUTS | {"addcmul"} or _is_binary(node)
 
 
 class WrittenActivation(str):
@@ -206,15 +304,7 @@ class _Roots:
 
     def region(self, node: Node) -> list[Node]:
         """Return the nodes between the root and ``node``, ``node`` included, in call order."""
-        root = self.of[node]
-        region: set[Node] = set()
-        pending = [node]
-        while pending:
-            member = pending.pop()
-            if member is not root and member not in region and member.op not in LEAVES:
-                region.add(member)
-                pending.extend(member.inputs)
-        return sorted(region, key=lambda member: member.index)
+        return _between(self.of[node], node)
 
     def _add(self, node: Node) -> None:
         if node.op in ("parameter", "buffer", "constant"):
@@ -252,6 +342,18 @@ class _Roots:
         return form is Form.AFFINE
 
 
+def _between(root: Node | None, end: Node) -> list[Node]:
+    """Return the nodes of which ``end`` is computed, itself included, as far as ``root``."""
+    region: set[Node] = set()
+    pending = [end]
+    while pending:
+        member = pending.pop()
+        if member is not root and member not in region and member.op not in LEAVES:
+            region.add(member)
+            pending.extend(member.inputs)
+    return sorted(region, key=lambda member: member.index)
+
+
 def _is_binary(node: Node) -> bool:
     """Whether ``node`` is ``torch.max(x, y)`` or ``torch.min(x, y)``, elementwise in both."""
     return node.op in BINARY and node.tensor("other") is not None
@@ -269,11 +371,11 @@ def _recognise(region: Collection[Node], root: Node | None) -> str:
     try:
         values = _values_on_grid(region, root)
     except Exception:  # an operator may refuse the grid's shape, or need a parameter
-        return "a nonlinear function"
+        return UNNAMED
     for name, function in _known_functions(values):
         if torch.allclose(values, function, rtol=TOLERANCE, atol=TOLERANCE):
             return name
-    return "a nonlinear function"
+    return UNNAMED
 
 
 def _values_on_grid(region: Collection[Node], root: Node | None) -> Tensor:

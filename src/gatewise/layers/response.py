@@ -1,10 +1,16 @@
 """Linear and convolution responses: the base classes of layers that build on a plain layer.
 
+Note [Constructors]. The constructor of a layer has the sizes of the plain layer, which
+``set_sizes`` of its kind takes, and the options of the layer, which its ``build`` takes. As in
+torch, ``padding_mode`` stands behind ``bias``.
+
 The layers are not subclasses of ``nn.Conv2d`` and ``nn.Linear``. A tool that folds, prunes or
 quantises those would take such a layer for a plain one and silently change its function.
 """
 
+import inspect
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -22,6 +28,7 @@ from gatewise.units import (
     LeafModule,
     allocating,
     axes_of,
+    bind_options,
     cast_like_input,
     check_input,
 )
@@ -64,6 +71,20 @@ class Response(LeafModule):
     weight_shape: tuple[int, ...]  # (out, in / groups, *kernel)
     groups: int
     inputs: int  # the number of input channels or features
+    set_sizes: Callable[..., None]  # of a kind of layers: check and set the sizes
+    build: Callable[..., None]  # of a layer: register and draw the parameters
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        own = "__init__" in vars(cls) or not (hasattr(cls, "set_sizes") and hasattr(cls, "build"))
+        cls.__signature__ = None if own else _constructor(cls)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__()
+        given = bind_options(self.layer, _constructor(type(self)), *args, **options)
+        sizes = inspect.signature(self.set_sizes).parameters
+        self.set_sizes(**{name: given.pop(name) for name in sizes})
+        self.build(**given)
 
     @property
     def layer(self) -> str:
@@ -162,11 +183,23 @@ class Response(LeafModule):
         return self.at_any_size(lambda x, bias: self.respond(x, weight, bias), x, bias)
 
 
+def _constructor(layer: type[Response]) -> inspect.Signature:
+    """Return the signature of a layer's constructor. See Note [Constructors]."""
+    sizes = dict(inspect.signature(layer.set_sizes).parameters)
+    mode = sizes.pop("padding_mode", None)
+    parameters = list(sizes.values())[1:]
+    for option in list(inspect.signature(layer.build).parameters.values())[1:]:
+        parameters.append(option)
+        if option.name == "bias" and mode is not None:
+            parameters.append(mode.replace(kind=option.kind))
+    return inspect.Signature(parameters, return_annotation=None)
+
+
 class LinearResponse(Response):
     """``F.linear`` of inputs ``(*, N)``."""
 
-    def __init__(self, in_features: int, out_features: int) -> None:
-        super().__init__()
+    def set_sizes(self, in_features: int, out_features: int) -> None:
+        """Check and set the sizes of a linear layer."""
         self.in_features = check_count(self.layer, "in_features", in_features, least=1)
         self.out_features = check_count(self.layer, "out_features", out_features, least=1)
         self.inputs = in_features
@@ -199,18 +232,18 @@ class LinearResponse(Response):
 class ConvolutionResponse(Response):
     """A convolution over ``spatial`` dimensions of inputs ``(N, C, *)`` or ``(C, *)``."""
 
-    def __init__(
+    def set_sizes(
         self,
         in_channels: int,
         out_channels: int,
         kernel_size: Sizes,
-        stride: Sizes,
-        padding: Sizes | str,
-        dilation: Sizes,
-        groups: int,
-        padding_mode: str,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
     ) -> None:
-        super().__init__()
+        """Check and set the sizes of a convolution."""
         self.in_channels = check_count(self.layer, "in_channels", in_channels, least=1)
         self.out_channels = check_count(self.layer, "out_channels", out_channels, least=1)
         self.inputs = in_channels

@@ -4,9 +4,13 @@ from gatewise.stats.comparison import Comparison as Comparison
 from gatewise.stats.comparison import Difference as Difference
 from gatewise.stats.comparison import compare_runs as compare_runs
 from gatewise.stats.corrections import holm as holm
+from gatewise.stats.factorial import EDGE_ROUNDS as EDGE_ROUNDS
+from gatewise.stats.factorial import FEWEST_RATES as FEWEST_RATES
+from gatewise.stats.factorial import FIRST_SEEDS as FIRST_SEEDS
 from gatewise.stats.factorial import FactorialRuns as FactorialRuns
 from gatewise.stats.factorial import FactorialVerdicts as FactorialVerdicts
 from gatewise.stats.factorial import Progress as Progress
+from gatewise.stats.factorial import equal_ratios as equal_ratios
 from gatewise.stats.factorial import factorial_progress as factorial_progress
 from gatewise.stats.factorial import grid_steps as grid_steps
 from gatewise.stats.factorial import judge_factorial as judge_factorial

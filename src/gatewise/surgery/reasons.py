@@ -52,6 +52,7 @@ class Reason(StrEnum):
     VALUE = "it is the value of a gated linear unit, which changes together with the gate"
     NOT_MLP = "it does not stand between two linear layers of torch that nothing else uses"
     SEVERAL = "it is written with several calls, which only a pointwise unit can replace"
+    PART = "the code computes more of its input than this activation, which would stay as it is"
     NOT_ATTENTION = (
         "it is not an attention layer that takes a gate (torch.nn.MultiheadAttention, or one with "
         "an OpenGate)"

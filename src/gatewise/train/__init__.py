@@ -70,6 +70,7 @@ from gatewise.train.loop import own_randomness as own_randomness
 from gatewise.train.loop import probe as probe
 from gatewise.train.loop import read_result as read_result
 from gatewise.train.loop import register_task as register_task
+from gatewise.train.loop import resolve_precision as resolve_precision
 from gatewise.train.loop import seed_all as seed_all
 from gatewise.train.loop import size_read as size_read
 from gatewise.train.loop import task_of as task_of

@@ -33,6 +33,7 @@ from gatewise.units.contract import allocating as allocating
 from gatewise.units.contract import apply_gate as apply_gate
 from gatewise.units.contract import at_least as at_least
 from gatewise.units.contract import axes_of as axes_of
+from gatewise.units.contract import bind_options as bind_options
 from gatewise.units.contract import cast_like_input as cast_like_input
 from gatewise.units.contract import check_channels as check_channels
 from gatewise.units.contract import check_dim_option as check_dim_option

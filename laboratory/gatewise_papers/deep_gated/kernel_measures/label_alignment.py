@@ -62,7 +62,7 @@ class Alignment(AnalysisResult):
     def __float__(self) -> float:
         return self.nu
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         ridge = "" if self.ridge is None else f", ridge={self.ridge:g}"
         scale = "normalised" if self.normalised else "not normalised"
         return f"Alignment(nu={self.nu:.6g}, kernel {scale}{ridge}, condition={self.condition:.4g})"

@@ -7,7 +7,6 @@ from torch import Tensor
 from gatewise.layers import gate_response
 from gatewise.layers.gated import freeze_overflowing_gate, widen
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, Response
-from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType
 from gatewise_papers.deep_gated.layers.gate_choice import inside_gate
 
@@ -22,11 +21,12 @@ class InsideGated(Response):
 
     def build(
         self,
-        gate: str,
-        bias: bool,
-        device: Device,
-        dtype: DType,
-        options: dict[str, Any],
+        *,
+        gate: str = "sigmoid",
+        bias: bool = True,
+        device: Device = None,
+        dtype: DType = None,
+        **gate_options: Any,
     ) -> None:
         """Register the weights of both layers and the gate, and draw the weights."""
         for suffix in ("", "_gate"):
@@ -37,7 +37,7 @@ class InsideGated(Response):
             gate,
             self.outputs,
             self.spatial,
-            **options,
+            **gate_options,
             device=device,
             dtype=dtype,
         )
@@ -109,53 +109,8 @@ class GatedLinear(InsideGated, LinearResponse):
     arXiv:1612.08083; Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        *,
-        gate: str = "sigmoid",
-        bias: bool = True,
-        device: Device = None,
-        dtype: DType = None,
-        **gate_options: Any,
-    ) -> None:
-        super().__init__(in_features, out_features)
-        self.build(gate, bias, device, dtype, gate_options)
 
-
-class _GatedConvolution(InsideGated, ConvolutionResponse):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        *,
-        gate: str = "sigmoid",
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: DType = None,
-        **gate_options: Any,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-        )
-        self.build(gate, bias, device, dtype, gate_options)
-
-
-class GatedConv1d(_GatedConvolution):
+class GatedConv1d(InsideGated, ConvolutionResponse):
     """:class:`GatedLinear` as a convolution over sequences, the first form of GLU.
 
     Args:
@@ -180,7 +135,7 @@ class GatedConv1d(_GatedConvolution):
     spatial = 1
 
 
-class GatedConv2d(_GatedConvolution):
+class GatedConv2d(InsideGated, ConvolutionResponse):
     """:class:`GatedLinear` as a convolution over maps.
 
     Args:

@@ -7,7 +7,6 @@ from gatewise.errors import ArgumentError
 from gatewise.layers import gate_response
 from gatewise.layers.gated import widen
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, Response
-from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType, cast_like_input
 from gatewise_papers.deep_gated.layers.gate_choice import SET_BY_SOURCE, outside_gate
 
@@ -20,10 +19,11 @@ class OutsideGated(Response):
 
     def build(
         self,
-        gate: str | nn.Module,
-        bias: bool,
-        device: Device,
-        dtype: DType,
+        *,
+        gate: str | nn.Module = "soft",
+        bias: bool = False,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         """Register the weights and the gate, and draw the weights."""
         self.add_weight("weight", self.weight_shape, device, dtype)
@@ -119,51 +119,8 @@ class OutsideGatedLinear(OutsideGated, LinearResponse):
     and Shalev-Shwartz, 2019, "Decoupling Gating from Linearity", arXiv:1906.05032.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        *,
-        gate: str | nn.Module = "soft",
-        bias: bool = False,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(in_features, out_features)
-        self.build(gate, bias, device, dtype)
 
-
-class _OutsideGatedConvolution(OutsideGated, ConvolutionResponse):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        *,
-        gate: str | nn.Module = "soft",
-        bias: bool = False,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-        )
-        self.build(gate, bias, device, dtype)
-
-
-class OutsideGatedConv1d(_OutsideGatedConvolution):
+class OutsideGatedConv1d(OutsideGated, ConvolutionResponse):
     """:class:`OutsideGatedLinear` as a convolution over sequences.
 
     Args:
@@ -187,7 +144,7 @@ class OutsideGatedConv1d(_OutsideGatedConvolution):
     spatial = 1
 
 
-class OutsideGatedConv2d(_OutsideGatedConvolution):
+class OutsideGatedConv2d(OutsideGated, ConvolutionResponse):
     """:class:`OutsideGatedLinear` as a convolution over maps.
 
     Args:

@@ -23,7 +23,7 @@ from gatewise.units import check_input
 Outputs = Callable[[Tensor], Tensor]  # of one parameter, to (n, o)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class KernelParts(AnalysisResult):
     r"""The parts of a tangent kernel, each (n, m), or (n, m, o, o) for o > 1 outputs, in float64.
 
@@ -42,7 +42,7 @@ class KernelParts(AnalysisResult):
         """The tangent kernel itself: the sum of the three parts."""
         return self.strengths + self.activities + self.cross
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         names = ("strengths", "activities", "cross")
         total = float(self.total.diagonal().sum())
         shares = [f"{name} {self._trace(name) / total:.3g}" for name in names]

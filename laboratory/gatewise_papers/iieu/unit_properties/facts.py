@@ -23,7 +23,7 @@ TABLE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"acon_c": {"p1": 1.2, "p2": -0
 HEAD = "| unit | selective | monotone | bounded below | slope bounded above | discriminates |"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Properties(PlottedResult):
     """The result of :func:`properties`.
 
@@ -82,7 +82,7 @@ class Properties(PlottedResult):
         axes.set(xlabel="response x", title=self.name, ylim=(-2, 4))
         axes.legend(fontsize=7)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "\n".join([self.name, *(f"  {item.name:31} {item}" for item in self.all)])
 
 

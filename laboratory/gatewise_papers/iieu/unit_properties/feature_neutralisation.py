@@ -16,7 +16,7 @@ from gatewise.errors import ArgumentError
 ROUNDINGS = 64  # of the largest entry, by which a computed covariance may be asymmetric
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Neutralisation(PlottedResult):
     """The result of :func:`neutralisation`: how strongly two features pull at a filter.
 
@@ -56,7 +56,7 @@ class Neutralisation(PlottedResult):
         axes.bar(("important", "unimportant"), self.influence)
         axes.set(ylabel="influence on the filter")
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         verdict = "neutralises" if self.neutralises else "does not neutralise"
         important, unimportant = self.influence
         return (

@@ -56,32 +56,15 @@ class _ApodizedConv(ConvolutionResponse):
     bias: Tensor | None  # (out,)
     has_filters: ClassVar[bool] = True
 
-    def __init__(
+    def build(
         self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
         bias: bool = True,
-        padding_mode: str = "zeros",
         *,
         window: Window = "hann",
         device: Device = None,
         dtype: DType = None,
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-        )
+        """Register and draw the weights, and register the window."""
         self._check_reach()
         self.profile = self._check_window(window)
         self.add_weight("weight", self.weight_shape, device, dtype)

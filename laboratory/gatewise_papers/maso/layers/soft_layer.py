@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, Response
-from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType, replace_infinities, to_compute_dtype
 
 Gate = Literal["sigmoid", "tanh", "softmax"]
@@ -26,7 +25,14 @@ class SoftResponse(Response):
     gate: Gate
     has_filters: ClassVar[bool] = True
 
-    def build(self, bias: bool, gate: Gate, device: Device, dtype: DType) -> None:
+    def build(
+        self,
+        bias: bool = True,
+        *,
+        gate: Gate = "sigmoid",
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
         """Register and draw the weights."""
         check_choice(self.layer, "gate", gate, GATES)
         self.gate = gate
@@ -81,51 +87,8 @@ class SoftLinear(SoftResponse, LinearResponse):
     via Vector Quantization and Statistical Inference", arXiv:1810.09274, section 3.5.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        gate: Gate = "sigmoid",
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(in_features, out_features)
-        self.build(bias, gate, device, dtype)
 
-
-class _SoftConv(SoftResponse, ConvolutionResponse):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        gate: Gate = "sigmoid",
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-        )
-        self.build(bias, gate, device, dtype)
-
-
-class SoftConv1d(_SoftConv):
+class SoftConv1d(SoftResponse, ConvolutionResponse):
     """:class:`SoftLinear` as a convolution over sequences. Softmax is over channels.
 
     Args:
@@ -149,7 +112,7 @@ class SoftConv1d(_SoftConv):
     spatial: ClassVar[int] = 1
 
 
-class SoftConv2d(_SoftConv):
+class SoftConv2d(SoftResponse, ConvolutionResponse):
     """:class:`SoftLinear` as a convolution over maps. Softmax is over channels.
 
     Args:

@@ -10,7 +10,6 @@ from gatewise.checks import check_count
 from gatewise.errors import ArgumentError
 from gatewise.layers import PhaseLayer, PSConv2d, PSLinear
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
-from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType, to_compute_dtype
 
 Self = TypeVar("Self", bound="LowRank")
@@ -47,10 +46,11 @@ class LowRank(PhaseLayer):
 
     def build(
         self,
-        rank: int | None,
-        bias: bool,
-        device: Device,
-        dtype: DType,
+        bias: bool = True,
+        *,
+        rank: int | None = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         """Choose the rank, and create and draw the factors."""
         rows = self.outputs // self.groups
@@ -184,19 +184,6 @@ class LowRankPSLinear(LowRank, LinearResponse):
 
     dense_type: ClassVar[type[PSLinear] | type[PSConv2d]] = PSLinear
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        rank: int | None = None,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(in_features, out_features)
-        self.build(rank, bias, device, dtype)
-
     def expand_channels(self, x: Tensor, expand: Tensor, bias: Tensor | None) -> Tensor:
         """Map the bottleneck to the outputs."""
         return self.respond(x, expand, bias)
@@ -240,34 +227,6 @@ class LowRankPSConv2d(LowRank, ConvolutionResponse):
 
     spatial: ClassVar[int] = 2
     dense_type: ClassVar[type[PSLinear] | type[PSConv2d]] = PSConv2d
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        rank: int | None = None,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-        )
-        self.build(rank, bias, device, dtype)
 
     def expand_channels(self, x: Tensor, expand: Tensor, bias: Tensor | None) -> Tensor:
         """Map the bottleneck to the outputs by a 1x1 convolution."""

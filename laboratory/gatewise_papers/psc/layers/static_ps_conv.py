@@ -10,7 +10,7 @@ much as a plain one.
 import copy
 import math
 import warnings
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,6 @@ from gatewise.errors import ArgumentError
 from gatewise.layers import PhaseLayer
 from gatewise.layers.phase import read
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
-from gatewise.layers.windows import Sizes
 from gatewise.units import (
     Device,
     DType,
@@ -66,33 +65,22 @@ class StaticPhaseSelective(PhaseLayer):
 
     def build(
         self,
-        bias: bool,
-        split: Split,
-        device: Device,
-        dtype: DType,
-        **learning: Any,
+        bias: bool = True,
+        *,
+        split: Split = "learned",
+        relaxation: str = "gumbel",
+        temperature: float = 1.0,
+        noise: bool = True,
+        data_dependent: bool = False,
+        generator: torch.Generator | None = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         """Create and draw the parameters.
 
         A fixed split has those of a plain layer. A learned split has twice as many, and scores.
         """
         self.split = _check_split(self.layer, split)
-        self._set_learning(**learning)
-        self.add_weight("weight", self.weight_shape, device, dtype)
-        if split == "learned":
-            self.add_weight("weight_neg", self.weight_shape, device, dtype)
-            self._make_scores(device, dtype)
-        self.add_bias(bias, device, dtype)
-        self.reset_parameters()
-
-    def _set_learning(
-        self,
-        relaxation: str = "gumbel",
-        temperature: float = 1.0,
-        noise: bool = True,
-        data_dependent: bool = False,
-        generator: torch.Generator | None = None,
-    ) -> None:
         self.data_dependent = check_flag(self.layer, "data_dependent", data_dependent)
         if data_dependent and self.split != "learned":
             raise ArgumentError(
@@ -102,6 +90,12 @@ class StaticPhaseSelective(PhaseLayer):
         self.first_temperature = check_temperature(self.layer, temperature)
         self.noise = check_flag(self.layer, "noise", noise)
         self.generator = check_generator(self.layer, generator)
+        self.add_weight("weight", self.weight_shape, device, dtype)
+        if split == "learned":
+            self.add_weight("weight_neg", self.weight_shape, device, dtype)
+            self._make_scores(device, dtype)
+        self.add_bias(bias, device, dtype)
+        self.reset_parameters()
 
     def _make_scores(self, device: Device, dtype: DType) -> None:
         with allocating(self.layer, device, dtype):
@@ -435,73 +429,8 @@ class StaticPSLinear(StaticPhaseSelective, LinearResponse):
     Shape: ``(*, N) -> (*, M)``.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        split: Split = "learned",
-        relaxation: str = "gumbel",
-        temperature: float = 1.0,
-        noise: bool = True,
-        data_dependent: bool = False,
-        generator: torch.Generator | None = None,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(in_features, out_features)
-        learning = {
-            "relaxation": relaxation,
-            "temperature": temperature,
-            "noise": noise,
-            "generator": generator,
-        }
-        self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
 
-
-class _StaticPSConv(StaticPhaseSelective, ConvolutionResponse):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        split: Split = "learned",
-        relaxation: str = "gumbel",
-        temperature: float = 1.0,
-        noise: bool = True,
-        data_dependent: bool = False,
-        generator: torch.Generator | None = None,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-        )
-        learning = {
-            "relaxation": relaxation,
-            "temperature": temperature,
-            "noise": noise,
-            "generator": generator,
-        }
-        self.build(bias, split, device, dtype, data_dependent=data_dependent, **learning)
-
-
-class StaticPSConv1d(_StaticPSConv):
+class StaticPSConv1d(StaticPhaseSelective, ConvolutionResponse):
     """Static phase selective convolution of sequences: :class:`StaticPSConv2d` over one dimension.
 
     Args:
@@ -530,7 +459,7 @@ class StaticPSConv1d(_StaticPSConv):
     spatial: ClassVar[int] = 1
 
 
-class StaticPSConv2d(_StaticPSConv):
+class StaticPSConv2d(StaticPhaseSelective, ConvolutionResponse):
     r"""Convolution of which some outputs read positive inputs and the others negative inputs.
 
     .. math:: y_i = (1 - g_i)\,(W^+ * x^+)_i + g_i\,(W^- * x^-)_i + b_i, \qquad

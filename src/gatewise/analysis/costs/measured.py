@@ -56,7 +56,7 @@ class SiteCost(AnalysisResult):
     saved_bytes: int | None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Cost(PlottedResult):
     """The result of :func:`cost`, for one pass over the example.
 
@@ -102,7 +102,7 @@ class Cost(PlottedResult):
         label_places(axes, self.sites)
         axes.set(ylabel="% of the forward pass")
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         operations = f"{self.operations / self.inputs:,.0f} operations per input"
         lines = [
             f"{self.parameters:,} parameters, {operations}, {self.throughput:,.1f} inputs/s "

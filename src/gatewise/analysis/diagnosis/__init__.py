@@ -1,6 +1,7 @@
 """A diagnosis: all questions about one model, their answers, and advice."""
 
 from gatewise.analysis.diagnosis.advice import Advice as Advice
+from gatewise.analysis.diagnosis.advice import Commands as Commands
 from gatewise.analysis.diagnosis.checkpoints import MOST as MOST
 from gatewise.analysis.diagnosis.checkpoints import find_checkpoints as find_checkpoints
 from gatewise.analysis.diagnosis.context import DiagnosisContext as DiagnosisContext

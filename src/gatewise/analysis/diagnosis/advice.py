@@ -7,7 +7,6 @@ first, the largest first, then gains of another kind, then hints with weak evide
 """
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +82,37 @@ class Advice(AnalysisResult):
     size: float
 
 
+class Commands:
+    """How advice and pages name a call: as Python. The command line has its own."""
+
+    def swap(
+        self, unit: str, where: Sequence[str], *, dry_run: bool = False, **options: Any
+    ) -> str:
+        """Return the call that replaces the units at some sites, and at no other.
+
+        Args:
+            unit: The new unit.
+            where: What selects the sites.
+            dry_run: Whether the change is only planned.
+            **options: More arguments of :func:`gatewise.swap`.
+        """
+        function = "plan" if dry_run else "swap"
+        return _call(f"{function}(model, {unit!r}, x", where=list(where), **options)
+
+    def diagnose(self, **options: Any) -> str:
+        """Return the call that diagnoses the same model again.
+
+        Args:
+            **options: Arguments of :func:`gatewise.diagnose`.
+        """
+        return _call("diagnose(model, batches", **options)
+
+
+def _call(start: str, **options: Any) -> str:
+    """Return a call of gatewise with keyword arguments."""
+    return f"gw.{', '.join([start, *(f'{name}={value!r}' for name, value in options.items())])})"
+
+
 @dataclass(frozen=True)
 class Case:
     """What advice is based on.
@@ -91,28 +121,23 @@ class Case:
         findings: The findings by the name of the question.
         context: The model.
         rows: The layers of the model, with what was measured there.
-        reference: How a command names the model, with its options.
-        data_options: How ``gatewise diagnose`` names the inputs.
+        commands: How the advice says what to do.
     """
 
     findings: Mapping[str, Finding]
     context: DiagnosisContext
     rows: Sequence[Mapping[str, Any]]
-    reference: str
-    data_options: str
+    commands: Commands
 
-    def swap(self, unit: str, sites: Sequence[str], *options: str, out: str) -> str:
+    def swap(self, unit: str, sites: Sequence[str], **options: Any) -> str:
         """Return the command that replaces the units at some sites, and at no other.
 
         Args:
             unit: The new unit.
             sites: The names of the sites.
-            options: More options of ``gatewise swap``.
-            out: The name of the file that is written.
+            **options: More arguments of :func:`gatewise.swap`.
         """
-        where = [word for site in sites for word in ("--where", self.selection(site))]
-        words = ["--unit", unit, *options, *where, "--out", out]
-        return f"gatewise swap {self.reference} {shlex.join(words)}"
+        return self.commands.swap(unit, [self.selection(site) for site in sites], **options)
 
     def selection(self, name: str) -> str:
         """Return what selects one site alone: its name, or a pattern if that matches more.
@@ -182,7 +207,7 @@ def _on_opposite_filters(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         text=text,
         evidence="; ".join(map(_opposite_evidence, rows)),
         strength=STRONG if worst < VERY_SURE else FAIR,
-        command=case.swap("crelu", sites, "--width", "half", out="crelu.safetensors"),
+        command=case.swap("crelu", sites, width="half"),
         question="pairing",
         layers=tuple(names),
         kind=SAVING,
@@ -235,7 +260,7 @@ def _on_exact_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         evidence=f"cosines at or below {signed(OPPOSITE, 4)} in "
         f"{joined([f'{name} ({count})' for name, count in pairs.items()])}",
         strength=STRONG,
-        command=f"gw.surgery.merge_pairs(model, example, tolerance={TOLERANCE}, where=[{where}])",
+        command=f"gw.surgery.merge_pairs(model, x, tolerance={TOLERANCE}, where=[{where}])",
         question="pairing",
         layers=tuple(pairs),
         kind=SAVING,
@@ -283,7 +308,6 @@ def _on_lost_image(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         f"|x - x'| / |x| over {plural(facts['images'], 'image')}: {min(by_relu):.2f} to "
         f"{max(by_relu):.2f} with ReLU, {min(by_crelu):.2f} to {max(by_crelu):.2f} with CReLU"
     )
-    options = ("--width", "same", "--preserve")
     place = "The first max-pool" if facts["pooled"] else f"The ReLU after {layer_name(layer)}"
     return Advice(
         title=f"{place} drops much of the image",
@@ -292,7 +316,7 @@ def _on_lost_image(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         text=text,
         evidence=evidence,
         strength=FAIR if min(by_relu) > max(by_crelu) else WEAK,
-        command=case.swap("crelu", [sites[0].name], *options, out="crelu.safetensors"),
+        command=case.swap("crelu", [sites[0].name], width="same", preserve=True),
         question="reconstruction",
         layers=(layer,),
         kind=GAIN,
@@ -377,7 +401,7 @@ def _on_dead_channels(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         text=text,
         evidence="; ".join(evidence),
         strength=_by_inputs(facts["inputs"]),
-        command=case.swap("leaky_relu", names, out="leaky.safetensors"),
+        command=case.swap("leaky_relu", names),
         question="gates",
         layers=tuple(layers),
         kind=SAVING,
@@ -398,7 +422,6 @@ def _on_seldom_open(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     names = [row["layer"] for row in rows]
     rates = [row["on_rate"] for row in rows]
     bits = [row["entropy"] for row in rows]
-    options = f"{case.reference} {case.data_options}".strip()
     wanted = max(STRONG_INPUTS, 2 * facts["inputs"])
     return Advice(
         title=f"{sentence_start(layer_names(names))} "
@@ -410,7 +433,7 @@ def _on_seldom_open(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         "bit. Narrower layers may do. Look at more inputs first.",
         evidence=f"{plural(facts['inputs'], 'input')}",
         strength=WEAK,
-        command=f"gatewise diagnose {options} --examples {wanted} --questions gates,cost",
+        command=case.commands.diagnose(examples=wanted, questions=["gates", "cost"]),
         question="gates",
         layers=tuple(names),
         kind=SAVING,
@@ -450,7 +473,7 @@ def _on_saturated_gates(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         "computes almost the same for less.",
         evidence="; ".join(evidence[:5]),
         strength=_by_inputs(facts["inputs"]),
-        command=case.swap("relu", names, out="relu.safetensors"),
+        command=case.swap("relu", names),
         question="gates",
         layers=tuple(layers),
         kind=SAVING,
@@ -468,7 +491,6 @@ def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     takes = "takes" if len(units) == 1 else "take"
     seconds = _total(sites, "seconds")
     names = [case.row(site["name"]).get("layer", site["name"]) for site in sites]
-    where = [word for site in sites for word in ("--where", case.selection(site["name"]))]
     return Advice(
         title=f"{joined(units)} {takes} much of the time",
         effect=percentage(share),
@@ -478,7 +500,7 @@ def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
         evidence=f"{seconds:.3g} s of {facts['seconds']:.3g} s for "
         f"{plural(facts['inputs'], 'input')}, on this computer",
         strength=FAIR,
-        command=f"gatewise swap {case.reference} --dry-run --unit relu {shlex.join(where)}",
+        command=case.swap("relu", [site["name"] for site in sites], dry_run=True),
         question="cost",
         layers=tuple(names),
         kind=SAVING,

@@ -16,7 +16,7 @@ from gatewise.graph import copied
 
 MOST = 8  # checkpoints that are used: more do not fit next to each other on a page
 NOW = "now"
-EPOCH = re.compile(r"weights-(\d{5})", re.ASCII)  # names that `gatewise train --keep-weights` gives
+EPOCH = re.compile(r"weights-(\d{5})", re.ASCII)  # weights kept during training
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ SURE = 0.01  # a corrected p-value below this counts as a finding
 
 # The line of an answer for each reason why a question was not answered.
 REASONS: dict[str, str] = {
-    Limitation.NO_CHECKPOINTS: "Not asked: this needs two or more checkpoints that differ. Add "
-    "`--checkpoints RUN`.",
+    Limitation.NO_CHECKPOINTS: "Not asked: this needs two or more checkpoints that differ.",
     Limitation.NO_CONVOLUTION: "Does not apply: the model has no convolution on its input.",
     Limitation.NO_FILTERS: "Does not apply: no layer of the model has three or more filters.",
     Limitation.NO_GATES: "Does not apply: the model has no known activation function.",
@@ -23,8 +22,7 @@ REASONS: dict[str, str] = {
     Limitation.NO_MAPS: "Does not apply: no activation function follows a convolution.",
     Limitation.NO_NUMBERS: "Does not apply: the inputs are indices, e.g. of words, and cannot be "
     "varied continuously.",
-    Limitation.NO_REAL_INPUTS: "Not asked: this needs data, and the inputs are random numbers. "
-    "Add `--data`.",
+    Limitation.NO_REAL_INPUTS: "Not asked: this needs data, and the inputs are random numbers.",
     Limitation.NO_UNIT_AFTER_CONVOLUTION: "Does not apply: the model has convolutions, but no "
     "activation function follows one.",
     Limitation.NOT_CONVERGED: "Does not apply: an iterative solver did not reach its tolerance.",

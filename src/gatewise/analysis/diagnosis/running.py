@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from gatewise.analysis.checkpoint_weights import Checkpoint
-from gatewise.analysis.diagnosis.advice import MOST, Advice, Case, advise, nothing_to_fix
+from gatewise.analysis.diagnosis.advice import MOST, Advice, Case, Commands, advise, nothing_to_fix
 from gatewise.analysis.diagnosis.checkpoints import NONE, find_checkpoints
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.input_check import SUSPECT, InputCheck, check_inputs
@@ -102,7 +102,7 @@ class Answer(AnalysisResult):
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Diagnosis(AnalysisResult):
     """The result of :func:`diagnose`. ``diagnosis["pairing"]`` is the answer to one question.
 
@@ -120,7 +120,7 @@ class Diagnosis(AnalysisResult):
             branches, and the numbers of all answers about it.
         versions: The versions of gatewise, torch and Python.
         seconds: How long the diagnosis took.
-        reference: How the commands in the advice name the model and the inputs.
+        ask_all: The call or command that asks all questions.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Diagnosis(AnalysisResult):
     layers: tuple[dict[str, Any], ...]
     versions: dict[str, str]
     seconds: float
-    reference: str = ""
+    ask_all: str = ""
 
     def __getitem__(self, question: str) -> Answer:
         for answer in self.answers:
@@ -163,7 +163,7 @@ class Diagnosis(AnalysisResult):
             "format": FORMAT,
             "findings": self.findings,
             "more": {name: all_questions()[name].title for name in self.more},
-            "reference": self.reference,
+            "ask_all": self.ask_all,
             "name": self.name,
             "model": self.model,
             "data": self.data,
@@ -179,7 +179,7 @@ class Diagnosis(AnalysisResult):
         }
         return plain_values(values, finite=True)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         size = f"{self.model['parameters']:,} parameters"
         lines = [f"{self.name}: {size}, {self.data['examples']:,} inputs", self.input_check.line]
         lines += [f"  {each.line}" for each in self.findings]
@@ -227,8 +227,7 @@ def diagnose(
     preprocessing: str = "",
     preprocessing_known: bool = True,
     name: str | None = None,
-    reference: str = "MODEL",
-    data_options: str = "--data YOUR_DATA",
+    commands: Commands | None = None,
     progress: Progress | None = None,
     finished: Sequence[Answer] = (),
     on_answer: Callable[[Answer], None] | None = None,
@@ -244,7 +243,7 @@ def diagnose(
         batches: A tensor of inputs, or an iterable such as a data loader. Its items are tensors,
             pairs of inputs and labels, tuples of arguments, or dicts of keyword arguments. All
             inputs have one shape.
-        questions: Names from ``gatewise diagnose --help``, or ``"all"``. By default those of the
+        questions: Names of :func:`gatewise.analysis.all_questions`, or ``"all"``. By default those of the
             first page: dead, always-on and copied channels, opposite filters, cost, and changes
             between checkpoints if there are some. The result names the others in ``more``.
         examples: How many inputs are used, the first of ``batches``.
@@ -263,8 +262,7 @@ def diagnose(
         preprocessing_known: Whether they are known to be prepared as in training. If not, the page
             says so first.
         name: The name of the model on the page. Its class by default.
-        reference: How the commands in the advice name the model.
-        data_options: How they name the inputs.
+        commands: How the advice says what to do. By default as calls of Python.
         progress: Called with the question, how much of it is done, and of how much if that is
             known.
         finished: Answers of an interrupted diagnosis of the same model and inputs, which are not
@@ -280,6 +278,7 @@ def diagnose(
     '1 activation layer: 1 relu.'
     """
     check_readable(model)
+    commands = commands or Commands()
     if device is not None:
         model = copy.deepcopy(model).to(find_device(device))
     asked = _asked(questions, checkpoints is not None)
@@ -319,7 +318,7 @@ def diagnose(
                 findings[answer.name] = Finding(answer.line, answer.facts, answer.record)
         rows = _rows(context, findings)
         check = check_inputs(context, findings)
-        advice = advise(Case(findings, context, rows, reference, data_options))
+        advice = advise(Case(findings, context, rows, commands))
     trusted, held_back = _held_back(advice, check)
     diagnosis = Diagnosis(
         name=name or type(model).__name__,
@@ -335,7 +334,7 @@ def diagnose(
         layers=tuple(rows),
         versions=_versions(),
         seconds=round(time.monotonic() - started, 3),
-        reference=f"{reference} {data_options}".strip(),
+        ask_all=commands.diagnose(questions="all"),
     )
     if interrupted:
         raise DiagnosisInterrupted(diagnosis)

@@ -58,7 +58,7 @@ class Orthogonality(AnalysisResult):
             axes.legend(fontsize=6)
         return axes
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [f"{'layer':32} filters  length  coherence (least)  frame bounds"]
         for layer in self.layers:
             low, high = layer.frame_bounds

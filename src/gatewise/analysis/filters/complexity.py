@@ -82,7 +82,7 @@ class Rademacher(AnalysisResult):
         axes.legend(fontsize=7)
         return axes
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         crelu = f"CReLU {self.crelu:.4g} +- {self.crelu_error:.1g}"
         bounds = f"bound {self.bound:.4g}, as printed {self.printed_bound:.4g}"
         return f"Rademacher(class {self.base:.4g}, ReLU {self.relu:.4g}, {crelu}, {bounds})"

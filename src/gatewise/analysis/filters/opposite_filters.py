@@ -136,7 +136,7 @@ class Pairing(AnalysisResult):
             raise unknown_name("layer", layer, by_name)
         return _picture(by_name[layer])
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [f"{'layer':32} filters   mean  chance  p (Holm)  similar  p of phases (Holm)"]
         for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
             means = f"{layer.mean:+.2f}   {layer.chance_mean:+.2f}  {p:<8.2g}"

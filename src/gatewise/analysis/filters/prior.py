@@ -81,7 +81,7 @@ class RegionPrior(AnalysisResult):
         axes.legend(fontsize=7)
         return axes
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [f"{'layer':32} filters  now   Xavier  He    own"]
         for layer in self.layers:
             own = "" if layer.own is None else f"{layer.own:.3f}"

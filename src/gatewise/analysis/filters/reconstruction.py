@@ -94,7 +94,7 @@ class Reconstruction(AnalysisResult):
         _draw_row(axes[1], _pictures(self.image[:count], inputs), titles)
         return axes
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         share = float(self.equations.double().mean()) / self.unknowns
         method = self.method
         if self.iterations:

@@ -96,7 +96,7 @@ class SiteGates(AnalysisResult):
         return plain_values(values)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Gates(PlottedResult):
     """The result of :func:`gates`.
 
@@ -118,7 +118,7 @@ class Gates(PlottedResult):
         label_places(axes, self.sites, start=1)
         axes.set(ylabel="share of inputs on which a channel fires", ylim=(-0.02, 1.02))
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [
             f"{'site':32} unit         channels  on rate  entropy  dead  always  alike  saturated"
         ]

@@ -45,7 +45,7 @@ class SiteFlips(AnalysisResult):
         return plain_values(values)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class GateFlips(PlottedResult):
     """The result of :func:`gate_flips`, with one entry for each site."""
 
@@ -65,7 +65,7 @@ class GateFlips(PlottedResult):
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=7)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [f"{'site':32} channels  flipped  by chance"]
         for site in self.sites:
             means = f"{float(site.flip_rate.mean()):7.3f}  {float(site.chance.mean()):9.3f}"

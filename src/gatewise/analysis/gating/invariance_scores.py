@@ -74,7 +74,7 @@ class LayerInvariance(AnalysisResult):
         return plain_values(values, finite=True)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Invariance(PlottedResult):
     """The result of :func:`invariance`.
 
@@ -105,7 +105,7 @@ class Invariance(PlottedResult):
         axes.set(ylabel="invariance score")
         axes.legend(fontsize=6)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         names = "  ".join(f"{name[:12]:>8}" for name in self.transforms)
         lines = [f"{'layer':32} filters  silent   score  {names}"]
         for layer in self.layers:

@@ -17,7 +17,7 @@ from gatewise.errors import Limitation, NotApplicableError
 GIB = 2**30
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class GateOverlap(PlottedResult):
     """The result of :func:`gate_overlap`. Every overlap is a share of all gates.
 
@@ -74,7 +74,7 @@ class GateOverlap(PlottedResult):
         axes.figure.colorbar(image, ax=axes, label="share of gates on for both")
         axes.set(xlabel=kind, ylabel=kind)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         different = ~torch.eye(len(self.inputs), dtype=torch.bool)
         mean = float(self.inputs[different].mean())
         text = f"GateOverlap({self.gates} gates, {self.on_rate:.3f} of them on; two inputs share "

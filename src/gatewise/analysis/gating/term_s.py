@@ -37,7 +37,7 @@ class UnitTermS(AnalysisResult):
     slack: float | None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class TermSRange(PlottedResult):
     """The result of :func:`term_s_range`, with one entry for each unit."""
 
@@ -55,7 +55,7 @@ class TermSRange(PlottedResult):
         label_places(axes, self.units)
         axes.set(ylabel="Term-S", yscale="symlog")
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [f"{'unit':32}     least      most  beyond 1  range of (27)"]
         for unit in self.units:
             line = f"{unit.name[:32]:32} {unit.least:9.4f} {unit.most:9.4f}  {unit.beyond_one:8.2%}"

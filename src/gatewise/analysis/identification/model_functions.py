@@ -78,7 +78,7 @@ class Identification(AnalysisResult):
         """The sites whose function is not the configured one."""
         return tuple(site for site in self.sites if site.agrees is False)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:

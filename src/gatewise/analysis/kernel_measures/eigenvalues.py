@@ -81,7 +81,7 @@ class Spectrum(AnalysisResult):
         axes.set(xlabel="eigenvalues, smallest first", ylabel="cumulative sum")
         return axes
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         facts = f"condition={self.condition:.4g}, effective_rank={self.effective_rank:.4g}"
         return f"Spectrum(n={len(self.eigenvalues)}, {facts})"
 

@@ -58,7 +58,7 @@ class SiteActivity(AnalysisResult):
         }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class MonitorRecord(AnalysisResult):
     """One measurement of a :class:`gatewise.GateMonitor`.
 
@@ -95,7 +95,7 @@ class MonitorRecord(AnalysisResult):
             "sites": [site.counts() for site in self.sites],
         }
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [f"step {self.step}"]
         if self.problem is not None:
             lines.append(f"not measured: {self.problem}")

@@ -205,7 +205,7 @@ class Partition(AnalysisResult):
             "maps": self.maps.tolist(),
         }
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         patterns = len(np.unique(self.patterns))
         return f"Partition({self.count} regions, {patterns} patterns, {self.form} form)"
 
@@ -239,7 +239,7 @@ class SoftPartition(AnalysisResult):
             "entropy": self.entropy.tolist(),
         }
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         mean = float(self.entropy.mean())
         return f"SoftPartition(no regions: gates are soft, mean entropy {mean:.2f} of 1)"
 

@@ -84,7 +84,7 @@ class AffineMap(AnalysisResult):
             "norms": norms.tolist(),
         }
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"AffineMap(A={tuple(self.A.shape)}, b={tuple(self.b.shape)}, {self.A.dtype})"
 
 

@@ -67,7 +67,7 @@ class Film(AnalysisResult):
         axes.set(xlabel="checkpoint", ylabel="regions" if hard else "mean entropy of the gates")
         return axes
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         shown = ", ".join("soft" if count is None else str(count) for count in self.counts)
         return f"Film({len(self.frames)} pictures; regions: {shown})"
 

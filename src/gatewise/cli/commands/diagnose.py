@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewise.cli.options import (
+    MORE_INPUTS,
     OTHER_DATA,
     DataFolder,
     DataRequest,
@@ -20,6 +21,7 @@ from gatewise.cli.options import (
     Tokenizer,
     Trust,
     Weights,
+    advised_commands,
     key_values,
     load_weights,
 )
@@ -148,7 +150,7 @@ def diagnose(
     the page says so first. If interrupted with Ctrl-C, the finished checks are written. Run the
     same command to resume.
 
-    Example: `gatewise diagnose torchvision:resnet18 --data cifar10 --out diagnosis`
+    Example: `gatewise diagnose small_cnn --data digits --out diagnosis`
     """
     from gatewise.analysis import DiagnosisInterrupted, all_questions, fill
     from gatewise.analysis import diagnose as ask
@@ -213,8 +215,10 @@ def diagnose(
                 preprocessing_known=inputs.known,
                 name=model,
                 progress=watch,
-                reference=_reference(model, weights, input, set, inputs),
-                data_options=data_options or f"--data {OTHER_DATA}",
+                commands=advised_commands(
+                    _reference(model, weights, input, set, inputs),
+                    data_options or f"--data {OTHER_DATA}",
+                ),
                 finished=finished,
                 on_answer=kept.add,
             )
@@ -272,7 +276,7 @@ def _print(diagnosis: "Diagnosis") -> None:
     """Print a table of the results, and the advice."""
     rows = table("check", "result", "s", right=["s"], whole=("check", "s"))
     for answer in diagnosis:
-        text = answer.line
+        text = f"{answer.line} {MORE_INPUTS.get(answer.reason, '')}".rstrip()
         if answer.detail:
             text = f"{text.removesuffix('.')} ({shorten(answer.detail)})."
         rows.add_row(answer.name, text, f"{answer.seconds:.1f}")

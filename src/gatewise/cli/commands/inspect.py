@@ -37,7 +37,7 @@ def inspect(
     called several times, and activations inside norms. Functions are recognised by their values and
     compared with the model's configuration.
 
-    Example: `gatewise inspect torchvision:resnet18 --input 2x3x64x64`
+    Example: `gatewise inspect fast_cifar --input 2x3x32x32`
     """
     from gatewise.analysis import identify
     from gatewise.graph import find_sites

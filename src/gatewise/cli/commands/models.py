@@ -5,7 +5,7 @@ from gatewise.cli.output import print_json, print_rich, table
 
 
 def models(json: Json = False) -> None:
-    """List the networks that `train`, `compare` and `gatewise:NAME` can build.
+    """List the networks that commands take as `MODEL`.
 
     The column `input` is the shape of one example.
 

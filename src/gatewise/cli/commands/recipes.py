@@ -26,4 +26,6 @@ def recipes(json: Json = False) -> None:
             str(recipe.epochs),
             str(recipe.batch),
         )
-    print_rich(rows, f"{len(chosen)} recipes. To use one: gatewise compare demo --recipe adam")
+    print_rich(
+        rows, f"{len(chosen)} recipes. To use one: gatewise compare demo --recipe adam --out demo"
+    )

@@ -37,7 +37,7 @@ def report(source: Source, out: Out = None) -> None:
     Both commands write the page themselves. Use this command to write it again, for example from
     the records of another computer. The page needs no network.
 
-    Example: `gatewise report demo/study --out demo/report.html`
+    Example: `gatewise report demo --out report.html`
     """
     from gatewise.report import PAGE, RECORD, is_diagnosis, write_page
 

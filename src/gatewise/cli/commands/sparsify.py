@@ -169,8 +169,8 @@ def sparsify(
     the time for one input with zeros skipped. `--out` writes a page with quality against sparsity.
     Nothing is trained, except with `--relu`.
 
-    Example: `gatewise sparsify gatewise:small_llama --data text --target 0.5 --out sparse.html`
-    Example: `gatewise sparsify gatewise:small_llama --data text --relu relu --epochs 3`
+    Example: `gatewise sparsify small_llama --data text --target 0.5 --out sparse.html`
+    Example: `gatewise sparsify small_llama --data text --relu relu --epochs 3`
     """
     from gatewise.cli.options import find_data, load_model, random_data
     from gatewise.report import write_page

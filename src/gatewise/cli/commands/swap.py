@@ -87,7 +87,7 @@ def swap(
     Python, build the original, apply the plan with `Plan.from_json(text).apply(model)`, and load
     the weights. If the changed model fails its checks, nothing is written and the exit code is 1.
 
-    Example: `gatewise swap torchvision:resnet18 --unit crelu --preserve --out crelu.safetensors`
+    Example: `gatewise swap small_cnn --unit crelu --preserve --out crelu.safetensors`
     """
     if (out is None) != dry_run:
         raise ArgumentError(

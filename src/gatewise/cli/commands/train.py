@@ -127,7 +127,7 @@ def train(
     not repeated. The exit code is 1 if the training diverged, the disk failed, or one of several
     processes crashed.
 
-    Example: `gatewise train --model convpool_cnn --unit crelu --epochs 3 --out runs/first`
+    Example: `gatewise train --model small_cnn --unit crelu --epochs 3 --out runs/first`
     """
     from gatewise.train import (
         KeepWeights,

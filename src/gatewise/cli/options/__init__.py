@@ -1,5 +1,8 @@
 """Command line options, and what they name: models, weights, data and checkpoints."""
 
+from gatewise.cli.options.advised_commands import MORE_INPUTS as MORE_INPUTS
+from gatewise.cli.options.advised_commands import advised_commands as advised_commands
+from gatewise.cli.options.advised_commands import as_options as as_options
 from gatewise.cli.options.checkpoints import find_checkpoints as find_checkpoints
 from gatewise.cli.options.comparison_inputs import comparison_data as comparison_data
 from gatewise.cli.options.comparison_inputs import model_factory as model_factory

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gatewise.cli.options.model_reference import load_function, load_model
+from gatewise.cli.options.model_reference import load_function, load_model, split_reference
 from gatewise.errors import ArgumentError, unknown_name
 
 if TYPE_CHECKING:
@@ -42,15 +42,10 @@ def model_factory(reference: str) -> Any:
     Args:
         reference: A reference to a model, or the name of a network of gatewise.
     """
-    from gatewise.models import list_models
     from gatewise.studies import BuiltIn
 
-    kind, _, name = reference.rpartition(":")
-    if kind in ("", "gatewise"):
-        if name not in list_models():
-            raise unknown_name("model or study", name, list_models())
-        return BuiltIn(name)
-    return ModelFactory(reference)
+    kind, name = split_reference(reference)
+    return BuiltIn(name) if kind == "gatewise" else ModelFactory(reference)
 
 
 def comparison_data(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gatewise.cli.options.model_reference import load_function, reads_bytes
+from gatewise.cli.options.model_reference import load_function, reads_bytes, split_reference
 from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.extensions import unknown_addition
 
@@ -166,7 +166,7 @@ def _preprocessing(request: DataRequest) -> "Preprocessing | None":
     if request.transform is not None:
         function = load_function(request.transform)
         return Preprocessing(request.transform, function=function)
-    kind, _, name = request.reference.rpartition(":")
+    kind, name = split_reference(request.reference)
     steps = model_preprocessing(kind, name, request.network, request.model_options)
     if request.stated:
         steps = Preprocessing(
@@ -286,7 +286,7 @@ def _from_text(texts: Any, request: DataRequest, about: str = "") -> DiagnosisDa
     from gatewise.data import read_text_tokens
 
     tokenizer = request.tokenizer
-    kind, _, name = request.reference.rpartition(":")
+    kind, name = split_reference(request.reference)
     if tokenizer is None and kind == "hf":
         tokenizer = Path(name).parent / "tokenizer.json"
     length = request.length + request.next_tokens  # the last token is a label only
@@ -334,7 +334,7 @@ def _from_set(request: DataRequest) -> DiagnosisData:
         "gatewise trains"
     )
     # Networks of gatewise are trained so. Others may be, too.
-    known = request.reference.startswith("gatewise:")
+    known = split_reference(request.reference)[0] == "gatewise"
     if steps is not None:
         preprocessing, known = steps.text, True
     return _data(x, split.labels if data.classes else None, about, preprocessing, known)

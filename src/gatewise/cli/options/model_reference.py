@@ -14,13 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gatewise.errors import ArgumentError, FileError, MissingExtraError, install_extra
+from gatewise.errors import ArgumentError, FileError, MissingExtraError, closest_name, install_extra
 
 if TYPE_CHECKING:
     from torch import nn
 
 FORMS = (
-    "gatewise:NAME, timm:NAME, torchvision:NAME, hf:CONFIG.json, hf:FOLDER, "
+    "a name of `gatewise list models`, timm:NAME, torchvision:NAME, hf:CONFIG.json, hf:FOLDER, "
     "package.module:FUNCTION or file.py:FUNCTION"
 )
 SWAPS_FILE = "gatewise_swaps.json"  # in the folder of a swapped model
@@ -39,9 +39,7 @@ def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.
     """
     from torch import nn
 
-    kind, _, name = reference.rpartition(":")
-    if not kind or not name:
-        raise ArgumentError("model: not a reference to a model", got=reference, allowed=FORMS)
+    kind, name = split_reference(reference)
     build = _BUILDERS.get(kind, _from_factory)
     model = build(reference, options or {})
     if not isinstance(model, nn.Module):
@@ -53,9 +51,33 @@ def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.
     return model
 
 
+def split_reference(reference: str) -> tuple[str, str]:
+    """Return kind and name of a reference. A name alone is that of a network of gatewise.
+
+    Args:
+        reference: A reference in one of the forms ``FORMS``.
+    """
+    kind, colon, name = reference.rpartition(":")
+    if not colon:
+        from gatewise.models import list_models
+
+        if name in list_models():
+            return "gatewise", name
+    if not kind or not name:
+        known = [] if colon else list_models()
+        near = closest_name(name, known)
+        raise ArgumentError(
+            "model: not a reference to a model",
+            got=reference,
+            allowed=FORMS,
+            fix=f"did you mean {near}?" if near else None,
+        )
+    return kind, name
+
+
 def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
     """Return the shape of a batch of two inputs, if the model's library tells it."""
-    kind, _, name = reference.rpartition(":")
+    kind, name = split_reference(reference)
     if kind == "gatewise":
         from gatewise.models import get_model
 
@@ -70,7 +92,7 @@ def default_shape(reference: str, model: "nn.Module") -> tuple[int, ...] | None:
 
 def reads_tokens(reference: str) -> bool:
     """Return whether the model is a language model of gatewise, which reads token numbers."""
-    kind, _, name = reference.rpartition(":")
+    kind, name = split_reference(reference)
     if kind != "gatewise":
         return False
     from gatewise.models import get_model
@@ -103,7 +125,7 @@ def _from_gatewise(reference: str, options: Mapping[str, Any]) -> Any:
     """Build a network of gatewise."""
     from gatewise.models import create_model
 
-    return create_model(reference.partition(":")[2], **options)
+    return create_model(split_reference(reference)[1], **options)
 
 
 def _from_timm(reference: str, options: Mapping[str, Any]) -> Any:

@@ -48,7 +48,7 @@ def read_arrays(paths: list[Path], examples: int) -> tuple[Tensor, Tensor | None
     if len({(tensor.shape[1:], tensor.dtype) for tensor in tensors}) > 1:
         pairs = zip(paths, tensors, strict=True)
         shapes = ", ".join(f"{path.name} {tuple(tensor.shape)}" for path, tensor in pairs)
-        raise ArgumentError("--data: the arrays differ in shape or type", got=shapes)
+        raise ArgumentError("data: the arrays differ in shape or type", got=shapes)
     whole = torch.cat(tensors)
     if whole.dtype == torch.float64:
         whole = whole.float()
@@ -69,7 +69,7 @@ def _read(path: Path, count: int) -> tuple[Any, Any]:
             return rows, _labels(archive, names, name, len(rows))
     except OSError as problem:
         raise FileError(
-            "--data: the file cannot be read",
+            "data: the file cannot be read",
             got=show(path),
             allowed="an array of numbers",
         ) from problem
@@ -77,7 +77,7 @@ def _read(path: Path, count: int) -> tuple[Any, Any]:
         if isinstance(problem, ArgumentError):
             raise
         raise ArgumentError(
-            f"--data: the file is not an array of numbers ({problem})", got=show(path)
+            f"data: the file is not an array of numbers ({problem})", got=show(path)
         ) from None
 
 
@@ -100,7 +100,7 @@ def _rows(archive: zipfile.ZipFile, name: str, count: int) -> Any:
         wanted = math.prod(shape if by_columns else (rows, *shape[1:])) * kind.itemsize
         if wanted > _most_bytes():
             raise ArgumentError(
-                "--data: the array does not fit into memory",
+                "data: the array does not fit into memory",
                 got=f"{name}: {wanted:,} bytes",
                 allowed=f"{_most_bytes():,} bytes, a quarter of the memory",
                 fix="save it as .npy, of which only the rows needed are read",
@@ -129,7 +129,7 @@ def _member(path: Path, names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     raise ArgumentError(
-        "--data: it is not clear which array of the file holds the inputs",
+        "data: it is not clear which array of the file holds the inputs",
         got=f"{show(path)}: {', '.join(names[:10]) or 'no array'}",
         allowed=f"one array, or one of the names {', '.join(INPUT_NAMES)}",
         fix="save the inputs under the name x",
@@ -149,7 +149,7 @@ def _labels(archive: zipfile.ZipFile, names: list[str], inputs: str, rows: int) 
 def _checked(path: Path, array: Any) -> Any:
     if array.ndim < 2 or array.dtype.kind not in "fiub" or not len(array):
         raise ArgumentError(
-            f"--data: {path.name} must hold rows of inputs",
+            f"data: {path.name} must hold rows of inputs",
             got=f"{array.shape} of {array.dtype}",
             allowed="(n, ...) of numbers",
         )

@@ -66,10 +66,10 @@ def read_arrow_folder(folder: Path, examples: int) -> tuple[str, Any, Tensor | N
                 return _values(kind, chosen.column(name).to_pylist(), name, labels)
     except (OSError, arrow.ArrowException) as problem:
         raise FileError(
-            "--data: the data set cannot be read", got=f"{show(home)}: {problem}"
+            "data: the data set cannot be read", got=f"{show(home)}: {problem}"
         ) from problem
     raise ArgumentError(
-        "--data: no column of the data set holds inputs",
+        "data: no column of the data set holds inputs",
         got=", ".join(names),
         allowed=", ".join((*IMAGE_NAMES, *TOKEN_NAMES, *TEXT_NAMES)),
         fix="save the inputs as an .npy file",
@@ -89,9 +89,9 @@ def _split(folder: Path) -> Path:
                 return folder / name
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise FileError(
-            "--data: the data set cannot be read", got=f"{show(listed)}: {problem}"
+            "data: the data set cannot be read", got=f"{show(listed)}: {problem}"
         ) from problem
-    raise FileError("--data: the data set has no split", got=show(folder))
+    raise FileError("data: the data set has no split", got=show(folder))
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -111,7 +111,7 @@ def _table(folder: Path) -> Any:
 
     paths = _tables(folder)
     if not paths:
-        raise FileError("--data: the data set has no file of rows", got=show(folder))
+        raise FileError("data: the data set has no file of rows", got=show(folder))
     tables = []
     for path in paths:
         if path.suffix == ".parquet":
@@ -138,7 +138,7 @@ def _values(
 ) -> tuple[str, Any, Tensor | None]:
     """Return the values of a column in the form that its kind has."""
     if not values:
-        raise ArgumentError("--data: the data set has no rows", got="0 rows")
+        raise ArgumentError("data: the data set has no rows", got="0 rows")
     if kind != "images":
         return kind, values, labels
     if not isinstance(values[0], dict):
@@ -148,7 +148,7 @@ def _values(
         data = value.get("bytes")
         if not isinstance(data, bytes):
             raise ArgumentError(
-                "--data: the images are not in the data set, only their paths",
+                "data: the images are not in the data set, only their paths",
                 got=f"row {place} of {name}",
                 fix="name the folder of the images instead",
             )

@@ -152,7 +152,7 @@ def _of_hugging_face(path: Path) -> Preprocessing:
         raise FileError(
             "the configuration of the image processor cannot be used",
             got=f"{show(path)}: {problem}",
-            fix="state the preprocessing with --mean, --std, --scale and --size",
+            fix="state the preprocessing: mean=NUMBERS, std=NUMBERS, scale=NUMBER, size=PIXELS",
         ) from problem
 
 
@@ -210,9 +210,9 @@ def normalize_images(x: Tensor, steps: Preprocessing) -> Tensor:
     x = x * steps.scale
     if steps.bgr:
         if x.shape[1] != 3:
-            raise ArgumentError("--bgr: the images have no three channels", got=tuple(x.shape))
+            raise ArgumentError("bgr: the images have no three channels", got=tuple(x.shape))
         x = x.flip(1)
-    for name, values in (("--mean", steps.mean), ("--std", steps.std)):
+    for name, values in (("mean", steps.mean), ("std", steps.std)):
         if len(values) not in (1, x.shape[1]):
             raise ArgumentError(
                 f"{name}: needs one number, or one for every channel",
@@ -233,7 +233,7 @@ def _resized(image: Any, steps: Preprocessing) -> Any:
     height, width = steps.size
     if max(height, width) > LARGEST_SIDE or min(height, width) < 1:
         raise ArgumentError(
-            "--size: must be a side in pixels",
+            "size: must be a side in pixels",
             got=steps.size,
             allowed=f"1 to {LARGEST_SIDE}",
         )
@@ -258,9 +258,9 @@ def _stack(tensors: Sequence[Tensor]) -> Tensor:
     shapes = sorted({tuple(tensor.shape) for tensor in tensors})
     if len(shapes) > 1:
         raise ArgumentError(
-            "--data: the images differ in size",
+            "data: the images differ in size",
             got=", ".join(f"{shape[1]} x {shape[2]}" for shape in shapes[:3] if len(shape) == 3),
-            fix="add --size PIXELS, the side that the network was trained with",
+            fix="add size=PIXELS, the side that the network was trained with",
         )
     return torch.stack(list(tensors))
 
@@ -275,7 +275,7 @@ def _call(function: Callable[[Any], Any], image: Any) -> Tensor:
             else type(result).__name__
         )
         raise ArgumentError(
-            "--transform: the function must return a tensor (channels, height, width) of "
+            "transform: the function must return a tensor (channels, height, width) of "
             "floating-point numbers",
             got=got,
         )

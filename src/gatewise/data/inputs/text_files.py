@@ -44,10 +44,10 @@ def read_text_tokens(
     if not rows:
         kind = "bytes" if as_bytes else "tokens"
         raise ArgumentError(
-            "--data: the text is shorter than one row",
+            "data: the text is shorter than one row",
             got=f"{len(tokens):,} {kind}",
             allowed=f"{length:,} {kind} or more",
-            fix=f"--length {max(1, len(tokens))}, or a longer text",
+            fix="a smaller length=TOKENS, or a longer text",
         )
     return torch.tensor(tokens[: rows * length]).reshape(rows, length)
 
@@ -60,9 +60,10 @@ def _tokenizer(file: Path | None) -> Callable[[str], Iterable[int]]:
     """Return the function from a text to the token numbers of a tokenizer."""
     if file is None or not file.is_file():
         raise ArgumentError(
-            "--data: text needs the tokenizer of the model",
+            "data: text needs the tokenizer of the model",
             got="no tokenizer" if file is None else show(file),
-            fix=f"--tokenizer FOLDER/{TOKENIZER}, or --data IDS.npy with token numbers (n, length)",
+            fix=f"tokenizer=FILE, the {TOKENIZER} of the model, or data=FILE, an .npy file of token "
+            "numbers (n, length)",
         )
     try:
         from tokenizers import Tokenizer
@@ -75,7 +76,7 @@ def _tokenizer(file: Path | None) -> Callable[[str], Iterable[int]]:
         encode = Tokenizer.from_file(str(file)).encode
     except Exception as problem:  # the library raises its own errors as plain exceptions
         raise FileError(
-            "--tokenizer: the file cannot be read", got=f"{show(file)}: {problem}"
+            "tokenizer: the file cannot be read", got=f"{show(file)}: {problem}"
         ) from problem
     return lambda text: encode(text).ids
 
@@ -86,7 +87,7 @@ def _read(path: Path) -> str:
             return file.read(MOST_LETTERS)
     except (OSError, UnicodeDecodeError) as problem:
         raise FileError(
-            "--data: the text cannot be read",
+            "data: the text cannot be read",
             got=f"{show(path)}: {problem}",
             allowed="a text file in UTF-8",
         ) from problem

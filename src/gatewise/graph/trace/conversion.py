@@ -171,4 +171,4 @@ def _tensor_facts(value: Any) -> dict[str, Any]:
     if not isinstance(value, torch.Tensor):
         return {"shape": None, "floating": False}
     shape = tuple(int(size) for size in value.shape)
-    return {"shape": shape, "floating": value.is_floating_point()}
+    return {"shape": shape, "floating": value.is_floating_point(), "dtype": value.dtype}

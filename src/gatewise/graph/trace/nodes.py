@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 Scope = tuple[str, int]  # path of a module, and which of its calls (from 0)
 
 
@@ -20,6 +22,7 @@ class Node:
         arguments: by the operator's argument names, with defaults; tensors are nodes.
         shape: the shape of the tensor that it makes; ``None`` if it makes no tensor or several.
         floating: whether that tensor has a floating-point dtype.
+        dtype: its dtype.
         scopes: the modules it was called in, outermost first.
         name: the name of the parameter, buffer or input.
         inplace: whether the call writes into its first input.
@@ -34,6 +37,7 @@ class Node:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     shape: tuple[int, ...] | None = None
     floating: bool = True
+    dtype: torch.dtype | None = None
     scopes: tuple[Scope, ...] = ()
     name: str = ""
     inplace: bool = False

@@ -9,7 +9,6 @@ from gatewise.errors import ArgumentError
 from gatewise.layers.phase.halves import Geometry, convolve_halves
 from gatewise.layers.phase.phase_layer import PhaseLayer, Start, check_start, fill_phases, slope_of
 from gatewise.layers.response import ConvolutionResponse, LinearResponse, layer_options
-from gatewise.layers.windows import Sizes
 from gatewise.units import Device, DType
 
 Self = TypeVar("Self", bound="PhaseSelective")
@@ -24,10 +23,11 @@ class PhaseSelective(PhaseLayer):
 
     def build(
         self,
-        start: Start,
-        bias: bool,
-        device: Device,
-        dtype: DType,
+        bias: bool = True,
+        *,
+        start: Start = "independent",
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         """Create and draw the parameters."""
         self.start = check_start(self.layer, start)
@@ -147,51 +147,8 @@ class PSLinear(PhaseSelective, LinearResponse):
 
     plain: ClassVar[type[nn.Module]] = nn.Linear
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        start: Start = "independent",
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(in_features, out_features)
-        self.build(start, bias, device, dtype)
 
-
-class _PSConv(PhaseSelective, ConvolutionResponse):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        start: Start = "independent",
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            padding_mode,
-        )
-        self.build(start, bias, device, dtype)
-
-
-class PSConv1d(_PSConv):
+class PSConv1d(PhaseSelective, ConvolutionResponse):
     """Phase selective convolution of sequences: :class:`PSConv2d` over one dimension.
 
     Args:
@@ -216,7 +173,7 @@ class PSConv1d(_PSConv):
     plain: ClassVar[type[nn.Module]] = nn.Conv1d
 
 
-class PSConv2d(_PSConv):
+class PSConv2d(PhaseSelective, ConvolutionResponse):
     r"""Convolution in which the sign of each input chooses its weight.
 
     .. math:: y = W^+ * x^+ + W^- * x^- + b, \qquad x^+ = \max(x, 0), \quad x^- = \min(x, 0)

@@ -289,7 +289,7 @@ def _check(diagnosis: Mapping[str, Any]) -> tuple[str, str, list[str]]:
     known = data["preprocessing_known"]
     how = data["preprocessing"]
     prepared = f"Inputs: {how}." if how else ""
-    options = "--mean, --std, --scale, --bgr and --size, or --transform file.py:FUNCTION"
+    options = "the options mean, std, scale, bgr and size, or transform"
     if check["state"] == SUSPECT:
         words = [
             check["line"].partition(": ")[2][:1].upper() + check["line"].partition(": ")[2][1:],

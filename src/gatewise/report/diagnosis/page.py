@@ -94,7 +94,7 @@ def diagnosis_page(diagnosis: Mapping[str, Any]) -> str:
         reason = f"{type(problem).__name__}: {problem}"
         raise ArgumentError(
             f"page: the diagnosis is not complete ({reason})",
-            fix="run gatewise diagnose again",
+            fix="diagnose the model again",
         ) from problem
 
 
@@ -163,10 +163,9 @@ def _counts(findings: Sequence[Facts]) -> Table:
 def _more(diagnosis: Mapping[str, Any]) -> list[Any]:
     """The questions that were not asked, and how to ask them."""
     rows = [[title, name] for name, title in diagnosis["more"].items()]
-    command = f"gatewise diagnose {diagnosis['reference']} --questions all"
     return [
         Text(["These analyses were not computed. Name them, or ask all:"]),
-        Code(command.replace("  ", " ")),
+        Code(diagnosis["ask_all"]),
         Table(["question", "name"], rows, align="ll"),
     ]
 

@@ -4,6 +4,8 @@ See Note [The factorial rule].
 """
 
 from gatewise.stats.factorial.grid import EDGE_ROUNDS as EDGE_ROUNDS
+from gatewise.stats.factorial.grid import FEWEST_RATES as FEWEST_RATES
+from gatewise.stats.factorial.grid import equal_ratios as equal_ratios
 from gatewise.stats.factorial.grid import grid_steps as grid_steps
 from gatewise.stats.factorial.grid import planned_steps as planned_steps
 from gatewise.stats.factorial.runs import FactorialRuns as FactorialRuns

@@ -1,5 +1,8 @@
 """Number the learning rates of a study in half steps of its grid."""
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from gatewise.checks import check_count
@@ -9,6 +12,19 @@ from gatewise.errors import ArgumentError
 EDGE_ROUNDS = 2
 # The fewest planned rates through which a curve is fitted.
 FEWEST_RATES = 4
+# How far a rate may be from one at exactly equal ratios: 1, 3, 10, 30, 100 is a grid.
+RATE_TOLERANCE = 0.055
+
+
+def equal_ratios(rates: Sequence[float]) -> tuple[float, bool]:
+    """Return the mean ratio of neighbouring rates, and whether the rates are at equal ratios.
+
+    Args:
+        rates: Two or more, in order.
+    """
+    ratio = (rates[-1] / rates[0]) ** (1 / (len(rates) - 1))
+    off = [abs(math.log(rate / rates[0] / ratio**place)) for place, rate in enumerate(rates)]
+    return ratio, max(off) <= math.log1p(RATE_TOLERANCE)
 
 
 def planned_steps(count: int) -> np.ndarray:

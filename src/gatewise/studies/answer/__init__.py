@@ -1,6 +1,7 @@
 """What the result of a study says: the same words on the terminal, in JSON and on the page."""
 
 from gatewise.studies.answer.checked_study import CheckedStudy as CheckedStudy
+from gatewise.studies.answer.checked_study import RateGrid as RateGrid
 from gatewise.studies.answer.checked_study import RunRecord as RunRecord
 from gatewise.studies.answer.checked_study import StudyHeader as StudyHeader
 from gatewise.studies.answer.exports import comparison_csv as comparison_csv

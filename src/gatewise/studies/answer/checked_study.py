@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from gatewise.errors import DamagedFileError, shorten
-from gatewise.stats import FactorialRuns, grid_steps, planned_steps
+from gatewise.stats import FEWEST_RATES, FactorialRuns, grid_steps, planned_steps
 
 FORMAT = "gatewise study"
 MOST_RUNS = 1_000_000
@@ -80,8 +80,10 @@ class UnitFacts(Facts):
     matched: str = ""
 
 
-class RateFacts(Facts):
-    """The learning rates of a study.
+class RateGrid(Facts):
+    """The learning rates of a study, at equal ratios.
+
+    A rate has a place in half steps of the grid, counted from the middle.
 
     Attributes:
         center: The rate at step 0.
@@ -96,13 +98,23 @@ class RateFacts(Facts):
     @field_validator("count")
     @classmethod
     def _enough(cls, count: int) -> int:
-        if count in (2, 3):
+        if 1 < count < FEWEST_RATES:
             raise ValueError("2 and 3 rates cannot be judged together")
         return count
 
     def rate(self, step: float) -> float:
         """Return the learning rate at a number of half steps, to four digits."""
         return float(f"{self.center * self.ratio ** (step / 2):.4g}")
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps of the planned rates."""
+        return [int(step) for step in planned_steps(self.count)]
+
+    @property
+    def rates(self) -> list[float]:
+        """The planned rates."""
+        return [self.rate(step) for step in self.steps]
 
 
 class StudyHeader(Facts):
@@ -128,7 +140,6 @@ class StudyHeader(Facts):
         left_out: Units that were not compared, with reasons.
         notes: How a table was read.
         settings: Everything else that is shown.
-        gatewise: The version that wrote the study.
     """
 
     format: Literal["gatewise study"] = FORMAT
@@ -138,7 +149,7 @@ class StudyHeader(Facts):
     models: list[str] = Field(min_length=1, max_length=1000)
     baseline: str
     units: list[UnitFacts] = Field(min_length=1, max_length=1000)
-    rates: RateFacts | None = None
+    rates: RateGrid | None = None
     seeds: int = Field(ge=1, le=100_000)
     first_seed: int = Field(0, ge=0, le=10**9)
     margin: Positive | None = None
@@ -150,7 +161,6 @@ class StudyHeader(Facts):
     left_out: list[dict[str, str]] = []
     notes: list[str] = []
     settings: dict[str, Any] = {}
-    gatewise: str = ""
 
     @model_validator(mode="after")
     def _consistent(self) -> "StudyHeader":
@@ -253,8 +263,7 @@ class CheckedStudy:
     @property
     def planned(self) -> list[int]:
         """The steps of the planned rates."""
-        rates = self.header.rates
-        return [int(step) for step in planned_steps(rates.count if rates else 1)]
+        return self.header.rates.steps if self.header.rates else [0]
 
     def rate(self, step: float) -> float | None:
         """Return the learning rate at a step, as it was recorded; None if it is not known."""

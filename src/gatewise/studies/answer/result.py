@@ -9,9 +9,10 @@ from gatewise.studies.answer.checked_study import CheckedStudy, StudyHeader
 from gatewise.studies.answer.judging import judge_model, missing_runs
 from gatewise.studies.answer.metric_display import MetricDisplay, metric_display
 from gatewise.studies.answer.rows import ModelAnswer, UnitRow
+from gatewise.words import FitsScreen
 
 
-class ComparisonResult:
+class ComparisonResult(FitsScreen):
     """What a study says: one row per unit, with a verdict when all runs have ended.
 
     ``print(result)`` shows the answer. ``result["gelu"]`` is the row of a unit.
@@ -104,10 +105,6 @@ class ComparisonResult:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
-
-    def __repr__(self) -> str:
-        models, units = len(self.header.models), len(self.units)
-        return f"<ComparisonResult {self.header.name!r}: {models} models, {units} units>"
 
     @property
     def lines(self) -> list[str]:

@@ -10,7 +10,6 @@ from gatewise.studies.comparison.compare_units import plan_comparison as plan_co
 from gatewise.studies.comparison.compare_units import read_study as read_study
 from gatewise.studies.comparison.compare_units import run_comparison as run_comparison
 from gatewise.studies.comparison.costs import CostEstimate as CostEstimate
-from gatewise.studies.comparison.learning_rates import RateGrid as RateGrid
 from gatewise.studies.comparison.learning_rates import rate_grid as rate_grid
 from gatewise.studies.comparison.study import ComparisonStudy as ComparisonStudy
 from gatewise.studies.comparison.study_file import presets as presets

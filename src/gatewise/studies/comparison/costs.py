@@ -2,19 +2,34 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
 import torch
 
-from gatewise.studies.comparison.learning_rates import RunCounts, run_counts
+from gatewise.stats import EDGE_ROUNDS, FIRST_SEEDS
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_models import UserModel, Variant
 from gatewise.studies.comparison.user_objective import EvaluationLoader, UserObjective
 from gatewise.train import all_randomness, clock, evaluating, place_model, seed_all
 
 STEPS = 3  # that are timed, after one that is not
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """How many runs a comparison takes.
+
+    Attributes:
+        racing: If all rates but the best and its neighbours are dropped after three seeds.
+        planned: All units, rates and seeds.
+        widened: If a rate is added at an end of the grid twice.
+    """
+
+    racing: int
+    planned: int
+    widened: int
 
 
 @dataclass(frozen=True)
@@ -38,14 +53,23 @@ class CostEstimate:
     @property
     def runs(self) -> RunCounts:
         """How many runs."""
-        return run_counts(self.arms, self.rates, self.seeds)
+        first = min(self.seeds, FIRST_SEEDS)
+        racing = self.arms * (self.rates * first + min(self.rates, 3) * (self.seeds - first))
+        wider = self.rates + EDGE_ROUNDS if self.rates > 1 else 1
+        planned = self.arms * self.rates * self.seeds
+        return RunCounts(racing, planned, self.arms * wider * self.seeds)
 
     @property
     def words(self) -> str:
         """The runs and their time."""
         runs = self.runs
-        low, high = (self._time(count) for count in (runs.racing, runs.widened))
-        return f"{runs.words}, about {low if low == high else f'{low} to {high}'}"
+        if runs.racing == runs.widened:
+            return f"{runs.planned} runs, about {self._time(runs.planned)}"
+        low, high = self._time(runs.racing), self._time(runs.widened)
+        time_words = low if low == high else f"{low} to {high}"
+        return (
+            f"{runs.racing} to {runs.widened} runs, {runs.planned} as planned, about {time_words}"
+        )
 
     def fewer_words(self, plans: Sequence[tuple[int, int]]) -> str:
         """Return what smaller plans would take.
@@ -55,27 +79,25 @@ class CostEstimate:
         """
         words = []
         for rates, seeds in plans:
-            if (
-                rates > self.rates
-                or seeds > self.seeds
-                or (rates, seeds) == (self.rates, self.seeds)
-            ):
-                continue
-            count = run_counts(self.arms, rates, seeds).planned
-            words.append(f"rates={rates}, seeds={seeds}: {count} runs, {self._time(count)}")
+            if rates <= self.rates and seeds <= self.seeds and (rates, seeds) != self._plan:
+                count = self.arms * rates * seeds
+                words.append(f"rates={rates}, seeds={seeds}: {count} runs, {self._time(count)}")
         return "; ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        runs = self.runs
         return {
-            "runs": {"racing": runs.racing, "planned": runs.planned, "widened": runs.widened},
+            "runs": asdict(self.runs),
             "seconds_per_run": round(self.seconds, 3),
             "workers": self.workers,
         }
 
     def __str__(self) -> str:
         return self.words
+
+    @property
+    def _plan(self) -> tuple[int, int]:
+        return self.rates, self.seeds
 
     def _time(self, runs: int) -> str:
         """Return the time of so many runs."""

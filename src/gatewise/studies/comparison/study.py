@@ -12,11 +12,10 @@ import torch
 from gatewise.devices import describe_device, describe_processor
 from gatewise.errors import ArgumentError
 from gatewise.stats import grid_steps
-from gatewise.studies.answer import CheckedStudy, missing_runs
-from gatewise.studies.comparison.learning_rates import RateGrid
+from gatewise.studies.answer import CheckedStudy, RateGrid, missing_runs
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
-from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, environment
+from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, environment, resolve_precision
 
 EXPERIMENT = "compare"
 MACHINE = ("torch", "threads", "cpu_capability", "device")
@@ -100,7 +99,7 @@ class ComparisonWork:
             "seconds": result.seconds,
             "starts": result.starts,
             "parameters": variant.parameters,
-            "precision": config.recipe.precision,
+            "precision": resolve_precision(config.recipe.precision, torch.device(self.device)),
             "machine": {
                 **{name: now[name] for name in MACHINE},
                 "processor": describe_processor(),
@@ -179,11 +178,7 @@ class ComparisonStudy:
             "baseline": self.baseline,
             "units": [self._unit_facts(unit) for unit in self.units],
             "left_out": self._left_out(),
-            "rates": {
-                "center": self.grid.center,
-                "ratio": self.grid.ratio,
-                "count": self.grid.count,
-            },
+            "rates": self.grid.model_dump(),
             "seeds": self.seeds,
             "first_seed": self.first_seed,
             "margin": self.margin,

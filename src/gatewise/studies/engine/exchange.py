@@ -136,7 +136,7 @@ def read_records(path: str | Path) -> tuple[dict[str, Any], dict[str, Record]]:
         raise ArgumentError(
             "there is no study in this folder",
             got=str(path),
-            fix="name the folder that was given as --out, or a study.jsonl",
+            fix="name the folder of a study, which was given as out=FOLDER, or a study.jsonl",
         )
     header, joined = read_records(files[0])
     for file in files[1:]:

@@ -140,7 +140,7 @@ class Cluster:
                 raise ArgumentError(
                     f"ray: no machine of the cluster has enough {name}s for one run",
                     got=f"{need:g} asked for, {most:g} there",
-                    fix="fewer --threads or --gpus-per-cell, or a larger machine",
+                    fix="fewer threads or GPUs for each run, or a larger machine",
                 )
 
     def submitter(self, payload: bytes) -> Callable[[Cell, str], Any]:

@@ -240,7 +240,7 @@ class StudyFile:
             raise ArgumentError(
                 "there is no study here",
                 got=str(self.path),
-                fix="name the folder that was given as --out",
+                fix="name the folder of a study, which was given as out=FOLDER",
             )
         with _explained(self.path), closing(_open(self.path)) as database:
             self._check(database)

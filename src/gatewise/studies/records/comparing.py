@@ -2,15 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
-from itertools import pairwise
 from typing import Any
 
-from gatewise.checks import check_count, check_flag, check_number
+from gatewise.checks import check_count, check_flag, check_number, is_sequence
 from gatewise.errors import ArgumentError
-from gatewise.stats import mean
+from gatewise.stats import FEWEST_RATES, equal_ratios, mean
 from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.records.cell_values import step_of
 from gatewise.studies.records.raw_table import read_table
@@ -22,8 +20,6 @@ ORIGIN = "table"
 TASK = "all runs"  # in place of the task where there is none
 BASELINES = ("baseline", "original", "relu", "control", "vanilla", "default")
 FEWEST_TASKS = 3
-FEWEST_RATES = 4
-EQUAL_RATIOS = 0.06  # by which the ratios of a grid may differ: 1, 3, 10, 30 are a grid
 # Metrics that are shares of 1: shown in per cent, and their differences in points.
 SHARES = (
     "accuracy",
@@ -109,18 +105,19 @@ def compare_records(
         >>> gw.compare_records(runs)["gelu"].verdict
         'better'
     """
-    _check_options(paired=paired, metric=metric, title=title, baseline=baseline)
+    if paired is not None:
+        check_flag("stats", "paired", paired)
     if margin is not None:
         check_number("stats", "margin", margin, above=0)
     if examples is not None:
         check_count("stats", "examples", examples, least=1)
     choice = Choice(
-        method=_column(method, "method"),
+        method=_text(method, "method"),
         task=_columns(task, "task"),
-        rate=_column(rate, "rate"),
-        seed=_column(seed, "seed"),
+        rate=_text(rate, "rate"),
+        seed=_text(seed, "seed"),
         value=_columns(value, "value"),
-        metric=metric,
+        metric=_text(metric, "metric"),
         average=_columns(average, "average") or (),
     )
     raw = read_table(table)
@@ -132,29 +129,24 @@ def compare_records(
         raise ArgumentError(
             f"stats: {raw.source} has one method only, so there is nothing to compare",
             got=methods,
-            fix="name the column of the method: method=COLUMN (--method COLUMN)",
+            fix="name the column of the method: method=COLUMN",
         )
-    base = _baseline(methods, baseline)
     layout = _layout(kept, methods, paired, notes)
-    direction = metric_mode(read.metric, mode)
-    step = _resolution(kept, examples)
     is_share = _is_share(read.metric, kept)
     header = {
         "format": "gatewise study",
         "name": "stats",
-        "gatewise": _version(),
-        "title": title or f"{raw.source}: {read.metric.replace('_', ' ')}",
+        "title": _text(title, "title") or f"{raw.source}: {read.metric.replace('_', ' ')}",
         "origin": ORIGIN,
         "metric": {
             "name": read.metric,
-            "higher_is_better": direction == "max",
+            "higher_is_better": metric_mode(read.metric, mode) == "max",
             "unit": "%" if is_share else "",
             "scale": 100.0 if is_share else 1.0,
-            "images": None,
-            "step": step,
+            "step": _resolution(kept, examples),
         },
-        "models": layout.models,
-        "baseline": base,
+        "models": list(dict.fromkeys(record["model"] for record in layout.records)),
+        "baseline": _baseline(methods, _text(baseline, "baseline")),
         "units": [{"name": name, "label": name} for name in methods],
         "rates": layout.rates,
         "seeds": layout.seeds,
@@ -171,7 +163,6 @@ def compare_records(
 class _Layout:
     """The runs of a table as records of a study."""
 
-    models: list[str]
     records: list[dict[str, Any]]
     seeds: int
     rates: dict[str, Any] | None = None
@@ -196,29 +187,23 @@ def _layout(
         raise ArgumentError(
             "stats: a table with several learning rates needs a seed for every run",
             got=f"{len(rates)} learning rates",
-            fix="name the column: seed=COLUMN (--seed COLUMN)",
+            fix="name the column: seed=COLUMN",
         )
-    if _is_grid(rates):
-        return _on_grid(runs, methods, rates, notes)
+    if len(rates) >= FEWEST_RATES:
+        ratio, fits = equal_ratios(rates)
+        if fits:
+            return _on_grid(runs, methods, rates, ratio, notes)
     return _at_single_rates(runs, methods, rates, notes)
-
-
-def _is_grid(rates: Sequence[float]) -> bool:
-    """Return whether there are at least four rates at equal ratios."""
-    if len(rates) < FEWEST_RATES:
-        return False
-    ratio = (rates[-1] / rates[0]) ** (1 / (len(rates) - 1))
-    return all(abs(high / low / ratio - 1) <= EQUAL_RATIOS for low, high in pairwise(rates))
 
 
 def _on_grid(
     runs: Sequence[Run],
     methods: Sequence[str],
     rates: Sequence[float],
+    ratio: float,
     notes: list[str],
 ) -> _Layout:
     """Return records on a grid of learning rates."""
-    ratio = (rates[-1] / rates[0]) ** (1 / (len(rates) - 1))
     seeds = _shared_seeds(runs, methods, notes)
     places = {seed: place for place, seed in enumerate(seeds)}
     records = []
@@ -227,9 +212,8 @@ def _on_grid(
             step = 2 * rates.index(run.rate) - (len(rates) - 1)
             records.append(_record(run, run.task or TASK, step, places[run.seed]))
     notes.append(f"{len(rates)} learning rates at equal ratios, {plural(len(seeds), 'seed')}.")
-    models = list(dict.fromkeys(record["model"] for record in records))
     facts = {"center": math.sqrt(rates[0] * rates[-1]), "ratio": ratio, "count": len(rates)}
-    return _Layout(models, records, len(seeds), rates=facts)
+    return _Layout(records, len(seeds), rates=facts)
 
 
 def _at_single_rates(
@@ -257,23 +241,22 @@ def _at_single_rates(
         f", corrected for {comparisons} comparisons."
     )
     averaged = [run for run in _averaged(runs) if run.rate in shared]
+    averaged.sort(key=lambda run: run.rate or 0.0)
     places = _seed_places(averaged)
     records = []
     for run in averaged:
         task = f"{run.task}, " if run.task else ""
         model = f"{task}rate {rate(run.rate or 0.0)}"
         records.append(_record(run, model, 0, places[run.seed or ""]))
-    records.sort(key=lambda record: shared.index(record["rate"]))
-    models = list(dict.fromkeys(record["model"] for record in records))
-    return _Layout(models, records, len(places), comparisons=comparisons)
+    return _Layout(records, len(places), comparisons=comparisons)
 
 
 def _without_rates(runs: Sequence[Run], paired: bool | None, notes: list[str]) -> _Layout:
     """Return records of a table without learning rates."""
-    if paired is False or any(run.seed is None for run in runs):
-        reason = "as asked" if paired is False else "seeds are missing"
-        if paired is not False and all(run.seed is None for run in runs):
-            reason = "no column has seeds"
+    seedless = [run for run in runs if run.seed is None]
+    if paired is False or seedless:
+        reason = "no column has seeds" if len(seedless) == len(runs) else "seeds are missing"
+        reason = "as asked" if paired is False else reason
         notes.append(f"Not paired: {reason}. Tested as separate groups (Welch's t).")
         counts: Counter[tuple[str, str]] = Counter()
         records = []
@@ -281,18 +264,12 @@ def _without_rates(runs: Sequence[Run], paired: bool | None, notes: list[str]) -
             key = (run.method, run.task)
             records.append(_record(run, run.task or TASK, 0, counts[key]))
             counts[key] += 1
-        seeds = max(counts.values())
-        return _Layout(_models(records), records, seeds, paired=False)
+        return _Layout(records, max(counts.values()), paired=False)
     averaged = _averaged(runs)
     places = _seed_places(averaged)
     records = [_record(run, run.task or TASK, 0, places[run.seed or ""]) for run in averaged]
     notes.append(_pairing_note(averaged))
-    return _Layout(_models(records), records, len(places))
-
-
-def _models(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the models of records in their order."""
-    return list(dict.fromkeys(record["model"] for record in records))
+    return _Layout(records, len(places))
 
 
 def _record(run: Run, model: str, step: int, seed: int) -> dict[str, Any]:
@@ -356,14 +333,6 @@ def _seed_order(seed: str) -> tuple[int, int, str]:
     """Return what seeds are sorted by: numbers first, by their size."""
     is_number = seed.isascii() and seed.isdigit() and len(seed) < 18
     return (0, int(seed), "") if is_number else (1, 0, seed)
-
-
-def _version() -> str:
-    """Return the version of this library; empty if it is not installed."""
-    try:
-        return version("gatewise")
-    except PackageNotFoundError:
-        return ""
 
 
 def _present(runs: Sequence[Run], notes: list[str]) -> list[Run]:
@@ -449,29 +418,17 @@ def _is_share(metric: str, runs: Sequence[Run]) -> bool:
     return bare_metric(metric) in SHARES and all(0 <= value <= 1 for value in values)
 
 
-def _check_options(*, paired: object, metric: object, title: object, baseline: object) -> None:
-    """Raise if an option has the wrong type."""
-    if paired is not None:
-        check_flag("stats", "paired", paired)
-    options: Mapping[str, object] = {"metric": metric, "title": title, "baseline": baseline}
-    for name, option in options.items():
-        if option is not None and not isinstance(option, str):
-            raise ArgumentError(f"stats: {name} must be text", got=option)
+def _text(value: Any, name: str) -> str | None:
+    """Return a text, for example the name of one column, or raise."""
+    if value is None or isinstance(value, str):
+        return value
+    raise ArgumentError(f"stats: {name} must be text", got=value)
 
 
-def _column(name: Any, role: str) -> str | None:
-    """Return the name of one column, or raise."""
-    if name is None or isinstance(name, str):
-        return name
-    raise ArgumentError(f"stats: {role} must be the name of a column", got=name)
-
-
-def _columns(names: Any, role: str) -> list[str] | None:
+def _columns(names: Any, role: str) -> Sequence[str] | None:
     """Return the names of columns: one, or a list of them."""
-    if names is None:
-        return None
-    if isinstance(names, str):
-        return [names]
-    if isinstance(names, Sequence) and names and all(isinstance(name, str) for name in names):
-        return list(names)
+    if names is None or isinstance(names, str):
+        return names if names is None else [names]
+    if is_sequence(names) and names and all(isinstance(name, str) for name in names):
+        return names
     raise ArgumentError(f"stats: {role} must be the name of a column or a list of names", got=names)

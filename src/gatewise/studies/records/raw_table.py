@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, FileError, MissingExtraError, install_extra
-from gatewise.studies.records.event_files import read_event_folder
-from gatewise.studies.records.mlflow_folder import (
+from gatewise.studies.records.logged_runs import (
+    EVENTS,
     is_mlflow_folder,
+    read_event_files,
     read_mlflow_database,
     read_mlflow_folder,
 )
@@ -107,8 +108,8 @@ def _from_path(path: Path) -> RawTable:
         return _from_columns(_parquet(path), path.name)
     if path.suffix.lower() in DATABASES:
         return _named(read_mlflow_database(path), path.name, ("Runs of an MLflow data base.",))
-    if path.name.startswith("events.out.tfevents"):
-        return _named(read_event_folder(path.parent, [path]), path.name, ())
+    if path.name.startswith(EVENTS):
+        return _named(read_event_files(path.parent, [path]), path.name, ())
     return _from_text(path)
 
 
@@ -162,7 +163,7 @@ def _from_folder(path: Path) -> RawTable:
         return _named(read_mlflow_folder(path), f"{path}", ("Runs of an MLflow folder.",))
     if (path / "mlflow.db").is_file():
         return _from_path(path / "mlflow.db")
-    runs = read_event_folder(path)
+    runs = read_event_files(path)
     if not runs:
         raise FileError(
             "stats: the folder has no runs of TensorBoard or MLflow",

@@ -278,7 +278,7 @@ class _Reader:
             raise ArgumentError(
                 f"stats: no column of {self.table.source} names the method",
                 got=", ".join(columns),
-                fix="name it: method=COLUMN (--method COLUMN)",
+                fix="name it: method=COLUMN",
             )
         self.method = self._take(name)
         labels = [text_of(cell) for cell in columns[name]]
@@ -308,13 +308,13 @@ class _Reader:
                 if found
                 else f"stats: no column of {self.table.source} has the result of a run",
                 got=", ".join(found or self.table.columns),
-                fix="name it: value=COLUMN (--value COLUMN)",
+                fix="name it: value=COLUMN",
             )
         if len(metrics) > 1:
             others = ", ".join(map(repr, found[1:]))
             self.notes.append(
-                f"Judged: {found[0]!r}. Not judged: {others}; name one with --value to judge it "
-                "instead."
+                f"Judged: {found[0]!r}. Not judged: {others}; name one as the value to "
+                "judge it instead."
             )
         return found[0]
 
@@ -336,7 +336,9 @@ class _Reader:
             )
         if len(metrics) > 1:
             others = ", ".join(repr(other) for other in metrics if other != metric)
-            self.notes.append(f"Judged: {metric!r}. Not judged: {others}; name one with --metric.")
+            self.notes.append(
+                f"Judged: {metric!r}. Not judged: {others}; name another as the metric."
+            )
         self.places = [place for place in self.places if labels[place] == metric]
         self.metric = metric
         return values[0]
@@ -359,8 +361,8 @@ class _Reader:
                     f"stats: column {name!r} varies between rows of one method and seed, and has "
                     "no role",
                     got=joined(distinct(cells), most=5),
-                    fix=f"say what it is: --task {name} (compare within each), --rate {name} (a "
-                    f"learning rate), or --average {name} (average over it)",
+                    fix="say what it is: task=COLUMN (compare within each), rate=COLUMN (a learning "
+                    "rate), or average=COLUMN (average over it)",
                 )
         most = max(map(len, repeated))
         why = f" over {', '.join(self.repeated)}" if self.repeated else ""

@@ -20,7 +20,7 @@ from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import run_on_copies, untouched
+from gatewise.graph import STARTS, run_on_copies, untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
@@ -44,6 +44,7 @@ from gatewise.surgery.calls.source_text import (
     source_of,
 )
 from gatewise.surgery.calls.sums import SUM, is_sum, sum_form, writes_into_first
+from gatewise.surgery.calls.wrappers import calls_function, outermost_wrapper
 from gatewise.units import UnitModule
 
 
@@ -176,6 +177,7 @@ class _ModuleCall:
     frame: FrameType
     shape: torch.Size | None
     inside: list[_Event] = field(default_factory=list)
+    computes_one: bool = False  # whether it calls what an activation may be written with
 
 
 class _Recorder(TorchFunctionMode):
@@ -218,11 +220,15 @@ class _Recorder(TorchFunctionMode):
             self.readers.append(self._event(frame, name, reader=True))
         what = activation(func)
         if what is None:
+            if self.unfinished and plain_name(func) in STARTS:
+                self.unfinished[-1].computes_one = True
             return func(*args, **kwargs)
         inplace = what.inplace or kwargs.get("inplace") is True
         arguments = arguments_of(what.op, args, kwargs)
         plain = tuple((name, self._plain(value)) for name, value in arguments.items())
-        event = self._event(frame, what.op, arguments=plain, inplace=inplace)
+        wrapper = outermost_wrapper(frame, what.op, self._is_method)
+        frame = frame if wrapper is None else caller(wrapper.f_back)
+        event = self._event(frame, what.op, wrapper=wrapper, arguments=plain, inplace=inplace)
         self._current_events().append(event)
         if not inplace:
             return func(*args, **kwargs)
@@ -265,14 +271,16 @@ class _Recorder(TorchFunctionMode):
         """Record an activation module as one call, or the calls it has made."""
         call = self.unfinished.pop()
         same_shape = isinstance(output, Tensor) and call.shape in (None, output.shape)
-        is_activation = isinstance(module, UnitModule) or (bool(call.inside) and same_shape)
+        is_activation = isinstance(module, UnitModule) or (
+            same_shape and (bool(call.inside) or call.computes_one)
+        )
         self._current_events().extend([self._module_event(call)] if is_activation else call.inside)
 
     def _module_event(self, call: _ModuleCall) -> _Event:
         """Return the event for a call of an activation module."""
         op = type(call.module).__name__
         arguments = ()
-        if is_torchs_own(call.module):
+        if call.inside and is_torchs_own(call.module):
             op = call.inside[0].site.op
             arguments = call.inside[0].site.arguments
         inplace = any(event.site.inplace for event in call.inside)
@@ -300,6 +308,7 @@ class _Recorder(TorchFunctionMode):
         *,
         module: nn.Module | None = None,
         reader: bool = False,
+        wrapper: FrameType | None = None,
         **facts: Any,
     ) -> _Event:
         """Return the event for a call of ``op`` that ``frame`` makes.
@@ -309,6 +318,7 @@ class _Recorder(TorchFunctionMode):
             op: The activation, addition or operator.
             module: The module that is called, if it is one.
             reader: Whether units go around the operands of the call.
+            wrapper: The frame of a function that is called and calls the activation.
             **facts: Further fields of :class:`CallSite`.
         """
         owner, method, refused = self._owner(frame)
@@ -332,7 +342,8 @@ class _Recorder(TorchFunctionMode):
         refused = self._refused_owner(owner, module) or refused
         if method is None or refused:
             return _Event(replace(site, refused=refused), run)
-        return self._read(_Event(site, run), method, frame, position, module, reader=reader)
+        event = _Event(site, run)
+        return self._read(event, method, frame, position, module, reader=reader, wrapper=wrapper)
 
     def _refused_owner(self, owner: nn.Module | None, module: nn.Module | None) -> str | None:
         """Return why calls of this owner cannot be rewritten, if so."""
@@ -355,6 +366,7 @@ class _Recorder(TorchFunctionMode):
         module: nn.Module | None,
         *,
         reader: bool,
+        wrapper: FrameType | None,
     ) -> _Event:
         """Add to the event what the source text says about the call."""
         try:
@@ -375,7 +387,10 @@ class _Recorder(TorchFunctionMode):
         elif op == SUM and module is None:
             form = sum_form(call, frame)
         elif isinstance(call, ast.Call):
-            form = form_of(call, frame, op, module)
+            if wrapper is None:
+                form = form_of(call, frame, op, module)
+            elif calls_function(call, frame, wrapper.f_code):
+                form = "argument"
             attribute = attribute_of(call, method.own_name)
             function: Any = method.function  # a field, not a method
             if module is None and form != "self" and is_chosen(call, frame, function):
@@ -420,6 +435,11 @@ class _Recorder(TorchFunctionMode):
             if outer is frame and looks_like_method(type(module), code):
                 return module, None, "decorated"
         return None, None, "free_function"
+
+    def _is_method(self, frame: FrameType) -> bool:
+        """Whether ``frame`` runs a method of a module of the model."""
+        _, method, refused = self._owner(frame)
+        return method is not None and refused is None
 
     def _methods(self, kind: type) -> dict[int, Method]:
         """Return the methods of a class by code, computed once."""

@@ -78,8 +78,16 @@ def source_of(function: FunctionType) -> Source:
     Raises:
         Unreadable: There is no source text, or it is not the code that runs.
     """
-    code = function.__code__
-    text = text_of(code.co_filename, function.__globals__)
+    return source_of_code(function.__code__, function.__globals__)
+
+
+def source_of_code(code: CodeType, names: dict[str, object]) -> Source:
+    """Return the source of ``code``, whose global variables are ``names``.
+
+    Raises:
+        Unreadable: There is no source text, or it is not the code that runs.
+    """
+    text = text_of(code.co_filename, names)
     statement = text.statement(code.co_firstlineno)
     source = Source(text, _definition(statement, code), statement)
     compiled = compile_statement(statement, text.imports, code.co_filename)

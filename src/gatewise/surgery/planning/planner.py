@@ -79,6 +79,10 @@ def make_plan(
     wanted: set[str] = set()
     for request, chosen in assigned:
         for site in chosen:
+            if site.part_of:
+                wanted.add(site.name)
+                refused[site.name] = Refusal(Reason.PART, ", ".join(site.part_of))
+                continue
             if site.op in GATES and not (request.gates or request.swap.takes_gates):
                 refused[site.name] = Refusal(Reason.GATE)
                 continue

@@ -18,6 +18,7 @@ from gatewise.surgery.planning.swap_interface import Swap, find_swap
 from gatewise.surgery.propagate import Edit, Setting
 from gatewise.surgery.reasons import Reason
 from gatewise.surgery.rewrite import Transaction
+from gatewise.words import FitsScreen
 
 FORMAT = 3
 CHANGES = ("swap", "refuse", "leave")
@@ -102,7 +103,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(FitsScreen):
     """What :func:`gatewise.plan` found out.
 
     Print it, write it with :meth:`to_json`, carry it out with :meth:`apply`.
@@ -280,6 +281,13 @@ def check_changes_something(plan: Plan) -> Plan:
     """``plan``, unless it changes nothing: that is an error, with the reasons."""
     if plan.swapped:
         return plan
+    if not plan.refused:
+        gates = [entry.site for entry in plan.entries if entry.reason == Reason.GATE.name]
+        raise ArgumentError(
+            "plan: nothing would change, the activations asked for are gates",
+            got=", ".join(gates[:4]),
+            fix="gates=True changes them",
+        )
     reasons = Counter(Reason[entry.reason].value for entry in plan.refused)
     details = {Reason[entry.reason].value: entry.detail for entry in plan.refused}
     counts = []

@@ -31,8 +31,7 @@ def select(sites: Sequence[Site], where: Where, modules: Mapping[str, nn.Module]
             "where: no activation site matches",
             got=where,
             allowed=names or "the model has no sites",
-            fix=_nearest(sites, where)
-            or "a glob such as 'layer1.*'; gw.find_sites or `gatewise inspect` has all names",
+            fix=_nearest(sites, where) or "a glob such as 'layer1.*'; gw.find_sites has all names",
         )
     return chosen
 

@@ -13,12 +13,12 @@ from gatewise.surgery.proof.running import SEED, State
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
 # The relative change of the output from which new weights count as used. Rounding is about 1e-15.
 MOVED = 1e-9
-NEW = ("zero", "fresh")  # fills of entries that the original function does not use
+NEW = ("zero", "fresh", "scaled")  # fills of the entries with which layers read new channels
 LIVE = ("live", "live, once zero weights are random")
 
 
 def has_new(plan: Plan) -> bool:
-    """Whether the plan adds weights that the original function does not use."""
+    """Whether the plan adds weights with which layers read new channels."""
     return bool(plan.layers) or any(edit.fill in NEW for edit in plan.edits)
 
 

@@ -141,6 +141,10 @@ def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any
         if any(slopes):  # the stored product with the slopes is rounded to the model's type
             with torch.no_grad():
                 new[f"{path}.weight_neg"].copy_(negative_weight(new[f"{path}.weight"], slopes))
+    for edit in pair.plan.edits:
+        if edit.fill == "scaled":  # this product is rounded, too
+            value = new[edit.name].detach()
+            value.copy_(edit.apply(edit.old_entries(value)))
     results["output_float64"], _ = pair.compare(example, old, new)
     perturbed = perturb(old, new, pair.plan)
     before = of_original(
@@ -168,9 +172,14 @@ def compare_training(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
         edits = [edit for edit in plan.edits if edit.name == name]
         kept = after.gradients[name]
         for edit in edits:
-            if edit.fill == "zero":
+            if edit.fill in ("zero", "scaled"):
                 alive.append(any(any_nonzero(entries) for entries in edit.new_entries(kept)))
             places, olds = edit.old_positions()
+            if edit.fill == "scaled":  # the new entries began as multiples of the old ones
+                scaled = kept * edit.scales(kept)
+                index = edit.index.to(kept.device)
+                kept = torch.zeros_like(gradient).index_add_(edit.dim, index, scaled)
+                continue
             kept = select(kept, edit.dim, places)
             gradient = select(gradient, edit.dim, olds)
         path = name.removesuffix(".weight")

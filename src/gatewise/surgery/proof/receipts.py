@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gatewise.surgery.planning import Plan
+from gatewise.words import FitsScreen
 
 PROVED = "checked"
 WIRING = "wiring checked, function new"
@@ -129,7 +130,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(FitsScreen):
     """What :func:`gatewise.swap` did: four lines as text, and all else in :attr:`details`.
 
     Attributes:

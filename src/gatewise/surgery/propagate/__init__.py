@@ -4,9 +4,12 @@ from gatewise.surgery.propagate.costs import BUDGETS as BUDGETS
 from gatewise.surgery.propagate.costs import cost as cost
 from gatewise.surgery.propagate.costs import growth as growth
 from gatewise.surgery.propagate.costs import operations as operations
+from gatewise.surgery.propagate.deferral import PASSED_ON as PASSED_ON
+from gatewise.surgery.propagate.deferral import SHAPED as SHAPED
 from gatewise.surgery.propagate.deferral import Deferral as Deferral
 from gatewise.surgery.propagate.deferral import Takeover as Takeover
 from gatewise.surgery.propagate.deferral import defer as defer
+from gatewise.surgery.propagate.deferral import merge_modes as merge_modes
 from gatewise.surgery.propagate.edits import Edit as Edit
 from gatewise.surgery.propagate.edits import Setting as Setting
 from gatewise.surgery.propagate.edits import edited as edited

@@ -40,7 +40,7 @@ from gatewise.graph import (
 )
 from gatewise.surgery.reasons import Reason, Refusal
 
-UNCHANGED = operators_of(Kind.IDENTITY, Kind.COPY, Kind.DROPOUT) - {
+PASSED_ON = operators_of(Kind.IDENTITY, Kind.COPY, Kind.DROPOUT) - {
     "alpha_dropout",  # shifts the values
     "native_dropout",
 }
@@ -143,7 +143,7 @@ class Deferral:
         """Compute the slopes of ``node``, or refuse."""
         if node.op in CONVOLUTIONS | {"linear"}:
             self._layer(node)
-        elif node.op in UNCHANGED:
+        elif node.op in PASSED_ON:
             self.slopes[node] = self.slopes[node.inputs[0]]
         elif node.op in MAX_POOLS or node.op in ("pad", "constant_pad_nd"):
             self.slopes[node] = self._spatial(node)

@@ -10,7 +10,7 @@ from torch import Tensor
 from gatewise.errors import ArgumentError
 from gatewise.surgery.propagate.maps import from_runs, to_runs
 
-FILLS = ("zero", "one", "copy", "fresh")
+FILLS = ("zero", "one", "copy", "fresh", "scaled")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class Edit:
     - ``"copy"``: a copy of the old entry, for everything else. Zero rows times zero columns would
       get no gradient and never train.
     - ``"fresh"``: random numbers with the standard deviation of the old parameter.
+    - ``"scaled"``: the old entries times ``factors``, of which there is one for each new entry.
     """
 
     name: str
@@ -31,11 +32,13 @@ class Edit:
     index: Tensor
     new: Tensor
     fill: str
+    factors: tuple[float, ...] = ()
 
     def same_as(self, other: "Edit") -> bool:
         """Whether both edits do the same to the same parameter."""
         return (
-            (self.name, self.dim, self.fill) == (other.name, other.dim, other.fill)
+            (self.name, self.dim, self.fill, self.factors)
+            == (other.name, other.dim, other.fill, other.factors)
             and torch.equal(self.index, other.index)
             and torch.equal(self.new, other.new)
         )
@@ -47,6 +50,8 @@ class Edit:
         if self.fill in ("zero", "one"):
             for entries in self.new_entries(result):
                 entries.fill_(float(self.fill == "one"))
+        elif self.fill == "scaled":
+            result = result * self.scales(result)
         elif self.fill == "fresh" and len(added):
             shape = list(result.shape)
             shape[self.dim] = len(added)
@@ -54,6 +59,20 @@ class Edit:
             drawn = torch.randn(shape, generator=generator, device="cpu").to(result) * spread
             result.index_copy_(self.dim, added, drawn.to(result))
         return result
+
+    def old_entries(self, value: Tensor) -> Tensor:
+        """Return the old entries of ``value``, which was edited before, in their old order."""
+        places, olds = self.old_positions()
+        kept = select(value, self.dim, places)
+        return torch.zeros_like(kept).index_copy_(self.dim, olds.to(value.device), kept)
+
+    def scales(self, value: Tensor) -> Tensor:
+        """Return the factor of each entry, in a shape that is broadcast against ``value``."""
+        scales = torch.ones(len(self.new), dtype=value.dtype, device="cpu")
+        scales[self.new] = torch.tensor(self.factors, dtype=value.dtype, device="cpu")
+        shape = [1] * value.dim()
+        shape[self.dim] = len(scales)
+        return scales.reshape(shape).to(value.device)
 
     def old_positions(self) -> tuple[Tensor, Tensor]:
         """Return the new positions of the old entries, and their old positions."""
@@ -75,6 +94,7 @@ class Edit:
             "fill": self.fill,
             "index": to_runs(self.index),
             "new": to_runs(self.new.nonzero().flatten()),
+            **({"factors": list(self.factors)} if self.factors else {}),
         }
 
     @classmethod
@@ -85,7 +105,8 @@ class Edit:
         index = from_runs(value["index"])
         new = torch.zeros(len(index), dtype=torch.bool, device="cpu")
         new[from_runs(value["new"])] = True
-        return cls(str(value["name"]), int(value["dim"]), index, new, value["fill"])
+        factors = tuple(map(float, value.get("factors", ())))
+        return cls(str(value["name"]), int(value["dim"]), index, new, value["fill"], factors)
 
 
 @dataclass(frozen=True)

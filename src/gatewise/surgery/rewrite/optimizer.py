@@ -234,7 +234,7 @@ def _edited_state(
     """A copy of ``state`` (counts of steps are tensors that go on), edited as ``old`` was."""
     zeroed = []
     for edit in edits:
-        zeroed.append(replace(edit, fill="zero") if edit.fill in ("fresh", "one") else edit)
+        zeroed.append(edit if edit.fill == "copy" else replace(edit, fill="zero"))
     copied = dict(state)
     for name, value in state.items():
         if isinstance(value, Tensor):

@@ -120,7 +120,7 @@ def folded(
             base = torch.cat((kept, kept * sign), edit.dim)
         else:
             base.index_copy_(edit.dim, olds.to(base.device), kept)
-        if edit.fill == "copy":
+        if edit.fill in ("copy", "scaled"):
             again = edited(base, (edit,))
             lossy |= not torch.equal(again, result)
         else:

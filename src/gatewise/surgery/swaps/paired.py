@@ -1,7 +1,7 @@
 """CReLU and its form for any activation: two output channels for each input channel."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,13 @@ from gatewise.surgery.planning import (
     Swap,
     channel_dim,
 )
-from gatewise.surgery.propagate import widen
+from gatewise.surgery.propagate import PASSED_ON, SHAPED, Deferral, Widening, merge_modes, widen
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.units import CReLU, LeafModule
+
+LEAKY = ("leaky_relu", "prelu")
+# Calls that act alike on both outputs of a CReLU, so that a difference of both can follow.
+MOVED = PASSED_ON | SHAPED
 
 
 class InterleavedCReLU(LeafModule):
@@ -113,7 +117,20 @@ class PairedSwap(Swap):
                 half = request.width == "half"
                 layouts[site.name] = ("half",) if half else ("block", "interleaved")
         names = [site.name for site in context.graph.sites if site.name in able]
-        widening = widen(context.graph, names, context.policy, layouts)
+        while True:
+            widening = widen(context.graph, names, context.policy, layouts)
+            scaled = _give_back_slopes(context, able, widening)
+            lost = []
+            for name in names:
+                site, request = able[name]
+                is_new = request.unit == "crelu" and site.op != "relu" and name not in scaled
+                if is_new and request.preserve and name in widening.layouts:
+                    lost.append(name)
+                    words = f"{site.op}; concat_act does it"
+                    draft.refused[name] = Refusal(Reason.NOT_PRESERVED, words)
+            if not lost:
+                break
+            names = [name for name in names if name not in lost]
         draft.refused |= widening.refused
         draft.settings = widening.settings
         draft.maps = widening.sweeps[0].maps if widening.sweeps else {}
@@ -124,9 +141,11 @@ class PairedSwap(Swap):
             site, request = able[name]
             channels = site.channels or 0
             options = {"dim": channel_dim(site), "layout": "block" if layout == "half" else layout}
+            if name in scaled:
+                options["slopes"] = "in the next layers"
             after = channels if layout == "half" else 2 * channels
-            kept = layout != "half" and (request.unit == "concat_act" or site.op == "relu")
-            draft.put(site, request.unit, options, after, kept=kept)
+            is_same = request.unit == "concat_act" or site.op == "relu" or name in scaled
+            draft.put(site, request.unit, options, after, kept=layout != "half" and is_same)
 
     def add_cost(
         self,
@@ -157,15 +176,66 @@ class PairedSwap(Swap):
         if entry.after == entry.channels and unit is not None:
             dim = entry.options["dim"]
             return lambda x: unit.forward(x.narrow(dim, 0, x.shape[dim] // 2))
-        return torch.relu if entry.unit == "crelu" and entry.op != "relu" else UNCHANGED
+        is_new = entry.unit == "crelu" and entry.op != "relu" and "slopes" not in entry.options
+        return torch.relu if is_new else UNCHANGED
 
 
 def _check_activation(graph: SiteGraph, site: Site, request: Request) -> None:
-    if request.unit == "crelu":
-        if request.preserve and site.op != "relu":
-            raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
-    else:
+    if request.unit != "crelu":
         check_plain_activation(graph, site)
+    elif request.preserve and site.op not in ("relu", *LEAKY):
+        raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
+
+
+def _give_back_slopes(
+    context: PlanningContext, able: Mapping[str, tuple[Site, Request]], widening: Widening
+) -> set[str]:
+    """Let the layers behind leaky ReLUs read ``[W, -slope * W]``, and return these sites.
+
+    The others are followed by something else than layers and calls that only move elements.
+    """
+    if context.preserve is False:
+        return set()
+    given_back = set()
+    layers: dict[str, Tensor] = {}
+    for name, layout in widening.layouts.items():
+        site, request = able[name]
+        if site.op not in LEAKY or request.unit != "crelu" or layout == "half":
+            continue
+        try:
+            slopes = _slopes_of_readers(context, name)
+        except Refusal:
+            continue
+        edits = [widening.edits.get((f"{path}.weight", 1)) for path in slopes]
+        if all(edit is not None and edit.fill == "zero" for edit in edits):
+            given_back.add(name)
+            for path, of_site in slopes.items():  # a layer may read several sites, side by side
+                known = layers.get(path, of_site)
+                layers[path] = known.where(known != 1, of_site)
+    for path, slopes in layers.items():
+        edit = widening.edits[f"{path}.weight", 1]
+        of_new = slopes[edit.index[edit.new]]
+        factors = tuple((-of_new).where(of_new != 1, 0.0).tolist())
+        widening.edits[f"{path}.weight", 1] = replace(edit, fill="scaled", factors=factors)
+    return given_back
+
+
+def _slopes_of_readers(context: PlanningContext, name: str) -> dict[str, Tensor]:
+    """Return the slope of each input channel of the layers that read a site, by path.
+
+    Raises:
+        Refusal: something else reads it.
+    """
+    layers: dict[str, Tensor] = {}
+    for reading in context.graph.readings.values():
+        if name in reading.site_nodes:
+            deferral = Deferral(reading, [name], context.modules).run()
+            moved = MOVED | {reading.site_nodes[name].output.op}
+            for node in deferral.slopes:
+                if node.op not in moved:
+                    raise Refusal(Reason.NO_RULE, node.op)
+            merge_modes(layers, deferral.layers)
+    return layers
 
 
 def check_plain_activation(graph: SiteGraph, site: Site) -> None:

@@ -232,7 +232,7 @@ class Recipe(Part):
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     clip: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     accumulate: Annotated[int, Field(ge=1, le=1_000_000)] = 1  # batches in one step
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     channels_last: bool = False  # the layout of images and convolutions
     diverged_above: Annotated[float, Field(gt=0, le=1e30)] = 1e30
 

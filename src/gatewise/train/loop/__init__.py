@@ -31,6 +31,7 @@ from gatewise.train.loop.evaluation import evaluate as evaluate
 from gatewise.train.loop.evaluation import evaluating as evaluating
 from gatewise.train.loop.evaluation import in_precision as in_precision
 from gatewise.train.loop.evaluation import outputs as outputs
+from gatewise.train.loop.evaluation import resolve_precision as resolve_precision
 from gatewise.train.loop.interrupt import Halted as Halted
 from gatewise.train.loop.interrupt import StopSignal as StopSignal
 from gatewise.train.loop.losses import check_outputs as check_outputs

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split, ten_crop
-from gatewise.devices import check_bfloat16
+from gatewise.devices import check_bfloat16, has_fast_bfloat16
 from gatewise.train.config import Loss
 from gatewise.train.loop.losses import example_losses, right
 
@@ -131,6 +131,19 @@ def device_of(model: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
+def resolve_precision(precision: str, device: torch.device) -> str:
+    """Return the precision in which a run computes on this machine.
+
+    Args:
+        precision: of the recipe. ``"auto"`` is bfloat16 where the device has instructions for it,
+            else float32.
+        device: where it computes.
+    """
+    if precision != "auto":
+        return precision
+    return "bfloat16" if has_fast_bfloat16(device) else "float32"
+
+
 def in_precision(
     precision: str,
     device: torch.device | None = None,
@@ -138,15 +151,16 @@ def in_precision(
     """Return the context in which layers compute in that precision.
 
     Args:
-        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        precision: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"auto"``.
         device: where they compute; the processor if not given.
 
     Raises:
         ArgumentError: if computing in bfloat16 would end the process.
     """
+    kind = "cpu" if device is None or device.type == "meta" else device.type
+    precision = resolve_precision(precision, torch.device(kind))
     if precision == "float32":
         return nullcontext()
-    kind = "cpu" if device is None or device.type == "meta" else device.type
     if precision == "bfloat16":
         check_bfloat16(torch.device(kind))
     return torch.autocast(kind, dtype=getattr(torch, precision))

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gatewise.devices import describe_device
+from gatewise.devices import describe_device, has_fast_bfloat16
 
 # Raised when training computes other numbers from the same settings: another order of batches, say.
 NUMERICS = 1
@@ -21,6 +21,7 @@ DECISIVE = (
     "cpu_capability",
     "processes",
     "device",
+    "fast_bfloat16",
 )
 WARMED = (
     "exp",
@@ -51,6 +52,7 @@ def environment(processes: int = 1, device: torch.device | None = None) -> dict[
     vector instructions, and a new version of torch or of this library may compute anything in
     another order.
     """
+    device = device or torch.device("cpu")
     return {
         "numerics": NUMERICS,
         "gatewise": _gatewise_version(),
@@ -60,7 +62,8 @@ def environment(processes: int = 1, device: torch.device | None = None) -> dict[
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "processes": processes,
-        "device": describe_device(device or torch.device("cpu")),
+        "device": describe_device(device),
+        "fast_bfloat16": has_fast_bfloat16(device),  # what the precision "auto" means here
     }
 
 

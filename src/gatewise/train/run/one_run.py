@@ -323,7 +323,7 @@ def check_saved(saved: Saved, setup: TrainingSetup, allow_inexact: bool) -> list
         raise ArgumentError(
             "the run was started under other conditions, and would not end in the same bits",
             got="; ".join(changes),
-            fix="restore them, or allow it with --allow-inexact (allow_inexact=True)",
+            fix="restore them, or set allow_inexact=True",
         )
     return changes
 

@@ -51,6 +51,3 @@ class Abs(UnitModule):
 
     expression = staticmethod(torch.abs)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

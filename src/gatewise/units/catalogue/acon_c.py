@@ -231,14 +231,6 @@ class ACONC(AconModule):
         self.beta = nn.Parameter(torch.empty(self.channels, device=device, dtype=dtype))
         self.reset_parameters()
 
-    def arguments(self, x: Tensor) -> dict:
-        return {
-            "p1": self.p1,
-            "p2": self.p2,
-            "beta": self.beta,
-            "dim": self.dim,
-        }
-
     def forward(self, x: Tensor) -> Tensor:
         numbers = aligned(x, self.dim, self.p1, self.p2, self.beta)
         if numbers is None:

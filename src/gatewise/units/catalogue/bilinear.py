@@ -75,6 +75,3 @@ class Bilinear(TwoBranchUnit):
     """
 
     expression = staticmethod(torch.mul)
-
-    def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
-        super().__init__(dim=dim, layout=layout)

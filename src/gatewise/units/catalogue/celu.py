@@ -49,14 +49,5 @@ class CELU(UnitModule):
         alpha: minus the limit at minus infinity, above 0.
     """
 
+    expression = staticmethod(functional.celu)
     fusable = False
-
-    def __init__(self, *, alpha: float = 1.0) -> None:
-        super().__init__(alpha=alpha)
-        self.alpha = check_number("celu", "alpha", alpha, above=0.0)
-
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"alpha": self.alpha}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.celu(x, self.alpha)

@@ -84,12 +84,7 @@ class CReLU(UnitModule):
         dim: the dimension along which both parts are concatenated.
     """
 
-    def __init__(self, *, dim: int = 1) -> None:
-        super().__init__(dim=dim)
-        self.dim = dim
-
-    def arguments(self, x: Tensor) -> dict[str, int]:
-        return {"dim": self.dim}
+    dim: int
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.compiler.is_dynamo_compiling() or not -x.dim() <= self.dim < x.dim():

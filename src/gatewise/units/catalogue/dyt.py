@@ -1,14 +1,11 @@
 """DyT: a hyperbolic tangent with a trainable slope in place of a normalisation layer."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.units.contract import (
-    Device,
-    DType,
     Limits,
     TrainableUnit,
-    allocating,
     by_channel,
     check_input,
     error_bounds,
@@ -94,20 +91,4 @@ class DyT(TrainableUnit):
     """
 
     expression = staticmethod(_dyt)
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.5,
-        weight: float = 1.0,
-        bias: float = 0.0,
-        channels: int | None = None,
-        dim: int = -1,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        starts = {"alpha": alpha, "weight": weight, "bias": bias}
-        super().__init__("dyt", starts, channels=channels, dim=dim, device=device, dtype=dtype)
-        with allocating("dyt", device, dtype):
-            self.alpha = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
-        self.reset_parameters()
+    per_layer = ("alpha",)

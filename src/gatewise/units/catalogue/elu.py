@@ -55,14 +55,5 @@ class ELU(UnitModule):
         alpha: minus the limit at minus infinity.
     """
 
+    expression = staticmethod(functional.elu)
     fusable = False
-
-    def __init__(self, *, alpha: float = 1.0) -> None:
-        super().__init__(alpha=alpha)
-        self.alpha = check_number("elu", "alpha", alpha)
-
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"alpha": self.alpha}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.elu(x, self.alpha)

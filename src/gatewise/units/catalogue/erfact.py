@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Device,
-    DType,
     Limits,
     TrainableUnit,
     by_channel,
@@ -101,22 +99,3 @@ class ErfAct(TrainableUnit):
     """
 
     expression = staticmethod(_erfact)
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.75,
-        beta: float = 0.75,
-        channels: int | None = None,
-        dim: int = 1,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            "erfact",
-            {"alpha": alpha, "beta": beta},
-            channels=channels,
-            dim=dim,
-            device=device,
-            dtype=dtype,
-        )

@@ -101,15 +101,4 @@ class GEGLU(TwoBranchUnit):
         approximate: ``"none"`` or ``"tanh"``.
     """
 
-    def __init__(
-        self,
-        *,
-        dim: int = -1,
-        layout: str = "gate_last",
-        approximate: str = "none",
-    ) -> None:
-        super().__init__(dim=dim, layout=layout, approximate=approximate)
-        check_choice("geglu", "approximate", approximate, FORMS)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _geglu(*self.branches(x), self.options["approximate"])
+    expression = staticmethod(_geglu)

@@ -56,6 +56,3 @@ class GELU(UnitModule):
 
     expression = staticmethod(functional.gelu)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

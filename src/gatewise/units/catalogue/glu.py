@@ -74,9 +74,6 @@ class GLU(TwoBranchUnit):
         layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``.
     """
 
-    def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
-        super().__init__(dim=dim, layout=layout)
-
     def forward(self, x: Tensor) -> Tensor:
         rank = x.dim()
         if self.layout == "gate_last" and -rank <= self.dim < rank and not x.size(self.dim) % 2:

@@ -55,6 +55,3 @@ class Hardsigmoid(UnitModule):
     """Module form of :func:`hardsigmoid`."""
 
     expression = staticmethod(_hardsigmoid)
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -52,6 +52,3 @@ class Hardswish(UnitModule):
 
     expression = staticmethod(functional.hardswish)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -57,15 +57,5 @@ class Hardtanh(UnitModule):
         max_val: the largest result.
     """
 
+    expression = staticmethod(functional.hardtanh)
     fusable = False
-
-    def __init__(self, *, min_val: float = -1.0, max_val: float = 1.0) -> None:
-        super().__init__(min_val=min_val, max_val=max_val)
-        self.min_val = check_number("hardtanh", "min_val", min_val)
-        self.max_val = check_number("hardtanh", "max_val", max_val)
-
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"min_val": self.min_val, "max_val": self.max_val}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.hardtanh(x, self.min_val, self.max_val)

@@ -114,8 +114,7 @@ class JumpReLU(TrainableUnit):
         self.bandwidth = check_number("jump_relu", "bandwidth", bandwidth, above=0.0)
         start = check_number("jump_relu", "threshold", threshold, above=0.0)
         super().__init__(
-            "jump_relu",
-            {"threshold": start},
+            threshold=start,
             channels=channels,
             dim=dim,
             device=device,
@@ -130,9 +129,6 @@ class JumpReLU(TrainableUnit):
         if old is not None:
             state_dict[f"{prefix}threshold"] = old.exp()
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    def arguments(self, x: Tensor) -> dict[str, Any]:
-        return super().arguments(x) | {"bandwidth": self.bandwidth}
 
     def forward(self, x: Tensor) -> Tensor:
         return jump_relu(x, **self.arguments(x))

@@ -93,13 +93,8 @@ class LeakyCReLU(UnitModule):
         dim: the dimension along which both parts are concatenated.
     """
 
-    def __init__(self, *, slope: float = 0.01, dim: int = 1) -> None:
-        super().__init__(slope=slope, dim=dim)
-        self.slope = check_number("leaky_crelu", "slope", slope)
-        self.dim = dim
-
-    def arguments(self, x: Tensor) -> dict[str, float | int]:
-        return {"slope": self.slope, "dim": self.dim}
+    slope: float
+    dim: int
 
     def forward(self, x: Tensor) -> Tensor:
         return leaky_crelu(x, self.slope, self.dim)

@@ -63,14 +63,5 @@ class LeakyReLU(UnitModule):
         slope: the slope for negative inputs.
     """
 
+    expression = staticmethod(functional.leaky_relu)
     fusable = False
-
-    def __init__(self, *, slope: float = 0.01) -> None:
-        super().__init__(slope=slope)
-        self.slope = check_number("leaky_relu", "slope", slope)
-
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"slope": self.slope}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.leaky_relu(x, self.slope)

@@ -64,12 +64,4 @@ class LeakyReLU2(UnitModule):
         slope: the slope for negative inputs before the square.
     """
 
-    def __init__(self, *, slope: float = 0.5) -> None:
-        super().__init__(slope=slope)
-        self.slope = check_number("leaky_relu2", "slope", slope)
-
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"slope": self.slope}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _leaky_relu2(x, self.slope)
+    expression = staticmethod(_leaky_relu2)

@@ -55,6 +55,3 @@ class LogSigmoid(UnitModule):
     """Module form of :func:`logsigmoid`."""
 
     expression = staticmethod(_logsigmoid)
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -91,9 +91,6 @@ class Maxout(UnitModule):
         self.pieces = check_count("maxout", "pieces", pieces, least=2)
         self.dim = dim
 
-    def arguments(self, x: Tensor) -> dict[str, int]:
-        return {"pieces": self.pieces, "dim": self.dim}
-
     def forward(self, x: Tensor) -> Tensor:
         if 0 <= self.dim < x.dim() and not x.size(self.dim) % self.pieces:
             return _maximum(x, self.pieces, self.dim)

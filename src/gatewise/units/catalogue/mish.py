@@ -67,6 +67,3 @@ class Mish(UnitModule):
 
     expression = staticmethod(functional.mish)
     fused_function = staticmethod(_compiled_mish)
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -158,12 +158,5 @@ class PAU(UnitModule):
             self.numerator.copy_(torch.tensor(STARTS[self.form][0]))
             self.denominator.copy_(torch.tensor(STARTS[self.form][1]))
 
-    def arguments(self, x: Tensor) -> dict:
-        return {
-            "numerator": self.numerator,
-            "denominator": self.denominator,
-            "form": self.form,
-        }
-
     def forward(self, x: Tensor) -> Tensor:
         return pau(x, **self.arguments(x))

@@ -4,8 +4,6 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Device,
-    DType,
     Limits,
     TrainableUnit,
     by_channel,
@@ -76,21 +74,3 @@ class PReLU(TrainableUnit):
     """
 
     expression = staticmethod(_prelu)
-
-    def __init__(
-        self,
-        *,
-        slope: float = 0.25,
-        channels: int | None = None,
-        dim: int = 1,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            "prelu",
-            {"slope": slope},
-            channels=channels,
-            dim=dim,
-            device=device,
-            dtype=dtype,
-        )

@@ -8,8 +8,6 @@ from torch.nn import functional
 
 from gatewise.units.contract import (
     LINEAR_FROM,
-    Device,
-    DType,
     Limits,
     TrainableUnit,
     by_channel,
@@ -101,22 +99,3 @@ class Pserf(TrainableUnit):
     """
 
     expression = staticmethod(_pserf)
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 1.25,
-        delta: float = 0.85,
-        channels: int | None = None,
-        dim: int = 1,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            "pserf",
-            {"gamma": gamma, "delta": delta},
-            channels=channels,
-            dim=dim,
-            device=device,
-            dtype=dtype,
-        )

@@ -288,13 +288,5 @@ class PWLU(UnitModule):
         self.heights.copy_(heights)
         self.bounds.copy_(bounds)
 
-    def arguments(self, x: Tensor) -> dict:
-        return {
-            "heights": self.heights,
-            "slopes": self.slopes,
-            "bounds": self.bounds,
-            "dim": self.dim,
-        }
-
     def forward(self, x: Tensor) -> Tensor:
         return pwlu(x, **self.arguments(x))

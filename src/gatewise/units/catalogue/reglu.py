@@ -80,6 +80,3 @@ class ReGLU(TwoBranchUnit):
     """
 
     expression = staticmethod(_reglu)
-
-    def __init__(self, *, dim: int = -1, layout: str = "gate_last") -> None:
-        super().__init__(dim=dim, layout=layout)

@@ -53,6 +53,3 @@ class ReLU(UnitModule):
 
     expression = staticmethod(torch.relu)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

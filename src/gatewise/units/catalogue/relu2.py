@@ -55,6 +55,3 @@ class ReLU2(UnitModule):
     """Module form of :func:`relu2`."""
 
     expression = staticmethod(_relu2)
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -47,6 +47,3 @@ class ReLU6(UnitModule):
 
     expression = staticmethod(functional.relu6)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -56,6 +56,3 @@ class SELU(UnitModule):
 
     expression = staticmethod(functional.selu)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -49,6 +49,3 @@ class Sigmoid(UnitModule):
 
     expression = staticmethod(torch.sigmoid)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

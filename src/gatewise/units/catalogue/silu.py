@@ -54,6 +54,3 @@ class SiLU(UnitModule):
 
     expression = staticmethod(functional.silu)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -1,14 +1,11 @@
 """SMU-1: a leaky ReLU smoothed with a square root."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.checks import check_number
 from gatewise.units.contract import (
-    Device,
-    DType,
     TrainableUnit,
-    aligned,
     by_channel,
     check_input,
     error_bounds,
@@ -103,34 +100,4 @@ class SMU1(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
-    mu: nn.Parameter
-
-    def __init__(
-        self,
-        *,
-        mu: float = _START,
-        alpha: float = 0.25,
-        channels: int | None = None,
-        dim: int = 1,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            "smu1",
-            {"mu": mu},
-            alpha=alpha,
-            channels=channels,
-            dim=dim,
-            device=device,
-            dtype=dtype,
-        )
-        self.alpha = check_number("smu1", "alpha", alpha)
-
-    def arguments(self, x: Tensor) -> dict:
-        return super().arguments(x) | {"alpha": self.alpha}
-
-    def forward(self, x: Tensor) -> Tensor:
-        numbers = aligned(x, self.dim, self.mu)
-        if numbers is None:
-            return smu1(x, **self.arguments(x))
-        return _smu1(x, numbers[0], self.alpha)
+    expression = staticmethod(_smu1)

@@ -38,11 +38,11 @@ def soft_relu(x: Tensor, beta: float = 4.0, eps: float = 0.1) -> Tensor:
     check_input("soft_relu", x)
     beta = check_number("soft_relu", "beta", beta, above=0.0)
     eps = check_number("soft_relu", "eps", eps, above=-1.0)
-    return in_compute_dtype(_soft_relu, x, beta, 1 + eps)
+    return in_compute_dtype(_soft_relu, x, beta, eps)
 
 
-def _soft_relu(x: Tensor, beta: float, top: float) -> Tensor:
-    return top * x * torch.sigmoid(beta * x)
+def _soft_relu(x: Tensor, beta: float, eps: float) -> Tensor:
+    return (1 + eps) * x * torch.sigmoid(beta * x)
 
 
 @unit(
@@ -71,13 +71,7 @@ class SoftReLU(UnitModule):
         eps: the excess of the gate above 1, more than -1.
     """
 
-    def __init__(self, *, beta: float = 4.0, eps: float = 0.1) -> None:
-        super().__init__(beta=beta, eps=eps)
-        self.beta = check_number("soft_relu", "beta", beta, above=0.0)
-        self.eps = check_number("soft_relu", "eps", eps, above=-1.0)
+    expression = staticmethod(_soft_relu)
 
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"beta": self.beta, "eps": self.eps}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _soft_relu(x, self.beta, 1 + self.eps)
+    beta: float
+    eps: float

@@ -37,6 +37,10 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     """
     check_input("softplus", x)
     beta = check_number("softplus", "beta", beta, above=0.0)
+    return _softplus(x, beta)
+
+
+def _softplus(x: Tensor, beta: float) -> Tensor:
     return functional.softplus(x, beta, LINEAR_FROM)
 
 
@@ -64,14 +68,5 @@ class Softplus(UnitModule):
         beta: the steepness, positive.
     """
 
+    expression = staticmethod(_softplus)
     fusable = False
-
-    def __init__(self, *, beta: float = 1.0) -> None:
-        super().__init__(beta=beta)
-        self.beta = check_number("softplus", "beta", beta, above=0.0)
-
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"beta": self.beta}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.softplus(x, self.beta, LINEAR_FROM)

@@ -47,6 +47,3 @@ class Softsign(UnitModule):
     """Module form of :func:`softsign`."""
 
     expression = staticmethod(functional.softsign)
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Device,
-    DType,
     Limits,
     TrainableUnit,
     by_channel,
@@ -87,23 +85,3 @@ class StarReLU(TrainableUnit):
     """
 
     expression = staticmethod(_star_relu)
-
-    def __init__(
-        self,
-        *,
-        scale: float = 1.0,
-        bias: float = 0.0,
-        channels: int | None = None,
-        dim: int = 1,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        starts = {"scale": scale, "bias": bias}
-        super().__init__(
-            "star_relu",
-            starts,
-            channels=channels,
-            dim=dim,
-            device=device,
-            dtype=dtype,
-        )

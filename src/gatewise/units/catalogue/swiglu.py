@@ -54,34 +54,25 @@ def swiglu(
     Shazeer, 2020, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
     gate, up = gate_and_value("swiglu", gate, up, dim, layout)
-    _check(limit, alpha, offset)
-    if limit is None and alpha == 1.0 and offset == 0.0:
-        return in_compute_dtype(_swiglu, gate, up)
-    bound = math.inf if limit is None else limit
-    return in_compute_dtype(_general_swiglu, gate, up, bound, alpha, offset)
-
-
-def _swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    return functional.silu(gate) * up
-
-
-def _general_swiglu(
-    gate: Tensor,
-    up: Tensor,
-    limit: float,
-    alpha: float,
-    offset: float,
-) -> Tensor:
-    if limit < math.inf:
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-    return gate * torch.sigmoid(alpha * gate) * (up + offset)
-
-
-def _check(limit: float | None, alpha: float, offset: float) -> None:
     if limit is not None:
         check_number("swiglu", "limit", limit, above=0.0)
     check_number("swiglu", "alpha", alpha, above=0.0)
     check_number("swiglu", "offset", offset)
+    return in_compute_dtype(_swiglu, gate, up, limit, alpha, offset)
+
+
+def _swiglu(
+    gate: Tensor,
+    up: Tensor,
+    limit: float | None,
+    alpha: float,
+    offset: float,
+) -> Tensor:
+    if limit is not None:
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+    elif alpha == 1.0 and offset == 0.0:
+        return functional.silu(gate) * up
+    return gate * torch.sigmoid(alpha * gate) * (up + offset)
 
 
 def _reference(
@@ -152,20 +143,4 @@ class SwiGLU(TwoBranchUnit):
         offset: a number that is added to the value.
     """
 
-    def __init__(
-        self,
-        *,
-        dim: int = -1,
-        layout: str = "gate_last",
-        limit: float | None = None,
-        alpha: float = 1.0,
-        offset: float = 0.0,
-    ) -> None:
-        super().__init__(dim=dim, layout=layout, limit=limit, alpha=alpha, offset=offset)
-        _check(limit, alpha, offset)
-        self.is_plain = (limit, alpha, offset) == (None, 1.0, 0.0)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.is_plain:
-            return _swiglu(*self.branches(x))
-        return swiglu(x, **self.arguments(x))
+    expression = staticmethod(_swiglu)

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Device,
-    DType,
     Limits,
     TrainableUnit,
     by_channel,
@@ -87,21 +85,3 @@ class Swish(TrainableUnit):
     """
 
     expression = staticmethod(_swish)
-
-    def __init__(
-        self,
-        *,
-        beta: float = 1.0,
-        channels: int | None = None,
-        dim: int = 1,
-        device: Device = None,
-        dtype: DType = None,
-    ) -> None:
-        super().__init__(
-            "swish",
-            {"beta": beta},
-            channels=channels,
-            dim=dim,
-            device=device,
-            dtype=dtype,
-        )

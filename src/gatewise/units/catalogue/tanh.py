@@ -51,6 +51,3 @@ class Tanh(UnitModule):
 
     expression = staticmethod(torch.tanh)
     fusable = False
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -52,6 +52,3 @@ class Tanhshrink(UnitModule):
     """Module form of :func:`tanhshrink`."""
 
     expression = staticmethod(functional.tanhshrink)
-
-    def __init__(self) -> None:
-        super().__init__()

@@ -55,6 +55,3 @@ class TeLU(UnitModule):
     """Module form of :func:`telu`."""
 
     expression = staticmethod(_telu)
-
-    def __init__(self) -> None:
-        super().__init__()

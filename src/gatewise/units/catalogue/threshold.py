@@ -65,15 +65,5 @@ class Threshold(UnitModule):
         value: the result there.
     """
 
+    expression = staticmethod(functional.threshold)
     fusable = False
-
-    def __init__(self, *, threshold: float = 0.01, value: float = 0.0) -> None:
-        super().__init__(threshold=threshold, value=value)
-        self.threshold = check_number("threshold", "threshold", threshold)
-        self.value = check_number("threshold", "value", value)
-
-    def arguments(self, x: Tensor) -> dict[str, float]:
-        return {"threshold": self.threshold, "value": self.value}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.threshold(x, self.threshold, self.value)

@@ -1,7 +1,6 @@
 """xIELU: the integral of an ELU, with a trainable slope on each side."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -112,6 +111,8 @@ class XIELU(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_xielu)
+
     def __init__(
         self,
         *,
@@ -126,13 +127,9 @@ class XIELU(TrainableUnit):
         self.beta = check_number("xielu", "beta", beta)
         check_number("xielu", "alpha_p", alpha_p, above=0.0)
         check_number("xielu", "alpha_n", alpha_n, above=beta)
-        raw = {
-            "alpha_p": _inverse_softplus(alpha_p),
-            "alpha_n": _inverse_softplus(alpha_n - beta),
-        }
         super().__init__(
-            "xielu",
-            raw,
+            alpha_p=_inverse_softplus(alpha_p),
+            alpha_n=_inverse_softplus(alpha_n - beta),
             channels=channels,
             dim=dim,
             device=device,
@@ -140,9 +137,3 @@ class XIELU(TrainableUnit):
             beta=beta,
         )
         self.options |= {"alpha_p": alpha_p, "alpha_n": alpha_n}
-
-    def arguments(self, x: Tensor) -> dict[str, Any]:
-        return super().arguments(x) | {"beta": self.beta}
-
-    def forward(self, x: Tensor) -> Tensor:
-        return xielu(x, **self.arguments(x))

@@ -13,6 +13,7 @@ from gatewise.units.contract.arithmetic import per_sample_and_channel as per_sam
 from gatewise.units.contract.arithmetic import replace_infinities as replace_infinities
 from gatewise.units.contract.arithmetic import saturation_bound as saturation_bound
 from gatewise.units.contract.arithmetic import to_compute_dtype as to_compute_dtype
+from gatewise.units.contract.completing import bind_options as bind_options
 from gatewise.units.contract.creation import create_unit as create_unit
 from gatewise.units.contract.factory import FLOATS as FLOATS
 from gatewise.units.contract.factory import HALVES as HALVES

@@ -29,7 +29,7 @@ def to_compute_dtype(x: Tensor) -> Tensor:
 def in_compute_dtype(
     expression: Callable[..., Tensor],
     x: Tensor,
-    *numbers: float | str | Tensor,
+    *numbers: float | str | Tensor | None,
 ) -> Tensor:
     """Return ``expression(x, *numbers)``, computed in float32 for half types, in ``x``'s dtype.
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gatewise.errors import ArgumentError, UnitDefinitionError, unknown_name
 from gatewise.extensions import load_extensions, unknown_addition
+from gatewise.units.contract.completing import complete
 from gatewise.units.contract.unit_module import UnitModule
 
 Family = Literal["max-affine", "piecewise", "soft", "smooth", "adaptive", "context"]
@@ -301,6 +302,7 @@ def unit_facts(module: type[UnitModule], **facts: Any) -> Unit:
         raise UnitDefinitionError(
             f"{module.__name__} does not declare {', '.join(missing)}", fix="add the missing facts"
         )
+    complete(module, facts["function"], facts.get("parameters", ()), facts.get("probe"))
     return Unit(module=module, **facts)
 
 

@@ -93,19 +93,13 @@ def two_branch_gain(function: Function, response: Function | None = None) -> flo
 class TwoBranchUnit(UnitModule):
     """A unit of two responses, which its input holds side by side.
 
-    Args:
+    Attributes:
         dim: the dimension along which the input holds both.
         layout: ``"gate_last"``, ``"gate_first"`` or ``"interleaved"``, which begins with a gate.
-        **options: further options of the unit.
     """
 
-    def __init__(self, *, dim: int, layout: str, **options: Any) -> None:
-        super().__init__(dim=dim, layout=layout, **options)
-        self.dim = dim
-        self.layout = check_choice(type(self).__name__, "layout", layout, LAYOUTS)
-
-    def arguments(self, x: Tensor) -> dict[str, Any]:
-        return dict(self.options)
+    dim: int
+    layout: str
 
     def branches(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gate and the value that ``x`` holds.
@@ -121,5 +115,8 @@ class TwoBranchUnit(UnitModule):
 
     @classmethod
     def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
-        """Return the ``forward`` of a new subclass from its expression of gate and value."""
-        return cls.as_leaf(lambda self, x: expression(*self.branches(x)))
+        """Return the ``forward`` of a class from its expression of gate, value and options."""
+        others = [name for name in cls.argument_names if name not in ("dim", "layout")]
+        return cls.as_leaf(
+            lambda self, x: expression(*self.branches(x), *[getattr(self, name) for name in others])
+        )

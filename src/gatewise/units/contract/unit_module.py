@@ -29,7 +29,9 @@ class UnitModule(LeafModule):
     """A module whose ``forward(x)`` is its unit's function called with ``arguments(x)``.
 
     A class states how an ordinary tensor of float32 or float64 is computed: by ``forward``, or by
-    ``expression`` for a unit without options. Half types take the unit's function.
+    ``expression``, a function of the tensor and of the options in the order of the unit's function.
+    Half types take that function. A class without a constructor gets one whose options are those of
+    the function, when its unit is registered.
 
     Every unit takes ``inplace=True``, which networks pass to the activation class that they are
     given, and ignores it: the result is always a new tensor.
@@ -42,16 +44,18 @@ class UnitModule(LeafModule):
     expression: ClassVar[Callable[..., Tensor]]
     fused: bool = False  # set by `fuse`, on a module
     fusable: ClassVar[bool] = True  # no: there is a kernel for it, which `fuse` leaves alone
-    function: ClassVar[Callable[..., Tensor]]  # set at the registration of the unit
+    # Set at the registration of the unit: its function, the names of the arguments that the module
+    # gives it, and of those that train.
+    function: ClassVar[Callable[..., Tensor]]
+    argument_names: ClassVar[tuple[str, ...]] = ()
+    trained: ClassVar[tuple[str, ...]] = ()
     # What `fuse` compiles in place of the function.
     fused_function: ClassVar[Callable[..., Tensor] | None] = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        if "expression" in vars(cls) and "forward" not in vars(cls):
-            cls.forward = cls.leaf_of(cls.expression)
         if "__init__" in vars(cls):
-            cls.__init__ = _ignoring_inplace(vars(cls)["__init__"])
+            cls.__init__ = ignoring_inplace(vars(cls)["__init__"])
 
     @staticmethod
     def as_leaf(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,8 +66,11 @@ class UnitModule(LeafModule):
 
     @classmethod
     def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
-        """Return the ``forward`` of a new subclass from its expression."""
-        return _leaf_of_expression(expression)
+        """Return the ``forward`` of a class from its expression."""
+        names = cls.argument_names
+        if not names:
+            return _leaf_of_expression(expression)
+        return _cheap_leaf(lambda self, x: expression(x, *[getattr(self, name) for name in names]))
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -76,7 +83,7 @@ class UnitModule(LeafModule):
         Args:
             x: the input of the module.
         """
-        return {}
+        return {name: getattr(self, name) for name in self.argument_names}
 
     def extra_repr(self) -> str:
         """Return the options that differ from their defaults."""
@@ -145,7 +152,9 @@ def _ignored(function: Callable[..., Any]) -> Callable[..., Any]:
     return ignore(function)
 
 
-def _ignoring_inplace(build: Callable[..., None]) -> Callable[..., None]:
+def ignoring_inplace(build: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that also takes ``inplace``, and ignores it."""
+
     @functools.wraps(build)
     def construct(self: UnitModule, *args: Any, inplace: bool = False, **options: Any) -> None:
         check_flag(type(self).__name__, "inplace", inplace)
@@ -161,42 +170,36 @@ class TrainableUnit(UnitModule):
     by that.
 
     Args:
-        unit: the unit's name in error messages.
-        starts: the start value of each parameter, by name.
         channels: the number of channels for one set of parameters per channel; ``None`` for one set
             in all.
         dim: the channel dimension of the input.
         device: the device of the parameters.
         dtype: the dtype of the parameters.
-        **options: further options of the unit.
+        **options: the start values, and further options of the unit.
     """
+
+    per_layer: ClassVar[tuple[str, ...]] = ()  # parameters of which there is one in all
 
     def __init__(
         self,
-        unit: str,
-        starts: dict[str, float],
         *,
-        channels: int | None,
-        dim: int,
-        device: Device,
-        dtype: DType,
+        channels: int | None = None,
+        dim: int = 1,
+        device: Device = None,
+        dtype: DType = None,
         **options: Any,
     ) -> None:
-        super().__init__(
-            **starts,
-            **options,
-            channels=channels,
-            dim=dim,
-        )
-        self.starts = {name: check_number(unit, name, value) for name, value in starts.items()}
+        super().__init__(**options, channels=channels, dim=dim)
+        unit = type(self).function.__name__
+        self.starts = {name: check_number(unit, name, options[name]) for name in self.trained}
         self.dim = dim
         # One number for the whole layer is a channel count of 1.
         count = check_channels(unit, channels) or 1
         with allocating(unit, device, dtype):
-            for name in starts:
-                self.register_parameter(
-                    name, nn.Parameter(torch.empty(count, device=device, dtype=dtype))
-                )
+            for name in self.trained:
+                size = 1 if name in self.per_layer else count
+                values = torch.empty(size, device=device, dtype=dtype)
+                self.register_parameter(name, nn.Parameter(values))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -204,20 +207,17 @@ class TrainableUnit(UnitModule):
         for name, value in self.starts.items():
             nn.init.constant_(self.get_parameter(name), value)
 
-    def arguments(self, x: Tensor) -> dict[str, Any]:
-        """Return the parameters by name, and the channel dimension."""
-        # torch 2.6 does not compile a union of dictionaries.
-        return {**{name: getattr(self, name) for name in self.starts}, "dim": self.dim}
-
     @classmethod
     def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
-        """Return the ``forward`` of a new subclass from its expression of tensor and numbers."""
+        """Return the ``forward`` of a class from its expression of tensor and numbers."""
+        trained = cls.trained
+        others = [name for name in cls.argument_names if name not in (*trained, "dim")]
 
         def forward(self: Any, x: Tensor) -> Tensor:
-            numbers = aligned(x, self.dim, *[getattr(self, name) for name in self.starts])
+            numbers = aligned(x, self.dim, *[getattr(self, name) for name in trained])
             if numbers is None:
                 return type(self).function(x, **self.arguments(x))
-            return expression(x, *numbers)
+            return expression(x, *numbers, *[getattr(self, name) for name in others])
 
         return _cheap_leaf(forward)
 
