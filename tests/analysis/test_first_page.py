@@ -67,7 +67,10 @@ def test_the_page_opens_with_the_counts_and_ends_with_more_analyses(diagnosis, t
     page, record = write_diagnosis(diagnosis.to_dict(), tmp_path)
     text = page.read_text()
     assert text.index("Counts") < text.index("Questions and answers") < text.index("More analyses")
-    assert "gw.revive(model, x)" in text and "gw.diagnose(model, batches, questions=&#39;all&#39;)" in text
+    assert (
+        "gw.revive(model, x)" in text
+        and "gw.diagnose(model, batches, questions=&#39;all&#39;)" in text
+    )
     assert json.loads(record.read_text())["more"].keys() == set(diagnosis.more)
 
 

@@ -79,9 +79,6 @@ class Identification(AnalysisResult):
         return tuple(site for site in self.sites if site.agrees is False)
 
     def __str__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         lines = [f"{'site':32} {'role':12} {'function':44} value"]
         for site in self.sites:
             mark = f"  NOT as configured: {site.differs}" if site.agrees is False else ""
@@ -160,11 +157,22 @@ def _row(
         values = _module_values(found, model, x)
         if values is not None:
             return _site_function(name, role, found.op, recognise(values), "", None), found.output
-        text = "not a function of one number"
+        text = _slopes(found, model) or "not a function of one number"
         return SiteFunction(name, role, found.op, text, "", {}, float("nan"), ""), None
     value, limit = _value_of(found, graph, model, outputs)
     row = _site_function(name, role, found.op, recognise(region.values), value, limit)
     return row, region.end
+
+
+def _slopes(found: SiteNodes, model: nn.Module) -> str:
+    """Return PReLU with the range of its slopes; empty for another activation."""
+    weight = found.output.tensor("weight") if found.op == "prelu" else None
+    if weight is None or weight.op != "parameter":
+        return ""
+    slopes = model.get_parameter(weight.name).detach()
+    return (
+        f"prelu, {len(slopes)} slopes from {float(slopes.min()):.3g} to {float(slopes.max()):.3g}"
+    )
 
 
 def _branches(found: SiteNodes, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:

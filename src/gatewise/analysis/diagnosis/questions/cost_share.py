@@ -25,13 +25,14 @@ def _answer(context: DiagnosisContext) -> Finding:
         training=parameter_count(context.model) <= LARGE,
     )
     millions = measured.operations / measured.inputs / 1e6
+    words = f"{millions:,.0f}" if millions >= 1000 else number(millions, 4)
     time = percentage(min(1.0, measured.site_share))
     line = f"Activation functions take {time} of the forward time"
     if measured.saved_bytes:
         saved = sum(site.saved_bytes or 0 for site in measured.sites)
         line += f" and {percentage(saved / measured.saved_bytes)} of the memory for backward"
     line += (
-        f". The model needs {millions:,.4g} million operations per input and computes "
+        f". The model needs {words} million operations per input and computes "
         f"{number(measured.throughput, 3)} inputs per second here."
     )
     return Finding(line, measured.to_dict() | {"site_share": measured.site_share}, measured)
