@@ -102,7 +102,7 @@ def runnable(notebook):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", map(runnable, NOTEBOOKS))
+@pytest.mark.parametrize("notebook", [runnable(each) for each in NOTEBOOKS])
 def test_notebooks_run(notebook, tmp_path):
     """Each cell runs, its assertions hold, and it gives outputs of the same kinds as before."""
     copy = tmp_path / notebook.name
