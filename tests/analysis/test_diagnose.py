@@ -377,7 +377,8 @@ def test_questions_about_weights_are_of_layers_that_a_unit_follows() -> None:
     )
     made = gw.diagnose(model, torch.randn(9, 4), questions=["prior", "pairing", "orthogonality"])
     for name in ("prior", "pairing", "orthogonality"):
-        assert [row["layer"] for row in made[name].facts["layers"]] == ["0", "3"]
+        rows = made[name].facts["layers"]
+        assert [row.get("layer", row.get("name")) for row in rows] == ["0", "3"]
     assert made["prior"].facts["left_out"] == []
 
 
