@@ -84,6 +84,7 @@ REAL := OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m real_models
 
 real: $(DEV) ## run the library on real models and write docs/real_models.md again (an hour; 0.6 GB are fetched once)
 	$(REAL) run $(MODELS)
+	$(REAL) calls
 
 real-smallest: $(DEV) ## fetch the three smallest real models, which tests read (90 MB, once)
 	$(REAL) fetch smallest

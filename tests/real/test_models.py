@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from real_models.calls import code_of
 from real_models.catalogue import MODELS, SMALLEST, model_named
 from real_models.page import page_of
 from real_models.rows import outputs, row_of, same
@@ -12,6 +13,7 @@ import gatewise as gw
 
 ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "benchmarks" / "results" / "real_models.json"
+QUOTED = ROWS.with_name("real_models_calls.json")
 
 
 @pytest.mark.real
@@ -66,11 +68,27 @@ def test_the_page_shows_the_rows_that_were_measured():
     rows = json.loads(ROWS.read_text("utf-8"))
     assert len(rows) >= 8
     assert set(rows) <= {model.name for model in MODELS}
-    assert (ROOT / "docs" / "real_models.md").read_text("utf-8") == page_of(rows)
+    calls = json.loads(QUOTED.read_text("utf-8"))
+    assert (ROOT / "docs" / "real_models.md").read_text("utf-8") == page_of(rows, calls)
 
 
 def test_no_row_of_a_wrong_model_is_printed():
     rows = json.loads(ROWS.read_text("utf-8"))
     name = next(iter(rows))
     with pytest.raises(ValueError, match="not loaded rightly"):
-        page_of({name: rows[name] | {"right": False}})
+        page_of({name: rows[name] | {"right": False}}, {})
+
+
+def test_the_readme_quotes_calls_and_outputs_as_they_were():
+    """Lines of an output may be left out, which `...` says."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name, call in json.loads(QUOTED.read_text("utf-8")).items():
+        assert call["code"] == code_of(name), f"make real: the program of {name} has changed"
+        code, _, rest = readme.partition(f"```python\n{call['code']}```\n\n```text\n")
+        assert rest, f"the README does not show the call {name}"
+        shown = rest.partition("```")[0].splitlines()
+        printed = call["output"].splitlines()
+        assert [line for line in printed if line in shown] == [
+            line for line in shown if line != "..."
+        ]
+        assert len(shown) >= 3 and code

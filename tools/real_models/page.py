@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from real_models.calls import quotations
 from real_models.catalogue import MODELS
 from real_models.packages import packages
 
@@ -50,15 +51,17 @@ SOURCES = """
 STEPS = ("load", "sites", "identify", "gates", "swap", "widen", "diagnose", "sparsify")
 
 
-def page_of(rows: Mapping[str, Mapping[str, Any]]) -> str:
+def page_of(rows: Mapping[str, Mapping[str, Any]], calls: Mapping[str, Mapping[str, str]]) -> str:
     """Return the page.
 
     Args:
         rows: of the models that were run, by name.
+        calls: code and output of the calls that the README quotes, by name.
     """
     known = [rows[each.name] for each in MODELS if each.name in rows]
     lines = [HEAD, *_table(known), SPARSE.rstrip("\n")]
     lines += [_sparse(row) for row in known]
+    lines += quotations(calls)
     lines += [COSTS.rstrip("\n"), *map(_costs, known), SOURCES.rstrip("\n")]
     lines += [_source(row) for row in known]
     return "\n".join(lines) + "\n"
