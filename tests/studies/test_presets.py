@@ -29,7 +29,7 @@ def test_all_presets_are_known():
 def test_the_demo_has_a_control_and_units_of_equal_size_within_its_budget():
     study = read_comparison("demo", {"data": {"name": "signals", "options": {"test": 500}}})
     assert study.units[:2] == ["original", "relu, other seeds"] and len(study.units) == 8
-    assert study.grid.count == 5 and study.seeds == 8 and len(study.subjects) == 2
+    assert study.grid.count == 6 and study.seeds == 8 and len(study.subjects) == 2
     for subject in study.subjects.values():
         assert not subject.left_out
         original = subject.variants["original"].parameters
@@ -38,7 +38,7 @@ def test_the_demo_has_a_control_and_units_of_equal_size_within_its_budget():
     first = study.cell("mlp 100-100", "original", 0, 0).settings["config"]
     control = study.cell("mlp 100-100", "relu, other seeds", 0, 0).settings["config"]
     assert first["seed"] != control["seed"] and first["recipe"] == control["recipe"]
-    assert estimate_cost(study).runs.planned == 640
+    assert estimate_cost(study).runs.planned == 768
 
 
 def test_every_arm_of_units_cifar10_has_all_seven_sites(few_images):

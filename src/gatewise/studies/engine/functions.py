@@ -1,14 +1,13 @@
 """Studies whose cells call functions: the experiments of papers, or any other repeated work."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.studies.engine.cell import DONE, Cell, CellCall, Record, plain, run_cell
+from gatewise.studies.engine.cell import Cell, CellCall, Record, plain
 from gatewise.studies.engine.running import Running, Watch, run
 from gatewise.studies.engine.study_file import StudyFile
 from gatewise.train import StopSignal
@@ -108,7 +107,12 @@ class FunctionStudy:
             self.file.path,
             lambda _: list(made.values()),
             FunctionWork({cell.name: cell.function for cell in cells}),
-            header=self._header,
+            header={
+                "format": FORMAT,
+                "name": self.name,
+                "title": self.title,
+                "about": plain(self.about),
+            },
             running=running,
             watch=watch,
             stop=stop,
@@ -116,53 +120,6 @@ class FunctionStudy:
         if records is None:
             return None
         return {name: records[cell.key] for name, cell in made.items()}
-
-    def run_one(self, name: str, settings: Mapping[str, Any], work: Callable[[], Any]) -> Record:
-        """Run one cell in this process, whose work need not be importable.
-
-        Args:
-            name: of the cell.
-            settings: plain values on which the result depends.
-            work: called if the cell has no record. Its errors pass to the caller.
-
-        Returns:
-            The record; its ``value`` is what ``work`` returned, in plain values.
-        """
-        cell = self.cell(name, settings)
-        known = self.file.records(all_plans=True).get(cell.key)
-        if known is not None:
-            return known
-        raised: list[Exception] = []
-
-        def call(_: CellCall) -> dict[str, Any]:
-            try:
-                return {"value": work()}
-            except Exception as problem:
-                raised.append(problem)
-                raise
-
-        record = run_cell(call, cell, self.file.work / cell.key, StopSignal())
-        if raised:
-            raise raised[0]
-        assert record is not None and record["status"] == DONE  # noqa: S101  nothing was raised
-        self.file.ask([cell])
-        self.file.write(cell.key, record)
-        return record
-
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Hold the folder for the block, so that no other process runs the same study in it."""
-        self._check_name()
-        with self.file.driven():
-            self.file.prepare()
-            self.file.ask([], self._header)
-            yield
-
-    @property
-    def _header(self) -> dict[str, Any]:
-        """What the study says about itself."""
-        about = plain(self.about)
-        return {"format": FORMAT, "name": self.name, "title": self.title, "about": about}
 
     def _check_name(self) -> None:
         """Raise if the folder belongs to another study."""

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gatewise.checks import check_count, check_flag, check_number, is_sequence
@@ -17,6 +17,8 @@ from gatewise.train import bare_metric, metric_mode
 from gatewise.words import joined, plural, rate
 
 ORIGIN = "table"
+# Records of a study, and what its header says about seeds, rates and pairs.
+Layout = tuple[list[dict[str, Any]], dict[str, Any]]
 TASK = "all runs"  # in place of the task where there is none
 BASELINES = ("baseline", "original", "relu", "control", "vanilla", "default")
 FEWEST_TASKS = 3
@@ -131,7 +133,7 @@ def compare_records(
             got=methods,
             fix="name the column of the method: method=COLUMN",
         )
-    layout = _layout(kept, methods, paired, notes)
+    records, facts = _layout(kept, methods, paired, notes)
     is_share = _is_share(read.metric, kept)
     header = {
         "format": "gatewise study",
@@ -145,29 +147,15 @@ def compare_records(
             "scale": 100.0 if is_share else 1.0,
             "step": _resolution(kept, examples),
         },
-        "models": list(dict.fromkeys(record["model"] for record in layout.records)),
+        "models": list(dict.fromkeys(record["model"] for record in records)),
         "baseline": _baseline(methods, _text(baseline, "baseline")),
         "units": [{"name": name, "label": name} for name in methods],
-        "rates": layout.rates,
-        "seeds": layout.seeds,
         "margin": None if margin is None else float(margin),
-        "paired": layout.paired,
-        "comparisons": layout.comparisons,
+        **facts,
         "notes": notes,
         "settings": {"source": raw.source, "columns": dict(read.columns), "rows": len(read.runs)},
     }
-    return ComparisonResult(header, layout.records)
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """The runs of a table as records of a study."""
-
-    records: list[dict[str, Any]]
-    seeds: int
-    rates: dict[str, Any] | None = None
-    paired: bool | None = None
-    comparisons: int | None = None
+    return ComparisonResult(header, records)
 
 
 def _layout(
@@ -175,7 +163,7 @@ def _layout(
     methods: Sequence[str],
     paired: bool | None,
     notes: list[str],
-) -> _Layout:
+) -> Layout:
     """Return the records: on a grid of learning rates, at single rates, or without rates."""
     rates = sorted({run.rate for run in runs if run.rate is not None})
     own = {method: {run.rate for run in runs if run.method == method} for method in methods}
@@ -202,7 +190,7 @@ def _on_grid(
     rates: Sequence[float],
     ratio: float,
     notes: list[str],
-) -> _Layout:
+) -> Layout:
     """Return records on a grid of learning rates."""
     seeds = _shared_seeds(runs, methods, notes)
     places = {seed: place for place, seed in enumerate(seeds)}
@@ -212,8 +200,8 @@ def _on_grid(
             step = 2 * rates.index(run.rate) - (len(rates) - 1)
             records.append(_record(run, run.task or TASK, step, places[run.seed]))
     notes.append(f"{len(rates)} learning rates at equal ratios, {plural(len(seeds), 'seed')}.")
-    facts = {"center": math.sqrt(rates[0] * rates[-1]), "ratio": ratio, "count": len(rates)}
-    return _Layout(records, len(seeds), rates=facts)
+    grid = {"center": math.sqrt(rates[0] * rates[-1]), "ratio": ratio, "count": len(rates)}
+    return records, {"seeds": len(seeds), "rates": grid}
 
 
 def _at_single_rates(
@@ -221,7 +209,7 @@ def _at_single_rates(
     methods: Sequence[str],
     rates: Sequence[float],
     notes: list[str],
-) -> _Layout:
+) -> Layout:
     """Return records of one comparison for each rate that all methods have."""
     shared = []
     for value in rates:
@@ -248,10 +236,10 @@ def _at_single_rates(
         task = f"{run.task}, " if run.task else ""
         model = f"{task}rate {rate(run.rate or 0.0)}"
         records.append(_record(run, model, 0, places[run.seed or ""]))
-    return _Layout(records, len(places), comparisons=comparisons)
+    return records, {"seeds": len(places), "comparisons": comparisons}
 
 
-def _without_rates(runs: Sequence[Run], paired: bool | None, notes: list[str]) -> _Layout:
+def _without_rates(runs: Sequence[Run], paired: bool | None, notes: list[str]) -> Layout:
     """Return records of a table without learning rates."""
     seedless = [run for run in runs if run.seed is None]
     if paired is False or seedless:
@@ -264,12 +252,12 @@ def _without_rates(runs: Sequence[Run], paired: bool | None, notes: list[str]) -
             key = (run.method, run.task)
             records.append(_record(run, run.task or TASK, 0, counts[key]))
             counts[key] += 1
-        return _Layout(records, max(counts.values()), paired=False)
+        return records, {"seeds": max(counts.values()), "paired": False}
     averaged = _averaged(runs)
     places = _seed_places(averaged)
     records = [_record(run, run.task or TASK, 0, places[run.seed or ""]) for run in averaged]
     notes.append(_pairing_note(averaged))
-    return _Layout(records, len(places))
+    return records, {"seeds": len(places)}
 
 
 def _record(run: Run, model: str, step: int, seed: int) -> dict[str, Any]:
