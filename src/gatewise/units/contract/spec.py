@@ -351,9 +351,9 @@ def list_units(*, family: str | None = None, paper: str | None = None) -> list[s
     Returns:
         The names, in the order of registration. :func:`get_unit` returns the unit of a name.
     """
-    if family is not None and family not in FAMILIES:
+    if family is not None and (not isinstance(family, str) or family not in FAMILIES):
         raise unknown_name("family", family, FAMILIES)
-    if paper is not None and paper not in PAPERS:
+    if paper is not None and (not isinstance(paper, str) or paper not in PAPERS):
         raise unknown_name("paper", paper, PAPERS)
     load_extensions("units")
     names = []
