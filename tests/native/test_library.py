@@ -11,7 +11,7 @@ import pytest
 
 from gatewise.native import COMPILERS, HERE, compiled_library, library
 
-HAS_COMPILER = library("split").handle is not None or os.environ.get("GATEWISE_NATIVE") == "0"
+HAS_COMPILER = library("gram").handle is not None or os.environ.get("GATEWISE_NATIVE") == "0"
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler")
 
 
@@ -29,27 +29,27 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @needs_compiler
 def test_a_source_is_compiled_once_and_then_found(fresh: Path):
-    assert library("split").handle is not None
+    assert library("gram").handle is not None
     made = list(fresh.iterdir())
     assert len(made) == 1 and made[0].suffix == ".so"
     written = made[0].stat().st_mtime_ns
     library.cache_clear()
-    assert library("split").handle is not None
+    assert library("gram").handle is not None
     assert made[0].stat().st_mtime_ns == written
 
 
 @needs_compiler
 def test_a_file_or_folder_that_others_can_write_to_is_not_loaded(fresh: Path):
-    library("split")
+    library("gram")
     made = next(fresh.iterdir())
     before = made.stat().st_ino
     made.chmod(0o777)
     library.cache_clear()
-    assert library("split").reason.startswith("compiled by")  # again
+    assert library("gram").reason.startswith("compiled by")  # again
     assert made.stat().st_ino != before
     fresh.chmod(0o777)
     library.cache_clear()
-    assert "can be written to by others" in library("split").reason
+    assert "can be written to by others" in library("gram").reason
 
 
 @needs_compiler
@@ -57,9 +57,9 @@ def test_a_file_or_folder_that_others_can_write_to_is_not_loaded(fresh: Path):
 def test_what_is_written_is_loaded_again_whatever_the_umask(fresh: Path, mask: int):
     before = os.umask(mask)
     try:
-        assert library("split").reason.startswith("compiled by")
+        assert library("gram").reason.startswith("compiled by")
         library.cache_clear()
-        assert library("split").reason == "compiled before"
+        assert library("gram").reason == "compiled before"
     finally:
         os.umask(before)
     (made,) = fresh.iterdir()
@@ -68,7 +68,7 @@ def test_what_is_written_is_loaded_again_whatever_the_umask(fresh: Path, mask: i
 
 def test_without_a_compiler_the_reason_is_said(fresh: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(fresh))
-    found = library("split")
+    found = library("gram")
     assert found.handle is None and all(name in found.reason for name in COMPILERS)
 
 
@@ -78,25 +78,25 @@ def test_without_a_compiler_the_first_slow_call_warns_and_no_other(
     monkeypatch.setenv("PATH", str(fresh))
     monkeypatch.setattr("gatewise.native.loader._said", [])
     with pytest.warns(RuntimeWarning, match="slower Python code: no C compiler"):
-        assert compiled_library("split") is None
+        assert compiled_library("gram") is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert compiled_library("split") is None and compiled_library("gram") is None
+        assert compiled_library("gram") is None and compiled_library("gram") is None
         monkeypatch.setattr("gatewise.native.loader._said", [])
         monkeypatch.setenv("GATEWISE_NATIVE", "0")
         library.cache_clear()
         compiled_library.cache_clear()
-        assert compiled_library("split") is None
+        assert compiled_library("gram") is None
 
 
 @needs_compiler
 def test_a_compiled_library_is_used_when_the_compiler_is_gone(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    assert library("split").handle is not None
+    assert library("gram").handle is not None
     library.cache_clear()
     monkeypatch.setenv("PATH", str(fresh))
-    assert library("split").handle is not None and library("split").reason == "compiled before"
+    assert library("gram").handle is not None and library("gram").reason == "compiled before"
 
 
 THOROUGH = [pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.9)]
@@ -107,7 +107,7 @@ THOROUGH = [pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.9)]
 @pytest.mark.parametrize("share", [0.3, *THOROUGH])
 def test_a_library_that_was_cut_short_is_compiled_again(fresh: Path, share: float):
     # In processes of their own: a library that is loaded twice is the same mapping.
-    code = "from gatewise.native import library; assert library('split').handle; print('loaded')"
+    code = "from gatewise.native import library; assert library('gram').handle; print('loaded')"
     environment = {**os.environ, "GATEWISE_CACHE": str(fresh.parent.parent)}
     command = [sys.executable, "-c", code]
     subprocess.run(command, check=True, env=environment, capture_output=True)
@@ -124,7 +124,7 @@ def test_a_library_that_was_cut_short_is_compiled_again(fresh: Path, share: floa
 def test_a_library_with_one_changed_byte_is_not_used_without_a_compiler(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    library("split")
+    library("gram")
     made = next(fresh.glob("*.so"))
     data = bytearray(made.read_bytes())
     data[len(data) // 2] ^= 1
@@ -133,7 +133,7 @@ def test_a_library_with_one_changed_byte_is_not_used_without_a_compiler(
     made.chmod(0o755)
     library.cache_clear()
     monkeypatch.setenv("PATH", str(fresh))
-    assert library("split").handle is None
+    assert library("gram").handle is None
 
 
 def test_a_compiler_that_fails_is_said_and_leaves_nothing(
@@ -144,7 +144,7 @@ def test_a_compiler_that_fails_is_said_and_leaves_nothing(
     (tools / "cc").write_text("#!/bin/sh\necho 'cc: no target' >&2\nexit 1\n")
     (tools / "cc").chmod(0o755)
     monkeypatch.setenv("PATH", str(tools))
-    assert library("split").reason.endswith("did not compile it: cc: no target")
+    assert library("gram").reason.endswith("did not compile it: cc: no target")
     assert list(fresh.iterdir()) == []
 
 

@@ -65,3 +65,5 @@ class LeakyReLU(UnitModule):
 
     expression = staticmethod(functional.leaky_relu)
     fusable = False
+
+    slope: float

@@ -49,6 +49,9 @@ def complete(
         module.__init__ = ignoring_inplace(construct)
     if "expression" in vars(module) and "forward" not in vars(module):
         module.forward = module.leaf_of(module.expression)
+    module.function = staticmethod(function)
+    if "forward" in vars(module):
+        vars(module.forward)["function"] = function
 
 
 def bind_options(

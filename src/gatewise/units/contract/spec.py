@@ -328,9 +328,6 @@ def unit(**facts: Any) -> Callable[[Module], Module]:
                 f"unit {spec.name!r} is already defined in {home}", fix="choose another name"
             )
         _UNITS[spec.name] = spec
-        module.function = staticmethod(spec.function)
-        if "forward" in vars(module):
-            vars(module.forward)["function"] = spec.function
         return module
 
     return enter

@@ -127,6 +127,8 @@ class TwoBranchUnit(UnitModule):
     def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
         """Return the ``forward`` of a class from its expression of gate, value and options."""
         others = [name for name in cls.argument_names if name not in ("dim", "layout")]
+        if not others:
+            return cls.as_leaf(lambda self, x: expression(*self.branches(x)))
         return cls.as_leaf(
-            lambda self, x: expression(*self.branches(x), *[getattr(self, name) for name in others])
+            lambda self, x: expression(*self.branches(x), *[getattr(self, n) for n in others])
         )

@@ -8,6 +8,7 @@ unit's expression. Everything else takes the unit's function, which looks more c
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import torch
@@ -68,9 +69,10 @@ class UnitModule(LeafModule):
     def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:
         """Return the ``forward`` of a class from its expression."""
         names = cls.argument_names
-        if not names:
-            return _leaf_of_expression(expression)
-        return _cheap_leaf(lambda self, x: expression(x, *[getattr(self, name) for name in names]))
+        if len(names) < 2:
+            return _leaf_of_expression(expression, *names)
+        numbers = attrgetter(*names)
+        return _cheap_leaf(lambda self, x: expression(x, *numbers(self)))
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -110,16 +112,16 @@ def _cheap_leaf(forward: Callable[[Any, Tensor], Tensor]) -> Callable[..., Any]:
     return _ignored(call)
 
 
-def _leaf_of_expression(expression: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """Return the ``forward`` of a unit without numbers as a leaf. See Note [Cheap calls]."""
+def _leaf_of_expression(expression: Callable[..., Tensor], name: str = "") -> Callable[..., Any]:
+    """Return the ``forward`` of a unit with at most one option. See Note [Cheap calls]."""
 
     def call(self: Any, x: Tensor) -> Tensor:
         if type(x) is Tensor and x.dtype in WIDE and x.layout is DENSE and not x.is_nested:
             if type(self) is not RecursiveScriptModule and not self.fused:
-                return expression(x)
+                return expression(x, getattr(self, name)) if name else expression(x)
         return otherwise(self, x)
 
-    otherwise = _close_look(call, lambda self, x: expression(x))
+    otherwise = _close_look(call, call)
     return _ignored(call)
 
 
@@ -217,6 +219,8 @@ class TrainableUnit(UnitModule):
             numbers = aligned(x, self.dim, *[getattr(self, name) for name in trained])
             if numbers is None:
                 return type(self).function(x, **self.arguments(x))
+            if not others:
+                return expression(x, *numbers)
             return expression(x, *numbers, *[getattr(self, name) for name in others])
 
         return _cheap_leaf(forward)
