@@ -58,14 +58,13 @@ def split_reference(reference: str) -> tuple[str, str]:
         reference: A reference in one of the forms ``FORMS``.
     """
     kind, colon, name = reference.rpartition(":")
-    if not colon:
+    if not kind or not name:
         from gatewise.models import list_models
 
-        if name in list_models():
+        networks = [] if colon else list_models()
+        if name in networks:
             return "gatewise", name
-    if not kind or not name:
-        known = [] if colon else list_models()
-        near = closest_name(name, known)
+        near = closest_name(name, networks)
         raise ArgumentError(
             "model: not a reference to a model",
             got=reference,
