@@ -1,7 +1,5 @@
 """Record the calls that a model makes, and find them in the source text."""
 
-from gatewise.surgery.calls.call_options import check_plain_call as check_plain_call
-from gatewise.surgery.calls.call_options import options_as_called as options_as_called
 from gatewise.surgery.calls.call_site import REFUSALS as REFUSALS
 from gatewise.surgery.calls.call_site import CallSite as CallSite
 from gatewise.surgery.calls.call_site import Position as Position
@@ -17,6 +15,8 @@ from gatewise.surgery.calls.coverage import Unreached as Unreached
 from gatewise.surgery.calls.functions import FUNCTIONS as FUNCTIONS
 from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
 from gatewise.surgery.calls.functions import activation as activation
+from gatewise.surgery.calls.functions import check_plain_call as check_plain_call
+from gatewise.surgery.calls.functions import options_as_called as options_as_called
 from gatewise.surgery.calls.functions import same_activation as same_activation
 from gatewise.surgery.calls.matching import check_call as check_call
 from gatewise.surgery.calls.matching import match_calls as match_calls
