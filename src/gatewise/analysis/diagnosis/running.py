@@ -27,7 +27,7 @@ from gatewise.analysis.diagnosis.questions import (
     counted_findings,
 )
 from gatewise.analysis.record import AnalysisResult, plain_values
-from gatewise.checks import LARGEST_COUNT, check_count, check_kind, check_number
+from gatewise.checks import LARGEST_COUNT, check_count, check_number
 from gatewise.devices import find_device
 from gatewise.errors import (
     ArgumentError,
@@ -243,9 +243,9 @@ def diagnose(
         batches: A tensor of inputs, or an iterable such as a data loader. Its items are tensors,
             pairs of inputs and labels, tuples of arguments, or dicts of keyword arguments. All
             inputs have one shape.
-        questions: Names of :func:`gatewise.analysis.all_questions`, or ``"all"``. By default those
-            of the first page: dead, always-on and copied channels, opposite filters, cost, and
-            changes between checkpoints if there are some. The result names the others in ``more``.
+        questions: Names of :func:`gatewise.analysis.all_questions`, or ``"all"``. By default
+            those of the first page: dead, always-on and copied channels, opposite filters, cost,
+            and changes between checkpoints. The result names the others in ``more``.
         examples: How many inputs are used, the first of ``batches``.
         memory: Bytes that one question may use.
         seconds: How long a question that can stop early may run. The others use as many inputs as
@@ -285,7 +285,7 @@ def diagnose(
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
     batches = build_lazy(model, batches)
-    known = {each.name: each for each in check_kind("diagnose", "finished", finished, Sequence)}
+    known = {answer.name: answer for answer in finished}
     # Analyses compute gradients, which inference mode of the caller would forbid.
     with cached_readings(), untouched(model), torch.inference_mode(False):
         model.eval()
@@ -370,11 +370,11 @@ def _asked(questions: Sequence[str] | str | None, has_checkpoints: bool) -> list
             if question.first or (question.compares_checkpoints and has_checkpoints):
                 first.append(question)
         return first
-    names = [questions] if isinstance(questions, str) else questions
-    if list(check_kind("diagnose", "questions", names, Sequence)) == [ALL]:
+    if questions in (ALL, [ALL]):
         return list(known.values())
+    names = [questions] if isinstance(questions, str) else questions
     for name in names:
-        if not isinstance(name, str) or name not in known:
+        if name not in known:
             raise unknown_addition("questions", "question", name, known)
     if not names:
         raise ArgumentError(
