@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from gatewise.studies.recorders import TransformersRecorder as TransformersRecorder
 
 from gatewise.studies.answer import RULE as RULE
+from gatewise.studies.answer import CheckedStudy as CheckedStudy
 from gatewise.studies.answer import ComparisonResult as ComparisonResult
 from gatewise.studies.answer import CurvePoint as CurvePoint
 from gatewise.studies.answer import EqualRate as EqualRate

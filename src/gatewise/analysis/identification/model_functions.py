@@ -19,7 +19,6 @@ from gatewise.graph import GLUS, Example, Graph, Node, SiteNodes, find_sites, gl
 from gatewise.units import TwoBranchUnit, UnitModule, registered_units
 
 FAR = 100.0
-FEW = 4  # slopes that are shown
 SMALL = 2.0**-10  # below any clamp of a value
 
 

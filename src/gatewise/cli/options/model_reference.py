@@ -58,13 +58,15 @@ def split_reference(reference: str) -> tuple[str, str]:
         reference: A reference in one of the forms ``FORMS``.
     """
     kind, colon, name = reference.rpartition(":")
-    if not kind or not name:
+    known: list[str] = []
+    if not colon:
         from gatewise.models import list_models
 
-        networks = [] if colon else list_models()
-        if name in networks:
+        known = list_models()
+        if name in known:
             return "gatewise", name
-        near = closest_name(name, networks)
+    if not kind or not name:
+        near = closest_name(name, known)
         raise ArgumentError(
             "model: not a reference to a model",
             got=reference,
