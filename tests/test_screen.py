@@ -6,7 +6,7 @@ from torch import nn
 import gatewise as gw
 from gatewise.words import SCREEN_COLUMNS, SCREEN_LINES
 
-DEPTH = 50  # more layers than a screen has lines
+DEPTH = 42  # more layers than a screen has lines
 
 
 def deep_network() -> nn.Module:
