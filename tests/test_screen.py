@@ -6,20 +6,20 @@ from torch import nn
 import gatewise as gw
 from gatewise.words import SCREEN_COLUMNS, SCREEN_LINES
 
-DEPTH = 50  # more layers than a screen has lines
+DEPTH = 42  # more layers than a screen has lines
 
 
 def deep_network() -> nn.Module:
     torch.manual_seed(0)
     layers = [nn.Flatten()]
     for _ in range(DEPTH):
-        layers += [nn.Linear(16, 16), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(16, 3)).eval()
+        layers += [nn.Linear(4, 4), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(4, 3)).eval()
 
 
 def test_every_result_fits_a_screen_and_says_so_in_a_notebook() -> None:
     model = deep_network()
-    x = torch.randn(8, 1, 4, 4)
+    x = torch.randn(8, 1, 2, 2)
     swapped = gw.swap(model, "silu", x)
     diagnosis = gw.diagnose(model, x, questions=["sites", "gates", "pairing"])
     runs = [{"method": m, "seed": s, "value": s + (m == "b")} for s in range(5) for m in "ab"]
@@ -33,7 +33,7 @@ def test_every_result_fits_a_screen_and_says_so_in_a_notebook() -> None:
         gw.cost(model, x),
         gw.identify(model, x),
         gw.compare_records(runs, mode="max"),
-        gw.sparsify(model, torch.randn(64, 1, 4, 4)),
+        gw.sparsify(model, torch.randn(64, 1, 2, 2), per_layer=False),
     ]
     for result in results:
         lines = repr(result).splitlines()
@@ -47,5 +47,5 @@ def test_every_result_fits_a_screen_and_says_so_in_a_notebook() -> None:
 
 def test_print_shows_all_lines_of_a_plan() -> None:
     model = deep_network()
-    text = str(gw.plan(model, "silu", torch.randn(8, 1, 4, 4)))
+    text = str(gw.plan(model, "silu", torch.randn(8, 1, 2, 2)))
     assert len(text.splitlines()) >= DEPTH and "more lines" not in text

@@ -80,7 +80,7 @@ def part_names(part: str) -> list[str]:
     """
     face = getattr(gatewise, part)
     names = []
-    for name in dir(face):
+    for name in sorted(getattr(face, "__all__", None) or dir(face)):
         value = getattr(face, name)
         ours = str(getattr(value, "__module__", "")).startswith("gatewise")
         constant = name.isupper() and not callable(value)

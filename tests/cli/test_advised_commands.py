@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 import gatewise as gw
@@ -196,3 +197,22 @@ def test_a_saving_below_the_floor_is_not_advised() -> None:
     made = gw.diagnose(model, torch.randn(8, 1, 35, 35), questions=["pairing"])
     assert made["pairing"].facts["layers"][0]["mean"] < -0.99
     assert not [item for item in (*made.advice, *made.more_advice) if "0" in item.layers]
+
+
+def test_revive_gives_dead_channels_new_weights_and_keeps_the_outputs(run, home) -> None:
+    words = ("diagnose", "nets.py:dead", "--data", "x.npy", "--questions", "gates", "--out", "out")
+    ended = run(*words, "--revive", "alive.safetensors")
+    assert ended.exit_code == 0, ended.output
+    model, changed = network(home, "dead"), network(home, "dead")
+    changed.load_state_dict(load_file("alive.safetensors"))
+    x = torch.from_numpy(np.load("x.npy"))
+    with torch.no_grad():
+        torch.testing.assert_close(changed(x), model(x), atol=1e-4, rtol=1e-4)
+    assert [len(dead) for dead in dead_channels(model, x)] == [6, 0]
+    assert [len(dead) for dead in dead_channels(changed, x)] == [0, 0]
+    ended = run("diagnose", "nets.py:dead", "--input", "2x3x10x10", "--revive", "a.safetensors")
+    assert ended.exit_code == 2 and "--data" in ended.stderr
+
+
+def dead_channels(model: nn.Module, x: torch.Tensor) -> list[tuple[int, ...]]:
+    return [site.dead for site in gw.gates(model, [x]).sites]

@@ -16,10 +16,6 @@ from report.parsed import parse, rows
 from gatewise.errors import ArgumentError
 from gatewise.report import Code, Folded, Section, Sheet, Text, sheet_page
 from gatewise.report.charts import (
-    HIGH,
-    LETTER,
-    LINE,
-    WIDE,
     Cell,
     Chart,
     Mark,
@@ -32,7 +28,6 @@ from gatewise.report.charts import (
     grid,
     lay_out,
     log_ticks,
-    place_labels,
     scale,
     tick_label,
 )
@@ -159,40 +154,21 @@ def test_series_of_one_colour_are_dashed_apart():
     assert [each.dash for each in drawn.drawn] == [0, 1, 2]
 
 
-def test_a_mark_is_a_label_or_a_line():
+def test_a_mark_is_a_line_at_one_coordinate():
     drawn = lay_out(
         chart(
             Series("s", [(0, 0), (4, 8)]),
-            marks=[Mark("here", 1, 2), Mark("from here", x=2), Mark("level", y=3)],
+            marks=[Mark("from here", x=2), Mark("level", y=3)],
         )
     )
-    assert [label.text for label in drawn.labels] == ["here"]
     assert [rule.note for rule in drawn.rules] == ["from here", "level"]
     assert (
         drawn.rules[0].path == f"M{drawn.x(2):g} 0V1000"
         and drawn.rules[1].path == f"M0 {drawn.y(3):g}H1000"
     )
-
-
-@given(st.lists(st.tuples(st.floats(0.05, 0.95), st.floats(0.05, 0.95)), min_size=2, max_size=8))
-def test_names_do_not_lie_on_each_other(points):
-    labels = place_labels([(f"unit_{i}", x, y) for i, (x, y) in enumerate(points)], points)
-    boxes = []
-    for label in labels:
-        width = LETTER * len(label.text)
-        left = (
-            label.x * WIDE
-            + label.right
-            - {"start": 0, "middle": width / 2, "end": width}[label.anchor]
-        )
-        bottom = label.y * HIGH + label.down + 3
-        boxes.append((left, bottom - LINE, left + width, bottom))
-    for i, a in enumerate(boxes):
-        for b in boxes[:i]:
-            across, down = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
-            assert (
-                across <= 0 or down <= 3 or across * down < 0.25 * LINE * width
-            )  # touching, at worst
+    for places in ({}, {"x": 1, "y": 2}):
+        with pytest.raises(ArgumentError, match="needs x or y"):
+            Mark("here", **places)
 
 
 def rate_rows(*rows: RateRow) -> RateRows:
@@ -344,25 +320,3 @@ def test_every_drawing_has_words_for_those_who_cannot_see_it():
         axis.attributes.get("aria-hidden") or axis.attributes["class"]
         for axis in shown.all("svg", "axis")
     )
-
-
-def test_lines_to_names_cross_no_other_name():
-    """A crowd of six points, as units of nearly the same cost are."""
-    points = [(0.05, 0.38), (0.06, 0.42), (0.13, 0.42), (0.17, 0.32), (0.2, 0.38), (0.26, 0.33)]
-    names = ("leaky_relu", "relu", "soft_relu", "beta_vq abs", "swish", "crelu")
-    labels = place_labels([(n, x, y) for n, (x, y) in zip(names, points, strict=True)], points)
-    for label in labels:
-        if not label.is_far:
-            continue
-        for share in (0.25, 0.5, 0.75, 0.95):
-            at_x = label.x * WIDE + share * label.right
-            at_y = label.y * HIGH + share * (label.down - 4)
-            for other in labels:
-                if other is label:
-                    continue
-                width = LETTER * len(other.text)
-                before = {"start": 0, "middle": width / 2, "end": width}[other.anchor]
-                left = other.x * WIDE + other.right - before
-                bottom = other.y * HIGH + other.down + 3
-                inside = left < at_x < left + width and bottom - 14 < at_y < bottom
-                assert not inside, f"the line of {label.text} crosses {other.text}"

@@ -122,7 +122,7 @@ EVERYTHING = Panels(
                 Series("rings", [(2, math.nan), (5, 2.0)], kind="rings", colour="light"),
             ],
             x_log=True,
-            marks=[Mark("here", 2, 2.0), Mark("level", y=1.5), Mark("from", x=3)],
+            marks=[Mark("level", y=1.5), Mark("from", x=3)],
         ),
         Chart(
             "bars",
@@ -154,7 +154,7 @@ def test_a_file_has_the_ticks_and_the_legend_of_the_page():
     layout = lay_out(EVERYTHING.items[0])
     shown = [*layout.across, *layout.up]
     assert {tick.label for tick in shown} <= set(drawn)
-    assert {"line", "steps", "dots", "rings", "here", "p", "q", "all kinds"} <= set(drawn)
+    assert {"line", "steps", "dots", "rings", "p", "q", "all kinds"} <= set(drawn)
 
 
 def test_the_room_of_a_file_grows_with_its_legend():

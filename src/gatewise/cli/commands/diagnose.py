@@ -26,9 +26,11 @@ from gatewise.cli.options import (
     load_weights,
 )
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
-from gatewise.errors import FileError, shorten
+from gatewise.errors import ArgumentError, FileError, shorten
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from gatewise.analysis import Diagnosis
     from gatewise.cli.options import DiagnosisData
 
@@ -113,6 +115,17 @@ Checkpoints = Annotated[
 ]
 
 
+Revive = Annotated[
+    Path | None,
+    typer.Option(
+        "--revive",
+        metavar="FILE",
+        help="Also give dead channels new weights without changing the outputs, and write the "
+        "weights to this file (.safetensors). Needs --data.",
+    ),
+]
+
+
 def diagnose(
     model: Model,
     data: Data = None,
@@ -136,6 +149,7 @@ def diagnose(
     seconds: Seconds = 15.0,
     checkpoints: Checkpoints = None,
     device: Device = "cpu",
+    revive: Revive = None,
     json: Json = False,
 ) -> None:
     """Measure what the activations of a model do, and give advice.
@@ -159,6 +173,10 @@ def diagnose(
     from gatewise.report import write_diagnosis
 
     _check_folder(out)
+    if revive is not None:
+        check_target(revive, (".safetensors",))
+        if not data:
+            raise ArgumentError("--revive: which channels are dead is seen on data", fix="--data")
     settings = key_values("--set", set)
     network = load_model(model, settings).eval()
     files = find_checkpoints(checkpoints or [])
@@ -233,9 +251,22 @@ def diagnose(
     else:
         _print(diagnosis)
     print_note(f"page  {page}\njson  {record}")
+    if revive is not None and not interrupted:
+        _revive(network, inputs, revive)
     if interrupted:
         print_note("interrupted: run the same command to resume")
         raise typer.Exit(INTERRUPTED)
+
+
+def _revive(network: "nn.Module", inputs: "DiagnosisData", target: Path) -> None:
+    """Give dead channels new weights, and write all weights."""
+    from gatewise.files import write_tensors
+    from gatewise.surgery import revive
+
+    batches = [batch[0] if isinstance(batch, tuple) else batch for batch in inputs.batches]
+    print_note(str(revive(network, batches)))
+    write_tensors(target, network.state_dict())
+    print_note(f"wrote {target}")
 
 
 def _names(questions: list[str] | None) -> list[str] | None:

@@ -1,10 +1,5 @@
 """The chart model, and its layout, which templates draw as SVG."""
 
-from gatewise.report.charts.label_places import HIGH as HIGH
-from gatewise.report.charts.label_places import LETTER as LETTER
-from gatewise.report.charts.label_places import LINE as LINE
-from gatewise.report.charts.label_places import WIDE as WIDE
-from gatewise.report.charts.label_places import place_labels as place_labels
 from gatewise.report.charts.layout import as_cells as as_cells
 from gatewise.report.charts.layout import lay_out as lay_out
 from gatewise.report.charts.palette import CATEGORIES as CATEGORIES

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gatewise.report.charts.label_places import Label, place_labels
 from gatewise.report.charts.palette import first_dash
 from gatewise.report.charts.records import DASHES, Chart, Point, Series
 from gatewise.report.charts.scales import Scale, Tick, grid, path, scale, tick_label
@@ -60,7 +59,6 @@ class ChartLayout:
         up: The ticks of the vertical axis.
         drawn: The series, in the order of the legend.
         rules: Lines across the chart.
-        labels: Names at points.
         missing: The number of points that cannot be drawn: not finite, or not positive on a
             logarithmic axis.
         described: What a screen reader says.
@@ -73,7 +71,6 @@ class ChartLayout:
     up: tuple[Tick, ...]
     drawn: tuple[Drawn, ...]
     rules: tuple[Shape, ...]
-    labels: tuple[Label, ...]
     missing: int
     described: str
 
@@ -97,10 +94,6 @@ def lay_out_chart(chart: Chart) -> ChartLayout:
     """Return scales, ticks, paths and labels of a chart."""
     x = _x_scale(chart)
     y = _y_scale(chart)
-    names = []
-    for mark in chart.marks:
-        if mark.x is not None and mark.y is not None:
-            names.append((mark.text, x.part(mark.x), 1 - y.part(mark.y)))
     return ChartLayout(
         chart=chart,
         x=x,
@@ -109,20 +102,9 @@ def lay_out_chart(chart: Chart) -> ChartLayout:
         up=grid(y, 3 if chart.small else 5),
         drawn=tuple(_draw_all(chart, x, y)),
         rules=tuple(_rules(chart, x, y)),
-        labels=place_labels(names, _places(chart, x, y)) if names else (),
         missing=_count_missing(chart, x, y),
         described=chart.description or _describe(chart),
     )
-
-
-def _places(chart: Chart, x: Scale, y: Scale) -> list[Point]:
-    """The points that can be drawn, in fractions of the field from the top left."""
-    places = []
-    for series in chart.series:
-        for px, py in series.points:
-            if x.has(px) and y.has(py):
-                places.append((x.part(px), 1 - y.part(py)))
-    return places
 
 
 def _count_missing(chart: Chart, x: Scale, y: Scale) -> int:
@@ -278,11 +260,11 @@ def _band(series: Series, x: Scale, y: Scale) -> str:
 
 
 def _rules(chart: Chart, x: Scale, y: Scale) -> Iterator[Shape]:
-    """Yield the marks with one coordinate: lines across the whole chart."""
+    """Yield the marks: lines across the whole chart."""
     for mark in chart.marks:
-        if mark.y is None and mark.x is not None and x.has(mark.x):
+        if mark.x is not None and x.has(mark.x):
             yield Shape(f"M{x(mark.x):g} 0V{FIELD}", mark.text)
-        elif mark.x is None and mark.y is not None and y.has(mark.y):
+        elif mark.y is not None and y.has(mark.y):
             yield Shape(f"M0 {y(mark.y):g}H{FIELD}", mark.text)
 
 

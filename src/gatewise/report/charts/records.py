@@ -79,11 +79,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Mark:
-    """A label at a point or, with one coordinate only, a line across the chart."""
+    """A line across the chart, at one coordinate. Its text is the tooltip."""
 
     text: str
     x: float | None = None
     y: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is one coordinate."""
+        if (self.x is None) == (self.y is None):
+            raise ArgumentError("mark: needs x or y", got=(self.x, self.y), allowed="one of them")
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Chart:
         x_log: Whether the horizontal axis is logarithmic.
         y_log: Whether the vertical axis is logarithmic.
         x_names: Names for x = 0, 1, 2 and so on, in place of numbers.
-        marks: Labels at points, and lines across the chart.
+        marks: Lines across the chart.
         x_range: Ends of the horizontal axis. None takes them from the points.
         y_range: Ends of the vertical axis. None takes them from the points.
         small: Whether the chart is one of many side by side: half as high.
