@@ -71,7 +71,7 @@ def reproduce(
 ) -> None:
     """Run the experiment behind a figure or table, and compare the numbers with the paper.
 
-    Writes figure.png, curves.csv, rows.csv and results.json. Every row says at which scale it was
+    Writes figure.svg, curves.csv, rows.csv and results.json. Every row says at which scale it was
     computed, and every claim of the paper is supported, contradicted, undecided or not tested. If
     interrupted, rerun the same command to resume. A record of another scale is never overwritten.
     The exit code is 1 if a number is outside the interval of its closed form.

@@ -28,7 +28,7 @@ from gatewise_papers.common.costs import cost_at_start as cost_at_start
 from gatewise_papers.common.costs import cost_of as cost_of
 from gatewise_papers.common.data_notes import data_of as data_of
 from gatewise_papers.common.data_notes import note_data as note_data
-from gatewise_papers.common.drawing import png as png
+from gatewise_papers.common.drawing import svg as svg
 from gatewise_papers.common.experiment import CellValues as CellValues
 from gatewise_papers.common.experiment import Experiment as Experiment
 from gatewise_papers.common.experiment import experiments_in as experiments_in

@@ -29,7 +29,7 @@ def test_a_run_prints_a_scale_in_every_row_and_writes_its_files(run, tmp_path: P
     folder = tmp_path / "deep_gated" / "figure10"
     assert sorted(path.name for path in folder.iterdir()) == [
         "curves.csv",
-        "figure.png",
+        "figure.svg",
         "results.json",
         "rows.csv",
     ]

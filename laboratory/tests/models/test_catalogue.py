@@ -160,9 +160,9 @@ def test_few_units_are_refused_and_it_is_known_which() -> None:
                 build(name, unit=unit, filters="half")
             except ArgumentError:
                 refused.add((name, unit))
-    halving = ("bilinear", "geglu", "glu", "maxout", "reglu", "swiglu")
+    halved = ("bilinear", "geglu", "glu", "maxout", "reglu", "swiglu")
     assert refused == {
-        *(("wide_resnet", unit) for unit in halving),
+        *(("wide_resnet", unit) for unit in halved),
         ("wide_resnet", "iieu_b"),
         ("mlp", "frelu"),
         ("resnet", "psc"),

@@ -58,8 +58,8 @@ def test_the_same_seeds_give_the_same_numbers(tmp_path: Path):
         experiments()["deep_gated/figure4"].run("tiny", 2, tmp_path / each) for each in ("a", "b")
     )
     assert one.findings.rows == two.findings.rows
-    assert (tmp_path / "a/deep_gated/figure4/figure.png").read_bytes() == (
-        tmp_path / "b/deep_gated/figure4/figure.png"
+    assert (tmp_path / "a/deep_gated/figure4/figure.svg").read_bytes() == (
+        tmp_path / "b/deep_gated/figure4/figure.svg"
     ).read_bytes()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from gatewise.studies import CellCall, FunctionCell, plain_config
-from gatewise.train import Result, RunConfig, run_config, single, ten_folds
+from gatewise.train import Result, RunConfig, run_config
 from gatewise_papers.common import (
     CellValues,
     Line,
@@ -28,6 +28,7 @@ from gatewise_papers.common import (
     row,
     training_cells,
 )
+from gatewise_papers.crelu.experiments.shared.held_out_runs import single, ten_folds
 from gatewise_papers.crelu.experiments.shared.training import (
     CIFAR,
     CifarSettings,

@@ -18,9 +18,9 @@ from gatewise.train import (
     build_model,
     find_recipe,
     run_config,
-    training_error,
 )
 from gatewise_papers.common import IN_ANY_ORDER, Level, data_of
+from gatewise_papers.crelu.experiments.shared.held_out_runs import training_error
 
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NEEDS = tuple(CIFAR.values())
