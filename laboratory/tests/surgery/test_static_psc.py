@@ -144,7 +144,7 @@ def test_a_comparison_trains_it_and_the_split_settles_and_is_deployed():
 
     data = digits()
     result = gw.compare(
-        net, ["static_psc"], data, seeds=2, rates=1, epochs=12, progress=False, evaluate=evaluate
+        net, ["static_psc"], data, seeds=2, rates=1, epochs=40, progress=False, evaluate=evaluate
     )
     assert result.units[1] == "static_psc"
     trained = next(model for model in reversed(kept) if psc.learned_splits(model))
