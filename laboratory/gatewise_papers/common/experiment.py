@@ -411,8 +411,10 @@ def _exporting(file: StudyFile, tell: Tell | None = None) -> Callable[[Progress]
 
 def _export(file: StudyFile) -> None:
     """Write the finished cells beside the folder of the study."""
-    header = {name: value for name, value in file.header().items() if name != "format"}
-    export_study(file.path.parent.with_name(KEPT), header, file.records())
+    records = file.records()
+    if records:
+        header = {name: value for name, value in file.header().items() if name != "format"}
+        export_study(file.path.parent.with_name(KEPT), header, records)
 
 
 def _take_exported(file: StudyFile, kept: Path) -> None:

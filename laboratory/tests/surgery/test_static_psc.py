@@ -143,8 +143,9 @@ def test_a_comparison_trains_it_and_the_split_settles_and_is_deployed():
         return {"accuracy": float(torch.stack(right).mean())}
 
     data = digits()
+    unit = {"name": "static_psc", "match": "none", "label": "static_psc"}
     result = gw.compare(
-        net, ["static_psc"], data, seeds=2, rates=1, epochs=4, progress=False, evaluate=evaluate
+        net, [unit], data, seeds=2, rates=1, epochs=40, progress=False, evaluate=evaluate
     )
     assert result.units[1] == "static_psc"
     trained = next(model for model in reversed(kept) if psc.learned_splits(model))

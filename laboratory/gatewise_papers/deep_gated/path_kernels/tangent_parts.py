@@ -88,9 +88,9 @@ def kernel_parts(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Kerne
         (w, a), (w2, a2) = rows[0], rows[-1]
         strengths = strengths + _products(w, w2)
         activities = activities + _products(a, a2)
-        one = _products(w, a2)
-        other = one.T if x2 is None else _products(a, w2)
-        cross = cross + (one + other)  # in this order it is symmetric to the last bit
+        # Without x2 the two products are transposes only up to rounding.
+        other = _transposed(_products(w, a)) if x2 is None else _products(a, w2)
+        cross = cross + (_products(w, a2) + other)
     if not isinstance(strengths, Tensor):
         raise ArgumentError("kernel_parts: the network has no weight that is trained")
     return KernelParts(strengths, torch.as_tensor(activities), torch.as_tensor(cross))
@@ -203,6 +203,11 @@ def _derivative(outputs: Outputs, value: Tensor) -> Tensor:
     # Without vmap: networks check the values of their inputs.
     jacobian = jacrev(outputs, chunk_size=1)(value)
     return jacobian.detach().flatten(2)
+
+
+def _transposed(kernel: Tensor) -> Tensor:
+    """Return a kernel (n, n) or (n, n, outputs, outputs) with inputs and outputs exchanged."""
+    return kernel.T if kernel.dim() == 2 else kernel.permute(1, 0, 3, 2)
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
