@@ -85,12 +85,24 @@ def test_notebooks_have_the_outputs_of_their_cells(notebook):
         assert all(output["output_type"] != "error" for output in cell["outputs"])
 
 
+def test_the_tutorial_on_pretrained_networks_has_a_real_one():
+    text = (DOCS / "tutorials" / "diagnose_pretrained.ipynb").read_text()
+    assert "EfficientNet.from_name" in text and "weights_only=True" in text
+    assert "top-1 accuracy 90%" in text
+
+
 def test_there_are_five_tutorials():
     assert len(NOTEBOOKS) == 5
 
 
+def runnable(notebook):
+    """Return a notebook as a parameter; one reads the weights of a real network."""
+    marks = [pytest.mark.real] if notebook.stem == "diagnose_pretrained" else []
+    return pytest.param(notebook, id=notebook.stem, marks=marks)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("notebook", [runnable(each) for each in NOTEBOOKS])
 def test_notebooks_run(notebook, tmp_path):
     """Each cell runs, its assertions hold, and it gives outputs of the same kinds as before."""
     copy = tmp_path / notebook.name

@@ -371,12 +371,15 @@ def test_a_question_that_does_not_apply_says_why(model, x, reasons) -> None:
     )
 
 
-def test_the_prior_is_of_layers_that_a_unit_follows() -> None:
+def test_questions_about_weights_are_of_layers_that_a_unit_follows() -> None:
     model = nn.Sequential(
         nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.Linear(5, 3), gw.nn.Swish(channels=3)
     )
-    facts = gw.diagnose(model, torch.randn(9, 4), questions=["prior"])["prior"].facts
-    assert [row["layer"] for row in facts["layers"]] == ["0", "3"] and facts["left_out"] == ["2"]
+    made = gw.diagnose(model, torch.randn(9, 4), questions=["prior", "pairing", "orthogonality"])
+    for name in ("prior", "pairing", "orthogonality"):
+        rows = made[name].facts["layers"]
+        assert [row.get("layer", row.get("name")) for row in rows] == ["0", "3"]
+    assert made["prior"].facts["left_out"] == []
 
 
 def test_a_layer_is_not_called_by_a_number_alone() -> None:
@@ -475,7 +478,7 @@ def test_a_new_question_appears_in_the_record_and_on_the_page(monkeypatch) -> No
 
 
 def test_a_layer_too_large_for_memory_is_left_out_with_its_size() -> None:
-    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 400))
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 400), nn.ReLU())
     made = gw.diagnose(
         model, torch.randn(9, 4), questions=["pairing", "orthogonality"], memory=2**20
     )

@@ -86,7 +86,7 @@ def test_a_sigmoid_that_makes_the_output_is_no_hidden_layer():
 
 
 class Sequences(nn.Module):
-    """A layer on sequences, of which some channels are on only where the first number is 1."""
+    """A layer on sequences, of which some channels tell only whether the first number is 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,6 +95,8 @@ class Sequences(nn.Module):
         with torch.no_grad():
             self.layer.bias[4:9] = -1e3
             self.layer.weight[4:9, 0] = 2e3
+            self.layer.bias[9:12] = 1e3
+            self.layer.weight[9:12, 0] = -2e3
             self.layer.weight[15] = self.layer.weight[14]
             self.layer.bias[15] = self.layer.bias[14]
 
@@ -123,7 +125,7 @@ def test_complexity_does_not_compare_crelu_with_relu_in_a_gated_linear_unit():
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_channels_that_are_on_only_at_the_first_token_are_no_copies(padded):
+def test_channels_that_change_only_at_the_first_token_are_no_copies(padded):
     x = torch.randn(4, 10, 6)
     x[..., 0] = 0
     start = torch.tensor([0, 3, 1, 0]) if padded else torch.zeros(4, dtype=torch.long)
@@ -133,11 +135,11 @@ def test_channels_that_are_on_only_at_the_first_token_are_no_copies(padded):
         batch["attention_mask"] = (torch.arange(10) >= start[:, None]).long()
     found = gw.diagnose(Sequences(), [batch], questions=["gates"])
     (site,) = found["gates"].record.sites
-    assert site.first_only == (4, 5, 6, 7, 8)
+    assert site.first_only == tuple(range(4, 12))
     assert site.duplicates == ((14, 15),)
     counts = {each.name: each.number for each in found.findings}
-    assert counts["on only at the first token"] == "5" and counts["copies of another"] == "1"
-    assert "5 are on only at the first token." in found["gates"].line
+    assert counts["change only at the first token"] == "8" and counts["copies of another"] == "1"
+    assert "8 change only at the first token." in found["gates"].line
     flat = gw.gates(Sequences(), x.flatten(0, 1))
     assert flat.sites[0].first_only == ()
 

@@ -47,6 +47,15 @@ def test_constants_are_found(name, constants, function):
     assert found.constants == pytest.approx(constants, rel=1e-5)
 
 
+def test_prelu_of_several_channels_is_named_with_its_slopes():
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.PReLU(3), nn.Conv2d(3, 2, 3), nn.PReLU())
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([-0.5, 0.25, 1.5]))
+    found = gw.identify(model, torch.randn(2, 1, 8, 8))
+    assert found.sites[0].function == "prelu, 3 slopes from -0.5 to 1.5"
+    assert found.sites[1].name != "" and "slopes" not in found.sites[1].function
+
+
 def test_an_unknown_function_is_not_given_a_name():
     found = recognise(torch.sin(points()))
     assert found.name == "" and "not recognised" in str(found)
@@ -69,7 +78,7 @@ def test_a_prelu_with_a_slope_per_channel_is_named_with_its_slopes(own: bool):
         next(prelu.parameters()).copy_(torch.tensor([0.5, 0.1, -0.25, 0.3, 0.7, 0.2]))
     model = nn.Sequential(nn.Linear(4, 6), prelu, nn.Linear(6, 2))
     (site,) = gw.analysis.identify(model, torch.randn(3, 4)).sites
-    assert site.function == "prelu (6 slopes: 0.5, 0.1, -0.25, 0.3, ... to 0.7 at most)"
+    assert site.function == "prelu, 6 slopes from -0.25 to 0.7"
     assert site.name == "prelu" and site.constants["least"] == -0.25
 
 

@@ -142,6 +142,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(run, tmp_path):
 
     before = StudyFile(tmp_path / "s").records()
     assert 2 <= len(before) < 24
-    assert run(*command[3:]).exit_code == 0
+    done = run(*command[3:])
+    assert done.exit_code == 0, done.stderr
     after = StudyFile(tmp_path / "s").records()
     assert {key: after[key] for key in before} == before

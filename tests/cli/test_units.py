@@ -36,7 +36,7 @@ def test_in_a_pipe_each_unit_is_one_line(run, monkeypatch):
 
 
 def test_no_colour_and_no_trailing_blanks_where_it_is_not_a_terminal(run):
-    for arguments in (["list", "units"], ["doctor"]):
+    for arguments in (["list", "units"], ["list", "recipes"]):
         text = run(*arguments).stdout
         assert "\x1b" not in text
         assert all(line == line.rstrip() for line in text.splitlines())

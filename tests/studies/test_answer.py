@@ -238,6 +238,23 @@ def test_several_models_have_verdicts_of_their_own() -> None:
     assert "per network" in str(result) and len(result.lines) <= 25
 
 
+def test_no_model_has_verdicts_before_the_runs_of_all_have_ended() -> None:
+    header, records = made_study(models=("conv", "mlp"))
+    left_out = next(record for record in records if record["model"] == "conv")
+    result = ComparisonResult(header, [record for record in records if record is not left_out])
+    verdicts = {row.verdict for answer in result.answers.values() for row in answer.units}
+    assert result.is_preliminary and verdicts == {"preliminary"}
+
+
+def test_notes_name_the_model_where_there_are_several() -> None:
+    header, records = made_study(3, models=("conv", "mlp"), units=("relu", "gelu"))
+    for record in records:
+        if record["model"] == "mlp" and record["unit"] == "gelu" and record["seed"] == 0:
+            record["value"] = 0.05
+    text = str(ComparisonResult(header, records))
+    assert "runs of gelu in mlp" in text and "of gelu in conv" not in text
+
+
 def test_plain_values_are_json_and_csv_has_every_row(result) -> None:
     plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     again = ComparisonResult(plain["header"], plain["records"])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gatewise.checks import check_choice, check_kind
 from gatewise.testing.case import Case
 from gatewise.testing.ulps import inputs_of, ulps_apart
 from gatewise.units import DTYPES, Bound, Unit, get_unit
@@ -200,7 +201,9 @@ def measure(
         dtypes: names of dtypes.
         full: whether to try ten million float32 inputs instead of 131,072.
     """
-    spec = get_unit(unit) if isinstance(unit, str) else unit
+    spec = unit if isinstance(unit, Unit) else get_unit(unit)
+    for name in check_kind("measure", "dtypes", dtypes, Sequence):
+        check_choice("measure", "a dtype", name, DTYPES)
     rows = []
     for options in spec.samples:
         case = Case(spec, options)

@@ -17,7 +17,7 @@ from gatewise.analysis.costs.profiler import (
 )
 from gatewise.analysis.costs.site_calls import SiteCall, site_calls
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
-from gatewise.checks import check_count
+from gatewise.checks import check_count, check_flag
 from gatewise.graph import (
     Example,
     SiteGraph,
@@ -65,7 +65,8 @@ class Cost(PlottedResult):
         parameters: The number of parameters.
         operations: The number of operations.
         seconds: The time of a forward pass in eval mode.
-        train_seconds: The time of forward and backward in train mode. ``None`` if nothing trains.
+        train_seconds: The time of forward and backward in train mode. ``None`` if nothing trains
+            or it was not asked for.
         saved_bytes: Bytes that the whole model keeps between the two.
         sites: The cost of each call of a unit.
     """
@@ -115,7 +116,7 @@ class Cost(PlottedResult):
         return "\n".join(lines)
 
 
-def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
+def cost(model: nn.Module, example: Example, *, repeats: int = 5, training: bool = True) -> Cost:
     """Measure parameters, operations, time and memory of a model, and the share of every unit.
 
     A multiplication and its addition count as two operations. An element of an elementwise
@@ -132,13 +133,15 @@ def cost(model: nn.Module, example: Example, *, repeats: int = 5) -> Cost:
         example: What the model is called with: a tensor, a tuple of arguments, or a dict of
             keyword arguments.
         repeats: The number of timed runs.
+        training: Whether forward and backward are timed too, which needs memory for all gradients.
     """
     check_count("cost", "repeats", repeats)
+    check_flag("cost", "training", training)
     check_dense("cost: example", example)
     graph = find_sites(model, example)
     args, kwargs = split_example(example)
     check_runs(model, args, kwargs)
-    measured = _Measurement(model, graph, args, kwargs, repeats)
+    measured = _Measurement(model, graph, args, kwargs, repeats, training)
     first = next(example_tensors((args, kwargs)))
     operations = sum(map(node_operations, measured.reading.graph))
     return Cost(
@@ -162,6 +165,7 @@ class _Measurement:
         args: Any,
         kwargs: Any,
         repeats: int,
+        training: bool,
     ) -> None:
         self.model = model
         self.args = args
@@ -180,7 +184,7 @@ class _Measurement:
             self.module_seconds = dict(self.profiler.seconds)
             self.node_seconds = time_nodes(self.reading.graph, model, args, kwargs, repeats)
             if "train" in graph.readings:
-                self._train(graph)
+                self._train(graph, training)
 
     def site_cost(self, call: SiteCall) -> SiteCost:
         seconds = sum(self.node_seconds.get(node, 0.0) for node in call.nodes)
@@ -209,20 +213,17 @@ class _Measurement:
                 seconds.append(time.perf_counter() - start)
         return min(seconds[1:])  # the first run warms up
 
-    def _train(self, graph: SiteGraph) -> None:
+    def _train(self, graph: SiteGraph, timed: bool) -> None:
         self.model.train()
-        seconds = []
-        for _ in range(self.repeats + 1):
-            start = time.perf_counter()
-            try:
-                if not train_step(self.model, self.args, self.kwargs):
+        try:
+            if timed:
+                self.train_seconds = self._train_seconds()
+                if self.train_seconds is None:
                     return
-            except (RuntimeError, ValueError):  # e.g. a batch norm with one value per channel
-                return
-            seconds.append(time.perf_counter() - start)
-        self.train_seconds = min(seconds[1:])
-        with torch.enable_grad(), self.saved.watching(), self.profiler.running():
-            self.model(*self.args, **self.kwargs)
+            with torch.enable_grad(), self.saved.watching(), self.profiler.running():
+                self.model(*self.args, **self.kwargs)
+        except (RuntimeError, ValueError):  # e.g. a batch norm with one value per channel
+            return
         self.saved_bytes = sum(self.saved.all.values())
         reading = graph.readings["train"]
         by_node = saved_by_nodes(reading.graph, self.model, self.args, self.kwargs)
@@ -231,3 +232,13 @@ class _Measurement:
             for node in call.nodes:
                 storages |= by_node.get(node, {})
             self.saved_by_call[call.name] = sum(storages.values())
+
+    def _train_seconds(self) -> float | None:
+        """Return the time of forward and backward; ``None`` if nothing trains."""
+        seconds = []
+        for _ in range(self.repeats + 1):
+            start = time.perf_counter()
+            if not train_step(self.model, self.args, self.kwargs):
+                return None
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)

@@ -10,11 +10,19 @@ from torch import Tensor, nn
 
 from gatewise.analysis.finite import first_not_finite
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, check_dense, check_runs, example_tensors, split_example
+from gatewise.graph import (
+    Example,
+    check_dense,
+    check_runs,
+    example_tensors,
+    parameter_count,
+    split_example,
+)
 
 BATCH = 100  # inputs in a batch at most
 POINTS = 7  # inputs in a run at single points, as many as `partition` uses
 NUMBERS = 2**20  # in the inputs of one run of the model: 340 images of CIFAR, 6 of ImageNet
+PER_TOKEN = 2**16  # weights of a language model for which a token counts as one number more
 GIB = 2**30
 
 
@@ -58,6 +66,10 @@ class Inputs:
         """Return the first batches with at least ``count`` inputs, without labels."""
         size = len(next(_tensors(self.batches[0])))
         return self.batches[: -(-count // size)]
+
+    def first_rows(self, count: int) -> Example:
+        """Return the first ``count`` inputs of the first batch."""
+        return _map_tensors(self.batches[0], lambda tensor: tensor[:count])
 
     @property
     def tensor(self) -> Tensor | None:
@@ -156,16 +168,21 @@ def collect(
         )
     known = [label for label in labels if label is not None]
     all_labels = torch.cat(known) if len(known) == len(parts) else None
-    return Inputs(tuple(_even_batches(parts, count)), all_labels, count, real)
+    size = 1 + parameter_count(model) // PER_TOKEN
+    return Inputs(tuple(_even_batches(parts, count, size)), all_labels, count, real)
 
 
-def _even_batches(parts: list[Example], count: int) -> Iterator[Example]:
+def _even_batches(parts: list[Example], count: int, per_token: int) -> Iterator[Example]:
     """Divide all inputs into batches on which a network runs in little memory.
+
+    A token counts as ``per_token`` numbers, since it becomes a row of each layer and of scores.
 
     All batches have one size, if the number of inputs has a divisor that is not much smaller than
     the largest size. Else the last is smaller.
     """
-    numbers = sum(tensor.numel() // len(tensor) for tensor in _tensors(parts[0]))
+    numbers = 0
+    for tensor in _tensors(parts[0]):
+        numbers += tensor[0].numel() * (1 if tensor.is_floating_point() else per_token)
     most = min(count, BATCH, max(1, NUMBERS // max(1, numbers)))
     divisors = (size for size in range(most, (most - 1) // 2, -1) if count % size == 0)
     size = next(divisors, most)

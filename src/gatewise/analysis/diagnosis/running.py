@@ -243,9 +243,9 @@ def diagnose(
         batches: A tensor of inputs, or an iterable such as a data loader. Its items are tensors,
             pairs of inputs and labels, tuples of arguments, or dicts of keyword arguments. All
             inputs have one shape.
-        questions: Names of :func:`gatewise.analysis.all_questions`, or ``"all"``. By default those
-            of the first page: dead, always-on and copied channels, opposite filters, cost, and
-            changes between checkpoints if there are some. The result names the others in ``more``.
+        questions: Names of :func:`gatewise.analysis.all_questions`, or ``"all"``. By default
+            those of the first page: dead, always-on and copied channels, opposite filters, cost,
+            and changes between checkpoints. The result names the others in ``more``.
         examples: How many inputs are used, the first of ``batches``.
         memory: Bytes that one question may use.
         seconds: How long a question that can stop early may run. The others use as many inputs as

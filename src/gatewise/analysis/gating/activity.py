@@ -35,7 +35,8 @@ class SiteGates(AnalysisResult):
         on: What it means that a gate is on, as the unit declares it.
         seen: The number of gates of each channel: inputs times positions.
         on_rate: The share of gates that are on, of shape (C,) in float64.
-        first_only: Channels that were on at the first position of sequences and at no other.
+        first_only: Channels that are on, or off, at the first position of sequences and nowhere
+            else.
         duplicates: Groups of channels that are on for the same inputs at the same positions. Those
             of ``first_only`` are not among them.
         region_entropy: The mean entropy of a soft gate in bits, (C,): 1 where it is undecided.
@@ -143,7 +144,7 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
 
     A soft gate is saturated where it is within 0.001 of its ends for 99 % of the inputs.
     Duplicates are channels whose gates are on for exactly the same inputs and positions. Channels
-    that never change, or that are on only at the first position of sequences, are not among them:
+    that never change, or that change only at the first position of sequences, are not among them:
     trained language models have channels that only tell the first token from the others.
 
     Positions that an ``attention_mask`` among the inputs sets to zero are padding and do not count.
@@ -220,7 +221,9 @@ class _SiteTotals:
         on = is_on(rows)
         quantities = {"on": on}
         first = first_positions(gate, self.site.dim, mask)
-        quantities["later"] = on if first is None else on & ~first
+        if first is not None:
+            quantities["later on"] = on & ~first
+            quantities["later off"] = ~on & ~first
         if self.site.rule.soft:
             quantities["entropy"] = binary_entropy(rows.double())
             quantities["at_end"] = (rows < NEAR_AN_END) | (rows > 1 - NEAR_AN_END)
@@ -230,7 +233,10 @@ class _SiteTotals:
     def result(self) -> SiteGates:
         site = self.site
         on_rate = self.sums.mean("on")
-        first_only = _places((on_rate > 0) & (self.sums.mean("later") == 0))
+        first_only: tuple[int, ...] = ()
+        if "later on" in self.sums.sums:
+            same = (self.sums.mean("later on") == 0) | (self.sums.mean("later off") == 0)
+            first_only = _places(same & (on_rate > 0) & (on_rate < 1))
         entropy = saturated = None
         if site.rule.soft:
             entropy = self.sums.mean("entropy")

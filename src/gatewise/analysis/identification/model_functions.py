@@ -165,15 +165,14 @@ def _row(
 
 
 def _unknown(name: str, role: str, found: SiteNodes, model: nn.Module) -> SiteFunction:
-    """Return the row of a site that is not one function of one number."""
-    module = model.get_submodule(found.path) if found.kind != "functional" else None
+    """Return the row of a site that is not one function of one number: PReLU with its slopes."""
+    weight = found.output.tensor("weight") if found.op == "prelu" else None
     text, known, constants = "not a function of one number", "", {}
-    if found.op == "prelu" and module is not None:
-        slopes = next(module.parameters()).detach().double()
+    if weight is not None and weight.op == "parameter":
+        slopes = model.get_parameter(weight.name).detach().double()
         known, constants = "prelu", {"least": float(slopes.min()), "largest": float(slopes.max())}
-        shown = ", ".join(f"{slope:.3g}" for slope in slopes[:FEW].tolist())
-        rest = "" if len(slopes) <= FEW else f", ... to {constants['largest']:.3g} at most"
-        text = f"prelu ({len(slopes)} slopes: {shown}{rest})"
+        least, largest = (f"{each:.3g}" for each in constants.values())
+        text = f"prelu, {len(slopes)} slopes from {least} to {largest}"
     return SiteFunction(name, role, found.op, text, known, constants, float("nan"), "")
 
 

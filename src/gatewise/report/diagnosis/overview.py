@@ -17,7 +17,6 @@ SUSPECT = "suspect"
 WARNING = "\N{WARNING SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 DOTS = {"strong": 3, "fair": 2, "weak": 1}
-NUMBERS = ("No", "One", "Two", "Three")
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,8 @@ class Overview:
         views: The numbers by which the layers can be coloured.
         layers: The rows of the drawing.
         source: What goes into the network.
-        heading: The heading of the findings.
+        counts: What was counted, with the calls that act on it.
+        heading: The heading of the advice.
         findings: The advice.
         held_back: Titles of the advice that the inputs do not support.
         fine: What was looked for and is small or absent.
@@ -223,6 +223,7 @@ class Overview:
     views: Sequence[Shown]
     layers: Sequence[Layer]
     source: str
+    counts: Sequence[Facts]
     heading: str
     findings: Sequence[FindingCard]
     held_back: Sequence[str]
@@ -243,9 +244,6 @@ def overview(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Overview
     for place, advice in enumerate(diagnosis["advice"], 1):
         link = links.get(advice["question"], "")
         cards.append(FindingCard(place, advice, DOTS.get(advice["strength"], 0), link))
-    heading = f"{NUMBERS[min(3, len(cards))]} finding{'' if len(cards) == 1 else 's'}"
-    if suspect:
-        heading = "What still holds"
     rows = diagnosis["layers"]
     shown = []
     scales = {}
@@ -265,7 +263,8 @@ def overview(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Overview
         views=shown,
         layers=_layers(rows, shown, scales, diagnosis["advice"]) if shown else [],
         source=f"input {f' {TIMES} '.join(map(str, shape))}",
-        heading=heading,
+        counts=diagnosis["findings"],
+        heading="What still holds" if suspect else "Advice",
         findings=cards,
         held_back=[advice["title"] for advice in diagnosis["held_back"]],
         fine=", ".join(diagnosis["nothing_to_fix"]),
@@ -309,7 +308,7 @@ def _check(diagnosis: Mapping[str, Any]) -> tuple[str, str, list[str]]:
         return "two", "Preprocessing not known.", [w for w in words if w]
     if check["state"] == "passed":
         return "up", "Input check passed.", [check["line"]]
-    return "mute", "Inputs not checked.", [check["line"]]
+    return "mute", "Inputs not checked:", [check["line"].removeprefix("Inputs not checked: ")]
 
 
 def _layers(

@@ -29,7 +29,7 @@ from gatewise.report.sheet import Code, Folded, Section, Sheet, Text, sheet_page
 from gatewise.units import registered_units
 
 FORMAT = "gatewise diagnosis 2"
-FIRST = 3  # the number of the first section of a question
+FIRST = 2  # the section of the first question, after the answers
 GENERIC = {"Sequential", "Module", "ModuleList", "GraphModule"}
 NOT_TRUSTED = f"{WARNING} This depends on the inputs, which are probably preprocessed wrongly."
 # Questions whose facts name activations, where a page names the layers before them.
@@ -129,7 +129,6 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
     questions = diagnosis["questions"]
     suspect = diagnosis["input_check"]["state"] == SUSPECT
     sections = [
-        Section("Counts", [_counts(diagnosis["findings"])]),
         Section("Questions and answers", _answers(questions, links, suspect)),
     ]
     labels = layer_labels(diagnosis["layers"])
@@ -146,18 +145,11 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
         sections.append(Section(question["title"], items))
     if diagnosis["more"]:
         sections.append(Section("More analyses", _more(diagnosis)))
-    sections.append(Section("All layers", [_layers_table(diagnosis["layers"])]))
+    rows = diagnosis["layers"]
+    folded = Folded(f"All {len(rows)} layers in a table", [_layers_table(rows)])
+    sections.append(Section("All layers", [folded]))
     sections.append(Section("How this was made", _how(diagnosis)))
     return Sheet(_title(diagnosis), _about(diagnosis), [], sections, "diagnosis", contents=False)
-
-
-def _counts(findings: Sequence[Facts]) -> Table:
-    """Each number of the first page with the call that acts on it."""
-    rows = []
-    for each in findings:
-        of = f" of {each['total']}" if each["total"] else ""
-        rows.append([each["name"], f"{each['number']}{of}", Cell(each["call"], look="mute")])
-    return Table(["what", "how many", "call"], rows, align="lll")
 
 
 def _more(diagnosis: Mapping[str, Any]) -> list[Any]:

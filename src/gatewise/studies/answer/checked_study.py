@@ -89,7 +89,7 @@ class RateGrid(Facts):
     """
 
     center: Positive
-    ratio: float = Field(10**0.5, gt=1, le=1e6)
+    ratio: float = Field(default=10**0.5, gt=1, le=1e6)
     count: int = Field(5, ge=1, le=MOST_RATES)
 
     @field_validator("count")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -43,9 +43,10 @@ class ModelJudge:
     Args:
         study: Its header and records.
         model: Of the header.
+        verdicts: Whether to give verdicts if the runs of the model have ended.
     """
 
-    def __init__(self, study: CheckedStudy, model: str) -> None:
+    def __init__(self, study: CheckedStudy, model: str, *, verdicts: bool = True) -> None:
         self.study = study
         self.model = model
         self.header = study.header
@@ -53,6 +54,7 @@ class ModelJudge:
         self.sign = study.header.metric.sign
         self.runs = study.runs(model)
         self.state = factorial_progress(self.runs, widen=not study.header.origin)
+        self.ended = verdicts and bool(self.state.ended[0])
 
     @property
     def missing(self) -> list[tuple[str, int, int]]:
@@ -65,9 +67,8 @@ class ModelJudge:
 
     def answer(self) -> ModelAnswer:
         """Return the rows: with verdicts if the study has ended."""
-        ended = bool(self.state.ended[0])
         verdicts = None
-        if ended and self.header.seeds >= FEWEST_SEEDS:
+        if self.ended and self.header.seeds >= FEWEST_SEEDS:
             verdicts = judge_factorial(self.runs, self.state, comparisons=self.header.family)
         rows = [self._row(unit, verdicts) for unit in range(len(self.labels))]
         units = sorted(rows[1:], key=self._from_best_to_worst)
@@ -95,9 +96,9 @@ class ModelJudge:
         if verdicts is None:
             if unit == 0:
                 return row
-            ended = bool(self.state.ended[0])
-            reason = TOO_FEW_SEEDS if ended else ""
-            return replace(row, verdict="not decided" if ended else "preliminary", reason=reason)
+            if not self.ended:
+                return replace(row, verdict="preliminary")
+            return replace(row, verdict="not decided", reason=TOO_FEW_SEEDS)
         if not self.state.kept[0, unit].any():
             verdict: Verdict = "not decided" if unit else "baseline"
             return replace(row, verdict=verdict, reason=TOO_FEW_RATES)
@@ -269,7 +270,7 @@ class ModelJudge:
                 return True
         return False
 
-    def _finished(self, unit: int, place: int) -> np.ndarray:
+    def _finished(self, unit: int, place: Any) -> np.ndarray:
         """Return the values at a rate of the runs that did not diverge."""
         values = self.runs.values[0, unit, place]
         return values[np.isfinite(values)]
@@ -321,13 +322,17 @@ def _spread(values: np.ndarray) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else math.nan
 
 
-def judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
-    """Return the rows of one model.
+def judge_models(study: CheckedStudy) -> dict[str, ModelAnswer]:
+    """Return the rows of every model. There are no verdicts until the runs of all have ended."""
+    models = study.header.models
+    answers = {model: _judge_model(study, model) for model in models}
+    if any(answer.is_preliminary for answer in answers.values()):
+        answers = {model: ModelJudge(study, model, verdicts=False).answer() for model in models}
+    return answers
 
-    Args:
-        study: Its header and records.
-        model: Of the header.
-    """
+
+def _judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
+    """Return the rows of one model."""
     if study.header.origin and study.header.rates is None:
         return _judge_table(study, model)
     judge = ModelJudge(study, model)

@@ -6,7 +6,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.studies.answer.checked_study import CheckedStudy, StudyHeader
-from gatewise.studies.answer.judging import judge_model, missing_runs
+from gatewise.studies.answer.judging import judge_models, missing_runs
 from gatewise.studies.answer.metric_display import MetricDisplay, metric_display
 from gatewise.studies.answer.rows import ModelAnswer, UnitRow
 from gatewise.studies.answer.text import text_lines
@@ -62,7 +62,7 @@ class ComparisonResult(FitsScreen):
     @cached_property
     def answers(self) -> dict[str, ModelAnswer]:
         """The rows of every model."""
-        return {model: judge_model(self.study, model) for model in self.header.models}
+        return judge_models(self.study)
 
     @cached_property
     def display(self) -> MetricDisplay:

@@ -116,7 +116,10 @@ def foot_lines(result: "ComparisonResult") -> list[str]:
     if not result.is_preliminary:
         lines.append(error_words(result))
     lines += [collapse_words(result)]
-    notes = [note for answer in result.answers.values() for note in answer.dropped]
+    notes = []
+    for answer in result.answers.values():
+        where = f"{answer.model}: " if len(result.answers) > 1 else ""
+        notes += [f"{where}{note}" for note in answer.dropped]
     for left in result.header.left_out:
         notes.append(f"{left.get('unit', '?')} was not compared: {left.get('reason', 'no reason')}")
     if len(notes) > MOST_NOTES:
@@ -149,7 +152,8 @@ def collapse_words(result: "ComparisonResult") -> str:
     for answer in result.answers.values():
         for row in answer.rows:
             if row.diverged:
-                counts.append(f"{plural(row.diverged, 'run')} of {row.unit}")
+                where = f" in {answer.model}" if len(result.answers) > 1 else ""
+                counts.append(f"{plural(row.diverged, 'run')} of {row.unit}{where}")
     kind = "diverged or collapsed" if result.header.chance is not None else "diverged"
     if counts:
         return f"Runs that {kind}: {joined(counts, most=6)}."

@@ -209,13 +209,12 @@ def _check_targets(
 
 def _wanted(choices: Choices, task: str) -> tuple[str, tuple[str, ...]]:
     """Return the judged metric, and all metrics, the judged one first."""
-    defaults = DEFAULTS[task]
     judged = bare_metric(choices.metric) if choices.metric else ""
-    more = [bare_metric(name) for name in _name_list(choices.metrics)]
     if choices.evaluate is not None:
         return judged, (judged,)
-    first = judged or (more or defaults)[0]
-    return first, tuple(dict.fromkeys([first, *more, *defaults]))
+    judged = judged or DEFAULTS[task][0]
+    more = [bare_metric(name) for name in _name_list(choices.metrics)]
+    return judged, tuple(dict.fromkeys([judged, *more, *DEFAULTS[task]]))
 
 
 def _name_list(metrics: Any) -> list[Any]:

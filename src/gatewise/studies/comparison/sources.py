@@ -76,9 +76,12 @@ class Source(ABC):
     def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
         """Yield the batches of an epoch from the one at ``start`` on."""
 
-    @abstractmethod
     def first(self, count: int) -> Any:
-        """Return a batch of a few examples."""
+        """Return a batch of a few examples, if a batch can be cut."""
+        with all_randomness():
+            for batch in self.read(0, 0):
+                return first_examples(batch.content, count)
+        raise ArgumentError("data: there is no batch", got=type(self).__name__)
 
 
 @dataclass(frozen=True)
@@ -213,12 +216,6 @@ class LoaderSource(Source):
             whole = len(batch) if self._collates else length(content)
             yield UserBatch(torch.tensor(batch), content, whole)
 
-    def first(self, count: int) -> Any:
-        """Return a batch of the first examples."""
-        batch = self._index_batches(0, 0)[0][:count]
-        with all_randomness():
-            return next(iter(self._load([batch], 0, 0)))
-
     @property
     def _collates(self) -> bool:
         """Whether the loader makes batches; otherwise each item of the data set is one."""
@@ -326,14 +323,6 @@ class StreamSource(Source):
             if place >= start:
                 whole = length(content)
                 yield UserBatch(torch.arange(whole), content, whole)
-
-    def first(self, count: int) -> Any:
-        """Return the first batch, with a few examples if it can be cut."""
-        with all_randomness():
-            seed_all(stream_seed(0, "stream", 0))
-            for content in self.batches:
-                return first_examples(content, count)
-        raise ArgumentError("data: a loader has no batch", got=type(self.batches).__name__)
 
     def _counted(self, name: str) -> int:
         """Count the batches by reading all of them once."""

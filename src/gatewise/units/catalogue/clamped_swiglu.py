@@ -64,7 +64,6 @@ def clamped_swiglu(
     init_gain=lambda limit=7.0, alpha=1.0, offset=0.0: swiglu_gain(limit, alpha, offset),
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=({}, {"layout": "interleaved", "limit": 7.0, "alpha": 1.702, "offset": 1.0}),

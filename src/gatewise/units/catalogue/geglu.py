@@ -10,7 +10,7 @@ from torch.nn import functional
 from gatewise.checks import check_choice
 from gatewise.units.contract import (
     GATED_FACTS,
-    Limits,
+    RECTIFIED,
     TwoBranchUnit,
     error_bounds,
     gate_and_value,
@@ -78,7 +78,7 @@ def _gain(approximate: str = "none") -> float:
     formula=r"g\,\Phi(g)\,u",
     paper="Shazeer, 2020 (arXiv:2002.05202)",
     reference=_reference,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     init_gain=_gain,
     largest=1e19,
     error=error_bounds(

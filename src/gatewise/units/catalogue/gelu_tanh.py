@@ -7,7 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gatewise.units.contract import Limits, UnitModule, check_input, error_bounds, promise, unit
+from gatewise.units.contract import (
+    RECTIFIED,
+    UnitModule,
+    check_input,
+    error_bounds,
+    promise,
+    unit,
+)
 
 _gelu_tanh = partial(functional.gelu, approximate="tanh")
 
@@ -43,7 +50,7 @@ def _reference(x: Tensor) -> Tensor:
     formula=r"\frac{x}{2}\,(1 + \tanh(\sqrt{2 / \pi}\,(x + 0.044715\,x^3)))",
     paper="Hendrycks and Gimpel, 2016 (arXiv:1606.08415)",
     reference=_reference,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     largest=1e12,
     error=error_bounds(
         half=promise(1, 2**-19),

@@ -58,7 +58,7 @@ def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(1.0,)),
     init_gain=lambda: two_branch_gain(torch.sigmoid),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-22)),
+    error=error_bounds(float32=promise(4, 2**-24, back_absolute=2**-22)),
     samples=({}, {"dim": 1}, {"layout": "gate_first"}, {"layout": "interleaved"}),
 )
 class GLU(TwoBranchUnit):

@@ -1,13 +1,11 @@
 """ReGLU: the positive part of one response times another."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
     GATED_FACTS,
-    Limits,
+    RECTIFIED,
     TwoBranchUnit,
     error_bounds,
     gate_and_value,
@@ -61,7 +59,7 @@ def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
     formula=r"\max(g, 0)\,u",
     paper="Shazeer, 2020 (arXiv:2002.05202)",
     reference=_reference,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     kinks={0.0: 0.0},
     init_gain=lambda: two_branch_gain(torch.relu),
     error=error_bounds(half=promise(1), float32=promise(1)),

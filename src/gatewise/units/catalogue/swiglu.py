@@ -123,7 +123,6 @@ def swiglu_gain(limit: float | None = None, alpha: float = 1.0, offset: float = 
     init_gain=swiglu_gain,
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(

@@ -5,6 +5,7 @@ from gatewise.units.contract.arithmetic import apply_gate as apply_gate
 from gatewise.units.contract.arithmetic import at_least as at_least
 from gatewise.units.contract.arithmetic import at_most as at_most
 from gatewise.units.contract.arithmetic import cast_like_input as cast_like_input
+from gatewise.units.contract.arithmetic import compute_per_channel as compute_per_channel
 from gatewise.units.contract.arithmetic import detach_saturated as detach_saturated
 from gatewise.units.contract.arithmetic import in_compute_dtype as in_compute_dtype
 from gatewise.units.contract.arithmetic import mean_without_overflow as mean_without_overflow
@@ -44,6 +45,7 @@ from gatewise.units.contract.spec import DTYPES as DTYPES
 from gatewise.units.contract.spec import EXACT as EXACT
 from gatewise.units.contract.spec import FAMILIES as FAMILIES
 from gatewise.units.contract.spec import PAPERS as PAPERS
+from gatewise.units.contract.spec import RECTIFIED as RECTIFIED
 from gatewise.units.contract.spec import SPAN_TARGETS as SPAN_TARGETS
 from gatewise.units.contract.spec import Bound as Bound
 from gatewise.units.contract.spec import Limits as Limits

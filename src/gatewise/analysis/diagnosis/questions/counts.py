@@ -77,7 +77,7 @@ def _of_gates(sites: Any) -> list[CountedFinding]:
     ]
     if first:
         call = "gw.gates(model, batches)"
-        found.append(CountedFinding("on only at the first token", f"{first:,}", total, call))
+        found.append(CountedFinding("change only at the first token", f"{first:,}", total, call))
     if soft:
         saturated = sum(site["saturated"] for site in soft)
         gates = f"{sum(site['channels'] for site in soft):,} soft gates"

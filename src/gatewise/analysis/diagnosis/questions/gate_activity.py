@@ -61,7 +61,7 @@ def _gates_line(result: Gates) -> str:
     line = f"{_count_is(dead, f' of {channels:,} channels')} dead and "
     line += f"{_count_is(always).lower()} always on. "
     if first:
-        line += f"{_count_is(first)} on only at the first token. "
+        line += f"{first:,} {'changes' if first == 1 else 'change'} only at the first token. "
     if copies:
         line += f"{_count_is(copies)} {'a copy' if copies == 1 else 'copies'} of another. "
     else:

@@ -219,7 +219,7 @@ def _fitting_layers(analysis: str, context: DiagnosisContext) -> tuple[list[Filt
 def _chosen_layers(context: DiagnosisContext) -> set[str]:
     """Return the convolutions, and the linear layers before a unit; nothing without the latter.
 
-    Transformers and mixers have one convolution, and their units are after linear layers.
+    Other linear layers, such as those of attention, have no gates.
     """
     try:
         before_units = {name for site in context.gates for name in context.layers_before(site)}
@@ -232,7 +232,7 @@ def _chosen_layers(context: DiagnosisContext) -> set[str]:
             convolutions.add(name)
         elif isinstance(module, nn.Linear) and name in before_units:
             linear.add(name)
-    return convolutions | linear if convolutions and linear else set()
+    return convolutions | linear if linear else set()
 
 
 def _check_some(layers: list[Filters], too_large: list[str]) -> None:
