@@ -1,13 +1,14 @@
 """One set of checks of arguments for all parts."""
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 
-from gatewise.checks import check_choice, check_count, check_flag, check_number
+from gatewise.checks import check_choice, check_count, check_flag, check_number, selects
 from gatewise.errors import ArgumentError
 
 
@@ -60,3 +61,20 @@ def test_checks_are_traced_by_torch_compile():
     x = torch.ones(3)
     for factor in (0.5, 0.25, 3.0):
         assert torch.equal(compiled(x, factor, 2), scaled(x, factor, 2))
+
+
+def test_one_grammar_selects_names():
+    names = ["layer1.0", "layer1.1", "head"]
+    cases = {
+        None: names,
+        "layer1.*": names[:2],
+        "re:1$": [names[1]],
+        ("head", "*.0"): [names[0], names[2]],
+        re.compile("hea"): [names[2]],
+        str.isalpha: [names[2]],
+    }
+    for where, expected in cases.items():
+        assert [name for name in names if selects(where, name)] == expected
+    for where, words in ((3, "cannot select"), (["*", 3], "cannot select"), ("re:(", "expression")):
+        with pytest.raises(ArgumentError, match=words):
+            selects(where, "head")

@@ -5,15 +5,19 @@ argument.
 """
 
 import math
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
+from fnmatch import fnmatchcase
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from gatewise.errors import ArgumentError
 
 Kind = TypeVar("Kind")
+NameWhere: TypeAlias = "str | re.Pattern[str] | Callable[[str], bool] | Sequence[NameWhere] | None"
+NAME_WHERE = "a glob, 're:PATTERN', a compiled pattern, a function of a name, or a list of these"
 LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 32 bits
 LARGEST_COUNT = 2**63 - 1
 
@@ -34,6 +38,37 @@ def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     """Return whether ``value`` is a sequence other than text or bytes."""
     text = str | bytes | bytearray | memoryview
     return isinstance(value, Sequence) and not isinstance(value, text)
+
+
+def selects(where: NameWhere, name: str) -> bool:
+    """Return whether ``where`` selects ``name``; ``None`` selects every name.
+
+    Args:
+        where: A glob, ``"re:PATTERN"``, a compiled pattern, a function of a name, or a sequence of
+            these, one of which must select it.
+        name: The name of a site, a layer or a parameter.
+
+    Raises:
+        ArgumentError: ``where`` is something else.
+    """
+    if where is None:
+        return True
+    if isinstance(where, str):
+        kind, _, pattern = where.partition(":")
+        if kind != "re":
+            return fnmatchcase(name, where)
+        try:
+            where = re.compile(pattern)
+        except re.error as problem:
+            message = f"where: is not a regular expression ({problem})"
+            raise ArgumentError(message, got=pattern) from None
+    if isinstance(where, re.Pattern):
+        return where.search(name) is not None
+    if is_sequence(where):
+        return any([selects(part, name) for part in where])  # all of them are checked
+    if callable(where):
+        return bool(where(name))
+    raise ArgumentError("where: cannot select names", got=where, allowed=NAME_WHERE)
 
 
 def check_number(

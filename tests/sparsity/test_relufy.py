@@ -348,7 +348,7 @@ def test_bad_input_is_one_error():
         ({"epochs": 0}, "epochs is not allowed"),
         ({"lr": 0.0}, "lr is not allowed"),
         ({"norms": 1}, "norms is not allowed"),
-        ({"norms": True, "where": 3}, "where must say which layers"),
+        ({"norms": True, "where": 3}, "where: cannot select names"),
         ({"penalties": (0.0, 1.0)}, "fewer steps than penalties"),
         ({"penalties": ()}, "one weight or more"),
         ({"penalties": (float("nan"),)}, "a penalty is not allowed"),

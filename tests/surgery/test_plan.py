@@ -55,7 +55,7 @@ def test_sites_are_selected(where, sites: list[str]):
         ("layer9.*", "no activation site matches.*fix: a glob"),
         ("act11", "no activation site matches.*did you mean 'act1'"),
         (["atc2"], "no activation site matches.*did you mean 'act2'"),
-        ("role:nothing", "no such role"),
+        ("role:nothing", "role is not allowed"),
         ("re:(", "not a regular expression"),
         ("depth:x", "not a range of depths"),
         (3, "cannot select sites"),

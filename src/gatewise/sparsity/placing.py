@@ -1,14 +1,14 @@
 """Put thresholds into a model: at the inputs of its linear layers, or at its gates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from gatewise.checks import NameWhere, selects
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import Site, find_sites
 from gatewise.sparsity.batches import Batch
@@ -18,7 +18,6 @@ from gatewise.surgery import ThresholdedUnit, swap, undo
 
 METHODS = ("input", "gate")
 GATED_ROLES = ("glu", "mlp")
-Where = str | Sequence[str] | Callable[[str], bool] | None
 
 
 @dataclass
@@ -53,7 +52,7 @@ class Placed:
             undo(self.model)
 
 
-def place(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
+def place(model: nn.Module, batch: Batch, method: str, where: NameWhere) -> Placed:
     """Put places for thresholds into ``model``, without thresholds yet.
 
     Args:
@@ -62,7 +61,7 @@ def place(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
         method: ``"input"`` or ``"gate"``.
         where: patterns of the layers' paths, or a function of a path.
     """
-    check_where(where)
+    selects(where, "")  # raises unless it can select
     fast_forms = {}
     for module in model.modules():
         if isinstance(module, nn.TransformerEncoderLayer):
@@ -72,36 +71,13 @@ def place(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
     return placed
 
 
-def check_where(where: object) -> None:
-    """Raise unless ``where`` is a pattern, a list of patterns or a function."""
-    if where is None or callable(where) or isinstance(where, str):
-        return
-    if isinstance(where, Sequence) and all(isinstance(pattern, str) for pattern in where):
-        return
-    raise ArgumentError(
-        "sparsify: where must say which layers",
-        got=where,
-        allowed="a pattern of paths, a list of patterns, or a function of a path",
-    )
-
-
-def is_chosen(path: str, where: Where) -> bool:
-    """Return whether a path matches what the user asked for."""
-    if where is None:
-        return True
-    if callable(where):
-        return bool(where(path))
-    patterns = [where] if isinstance(where, str) else where
-    return any(fnmatchcase(path, pattern) for pattern in patterns)
-
-
-def _place_inputs(model: nn.Module, batch: Batch, where: Where) -> Placed:
+def _place_inputs(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
     placed = Placed(model)
     layers = linear_layers(model)
     called, makes_output = called_layers(model, batch, layers)
     shared = _shared_weights(model)
     for path, layer in layers.items():
-        if where is not None and not is_chosen(path, where):
+        if not selects(where, path):
             placed.left[path] = "not chosen"
         elif path not in called:
             placed.left[path] = "this data does not reach it as a layer"
@@ -122,11 +98,11 @@ def _place_inputs(model: nn.Module, batch: Batch, where: Where) -> Placed:
     return placed
 
 
-def _place_gates(model: nn.Module, batch: Batch, where: Where) -> Placed:
+def _place_gates(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
     graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
 
     def chosen(site: Site) -> bool:
-        return site.role in GATED_ROLES and is_chosen(site.name, where)
+        return site.role in GATED_ROLES and selects(where, site.name)
 
     if not any(map(chosen, graph)):
         raise NotApplicableError(

@@ -14,8 +14,9 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from gatewise.checks import NameWhere, selects
 from gatewise.sparsity.batches import Batch
-from gatewise.sparsity.placing import Where, called_layers, is_chosen, set_module
+from gatewise.sparsity.placing import called_layers, set_module
 from gatewise.sparsity.thresholds import linear_layers
 
 # These ask a tensor about itself, and read no number of it: methods and attributes.
@@ -91,7 +92,7 @@ class _Readers(TorchFunctionMode):
 
 @torch.no_grad()
 def rectify_norms(
-    model: nn.Module, batch: Batch, where: Where = None
+    model: nn.Module, batch: Batch, where: NameWhere = None
 ) -> tuple[list[str], set[str], dict[str, str]]:
     """Put ReLU after the norms of a model that linear layers alone read. See Note [Norms].
 
@@ -113,7 +114,7 @@ def rectify_norms(
         if _may_be_norm(module):
             paths.setdefault(module, []).append(path)
     for norm, names in paths.items():
-        if is_chosen(names[0], where):
+        if selects(where, names[0]):
             hook = _keeping(readers, names[0])
             handles.append(norm.register_forward_hook(hook, with_kwargs=True))
     try:

@@ -7,12 +7,19 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import scores_of
-from gatewise.checks import check_count, check_flag, check_number, is_sequence
+from gatewise.checks import (
+    NameWhere,
+    check_count,
+    check_flag,
+    check_number,
+    is_sequence,
+    selects,
+)
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 from gatewise.graph import Site, check_runs, copied, find_sites, holds_both_branches, split_example
 from gatewise.sparsity.batches import Batch, divided, read_batches
 from gatewise.sparsity.fine_tuning import fine_tune
-from gatewise.sparsity.placing import GATED_ROLES, Placed, Where, check_where, is_chosen
+from gatewise.sparsity.placing import GATED_ROLES, Placed
 from gatewise.sparsity.quality import Judge, Quality
 from gatewise.sparsity.rectified_norms import RectifiedNorm, rectify_norms
 from gatewise.sparsity.results import FineTuning, Sparsified
@@ -64,7 +71,7 @@ def relufy(
     unit: str = "relu",
     shift: float = 1.0,
     norms: bool = False,
-    where: Where = None,
+    where: NameWhere = None,
     epochs: int = 1,
     lr: float = 1e-4,
     penalties: Sequence[float] = PENALTIES,
@@ -121,7 +128,7 @@ def relufy(
     """
     targets = checked_targets("relufy", model, target, levels, evaluate, repeats)
     _check(unit, shift, epochs, lr, penalties)
-    check_where(where)
+    selects(where, "")  # raises unless it can select
     check_flag("relufy", "norms", norms)
     device = device_of(model)
     examples = read_batches("relufy", train, MOST_BATCHES, device)
@@ -185,7 +192,7 @@ def _check(unit: Any, shift: Any, epochs: Any, lr: Any, penalties: Any) -> None:
 
 
 def _rectified(
-    model: nn.Module, batch: Batch, where: Where
+    model: nn.Module, batch: Batch, where: NameWhere
 ) -> tuple[list[str], set[str], dict[str, str]]:
     """Put ReLU after norms of a model, in whatever mode it is."""
     with evaluating(model):
@@ -220,14 +227,14 @@ class _Replaced(NamedTuple):
 
 
 def _replaced(
-    model: nn.Module, batch: Batch, unit: str, shift: float, where: Where, *, needed: bool
+    model: nn.Module, batch: Batch, unit: str, shift: float, where: NameWhere, *, needed: bool
 ) -> _Replaced:
     """Return a copy with other activations; an error if there are none and some are needed."""
     graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
     left: dict[str, str] = {}
     chosen: dict[str, Site] = {}
     for site in graph:
-        if site.role not in GATED_ROLES or not is_chosen(site.name, where):
+        if site.role not in GATED_ROLES or not selects(where, site.name):
             continue
         if site.op in ZERO:
             left[site.name] = f"it is {site.op} already"

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import scores_of
-from gatewise.checks import check_count, check_number
+from gatewise.checks import NameWhere, check_count, check_number
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import check_readable, check_runs, copied, split_example, untouched
 from gatewise.sparsity.batches import Batch, divided, read_batches
-from gatewise.sparsity.placing import METHODS, Placed, Where, place
+from gatewise.sparsity.placing import METHODS, Placed, place
 from gatewise.sparsity.quality import Judge, Quality, checked_score
 from gatewise.sparsity.results import CurvePoint, FineTuning, LayerSparsity, LayerTime, Sparsified
 from gatewise.sparsity.saving import check_saving
@@ -65,7 +65,7 @@ def sparsify(
     *,
     target: float = 0.5,
     method: str = "input",
-    where: Where = None,
+    where: NameWhere = None,
     levels: Sequence[float] = LEVELS,
     per_layer: bool | None = None,
     evaluate: Evaluate | None = None,
@@ -178,7 +178,7 @@ def device_of(model: nn.Module) -> torch.device:
     return next((weight.device for weight in model.parameters()), torch.device("cpu"))
 
 
-def place_in_eval(model: nn.Module, batch: Batch, method: str, where: Where) -> Placed:
+def place_in_eval(model: nn.Module, batch: Batch, method: str, where: NameWhere) -> Placed:
     """Put places for thresholds into the model, whose modes stay as they are."""
     with evaluating(model):
         placed = place(model, batch, method, where)

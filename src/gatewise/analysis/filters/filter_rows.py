@@ -1,14 +1,13 @@
 """The filters of a model's layers, as rows."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from gatewise.checks import NameWhere, selects
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import untouched
 
@@ -33,9 +32,7 @@ class Filters:
         return self.weight.flatten(1).double()
 
 
-def find_filters(
-    question: str, model: nn.Module, where: str | Callable[[str], bool] | None
-) -> list[Filters]:
+def find_filters(question: str, model: nn.Module, where: NameWhere) -> list[Filters]:
     """The filters of the layers that ``where`` selects.
 
     Without ``where``, those of the convolutions of a model, or of its linear layers if it has none.
@@ -52,12 +49,6 @@ def find_filters(
         raise ArgumentError(
             f"{question}: model must be a module", got=type(model).__name__, allowed="nn.Module"
         )
-    if not (where is None or isinstance(where, str) or callable(where)):
-        raise ArgumentError(
-            f"{question}: where is not a choice of layers",
-            got=where,
-            allowed="a pattern of layer names, or a function of the name",
-        )
     # A weight that is computed may change buffers, as in spectral norm.
     is_shapeless = any(map(is_lazy, model.parameters()))
     with nullcontext() if is_shapeless else untouched(model):
@@ -73,7 +64,7 @@ def find_filters(
         )
     filters = []
     for name, weight in weights.items():
-        if not _matches(name, where):
+        if not selects(where, name):
             continue
         check_real(question, weight, f"the weights of {name!r}")
         if not torch.isfinite(weight).all():
@@ -120,13 +111,3 @@ def _weights(model: nn.Module, classes: tuple[type[nn.Module], ...]) -> dict[str
             assert isinstance(weight, Tensor)  # noqa: S101 - true of all these classes
             weights[name] = weight
     return weights
-
-
-def _matches(name: str, where: str | Callable[[str], bool] | None) -> bool:
-    if where is None:
-        return True
-    if isinstance(where, nn.Module) or not (isinstance(where, str) or callable(where)):
-        raise ArgumentError(
-            "where: a pattern or a function of layer names is needed", got=type(where).__name__
-        )
-    return fnmatchcase(name, where) if isinstance(where, str) else bool(where(name))

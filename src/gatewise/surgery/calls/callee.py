@@ -178,27 +178,33 @@ def input_of(call: ast.Call, form: str) -> ast.expr:
 
 def outermost_wrapper(
     frame: FrameType, op: str, is_method: Callable[[FrameType], bool]
-) -> FrameType | None:
-    """Return the frame of the wrapper that a method calls. See Note [Wrappers].
+) -> tuple[FrameType, CodeType | None]:
+    """Return the frame of the method that reaches an activation, and the wrapper that it calls.
+
+    See Note [Wrappers]. Without wrappers, the result is ``frame`` itself and ``None``.
 
     Args:
         frame: The frame that calls the activation.
         op: The activation.
         is_method: Whether a frame runs a method of the model.
     """
-    wrapper = None
-    while not is_method(frame):
-        node, call = _returned_call(frame)
+    outer = frame
+    wrapper: CodeType | None = None
+    while not is_method(outer):
+        found = _returned_call(outer)
+        if found is None or outer.f_back is None:
+            return frame, None
+        node, call = found
         source = None
-        if call is not None and wrapper is None:
-            form = form_of(call, frame, op, None)
+        if wrapper is None:
+            form = form_of(call, outer, op, None)
             source = input_of(call, form) if form else None
-        elif call is not None and calls_function(call, frame, wrapper.f_code):
+        elif calls_function(call, outer, wrapper):
             source = call.args[0]
         if not isinstance(source, ast.Name) or not _is_last_required(source, call, node):
-            return None
-        wrapper, frame = frame, caller(frame.f_back)
-    return wrapper
+            return frame, None
+        wrapper, outer = outer.f_code, caller(outer.f_back)
+    return outer, wrapper
 
 
 def calls_function(call: ast.AST, frame: FrameType, code: CodeType) -> bool:
@@ -213,13 +219,13 @@ def calls_function(call: ast.AST, frame: FrameType, code: CodeType) -> bool:
     return is_one and getattr(function, "__code__", None) is code
 
 
-def _returned_call(frame: FrameType) -> tuple[Def | ast.Lambda, ast.Call] | tuple[None, None]:
+def _returned_call(frame: FrameType) -> tuple[Def | ast.Lambda, ast.Call] | None:
     """Return the function that ``frame`` runs and its call, if it does nothing but return that."""
     position = position_of(frame)
     try:
         source = source_of_code(frame.f_code, frame.f_globals)
     except Unreadable:
-        return None, None
+        return None
     node = source.node
     path = source.ancestors(position) if position else []
     result: ast.AST | None = node.body if isinstance(node, ast.Lambda) else None
@@ -230,7 +236,7 @@ def _returned_call(frame: FrameType) -> tuple[Def | ast.Lambda, ast.Call] | tupl
         is_plain = decorators <= {"staticmethod", "classmethod"} and len(node.body) == 1 + has_text
         result = last.value if is_plain and isinstance(last, ast.Return) else None
     if not path or path[0] is not result or not isinstance(path[0], ast.Call):
-        return None, None
+        return None
     return node, path[0]
 
 

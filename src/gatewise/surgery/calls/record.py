@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -232,8 +232,7 @@ class _Recorder(TorchFunctionMode):
         inplace = what.inplace or kwargs.get("inplace") is True
         arguments = arguments_of(what.op, args, kwargs)
         plain = tuple((name, self._plain(value)) for name, value in arguments.items())
-        wrapper = outermost_wrapper(frame, what.op, self._is_method)
-        frame = frame if wrapper is None else caller(wrapper.f_back)
+        frame, wrapper = outermost_wrapper(frame, what.op, self._is_method)
         event = self._event(frame, what.op, wrapper=wrapper, arguments=plain, inplace=inplace)
         self._current_events().append(event)
         if not inplace:
@@ -314,7 +313,7 @@ class _Recorder(TorchFunctionMode):
         *,
         module: nn.Module | None = None,
         reader: bool = False,
-        wrapper: FrameType | None = None,
+        wrapper: CodeType | None = None,
         **facts: Any,
     ) -> _Event:
         """Return the event for a call of ``op`` that ``frame`` makes.
@@ -324,7 +323,7 @@ class _Recorder(TorchFunctionMode):
             op: The activation, addition or operator.
             module: The module that is called, if it is one.
             reader: Whether units go around the operands of the call.
-            wrapper: The frame of a function that is called and calls the activation.
+            wrapper: The code of a function that is called and calls the activation.
             **facts: Further fields of :class:`CallSite`.
         """
         owner, method, refused = self._owner(frame)
@@ -372,7 +371,7 @@ class _Recorder(TorchFunctionMode):
         module: nn.Module | None,
         *,
         reader: bool,
-        wrapper: FrameType | None,
+        wrapper: CodeType | None,
     ) -> _Event:
         """Add to the event what the source text says about the call."""
         try:
@@ -395,7 +394,7 @@ class _Recorder(TorchFunctionMode):
         elif isinstance(call, ast.Call):
             if wrapper is None:
                 form = form_of(call, frame, op, module)
-            elif calls_function(call, frame, wrapper.f_code):
+            elif calls_function(call, frame, wrapper):
                 form = "argument"
             attribute = attribute_of(call, method.own_name)
             function: Any = method.function  # a field, not a method

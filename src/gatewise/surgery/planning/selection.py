@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from torch import nn
 
+from gatewise.checks import check_choice, is_sequence, selects
 from gatewise.errors import ArgumentError
 from gatewise.graph import ROLES, Site
 
@@ -47,45 +47,25 @@ def _nearest(sites: Sequence[Site], where: Where) -> str:
 
 def matches(site: Site, where: Where, modules: Mapping[str, nn.Module]) -> bool:
     """Whether ``where`` matches ``site``; a sequence matches if one of its members does."""
-    if where is None:
-        return True
     if isinstance(where, str):
-        return _matches_text(site, where, modules)
-    if isinstance(where, re.Pattern):
-        return where.search(site.name) is not None
+        kind, _, value = where.partition(":")
+        if kind == "class":
+            return site.kind != "functional" and type(modules.get(site.path)).__name__ == value
+        if kind == "role":
+            return value == "*" or site.role == check_choice("where", "role", value, ROLES)
+        if kind == "depth":
+            first, last = _depths(value)
+            return first <= site.depth <= last
+        return selects(where, site.name) or (kind != "re" and selects(where, site.path))
     if isinstance(where, type):
         return site.kind != "functional" and isinstance(modules.get(site.path), where)
+    if is_sequence(where):
+        return any(matches(site, part, modules) for part in where)
     if callable(where):
         return bool(where(site))
-    if isinstance(where, Sequence):
-        return any(matches(site, part, modules) for part in where)
+    if where is None or isinstance(where, re.Pattern):
+        return selects(where, site.name)
     raise ArgumentError("where: cannot select sites", got=where, allowed=ALLOWED)
-
-
-def _matches_text(site: Site, where: str, modules: Mapping[str, nn.Module]) -> bool:
-    kind, colon, value = where.partition(":")
-    if colon and kind == "re":
-        return re.search(_pattern(value), site.name) is not None
-    if colon and kind == "class":
-        return site.kind != "functional" and type(modules.get(site.path)).__name__ == value
-    if colon and kind == "role":
-        if value == "*":
-            return True
-        if value not in ROLES:
-            raise ArgumentError("where: there is no such role", got=value, allowed=", ".join(ROLES))
-        return site.role == value
-    if colon and kind == "depth":
-        first, last = _depths(value)
-        return first <= site.depth <= last
-    return fnmatchcase(site.name, where) or fnmatchcase(site.path, where)
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as problem:
-        raise ArgumentError(f"where: is not a regular expression ({problem})", got=text) from None
-    return text
 
 
 def _depths(text: str) -> tuple[float, float]:

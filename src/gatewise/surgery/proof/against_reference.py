@@ -219,17 +219,16 @@ class ReferenceComparison:
         is_large = _many_half_bytes(self.original)
         operations = self.plan.operations[1]
         for part in parts(example, operations) if operations > MUCH else [Part(example)]:
-            with part.quick():
-                plain = None
-                try:
-                    if not is_large:
-                        plain = self._trained(self.original, part, self.coverage.watching())
-                    self._compare_with_trained(part, reading, plain, compared)
-                except OriginalFailedError as refused:
-                    problem = f"the original cannot be trained on the example ({refused})"
-                    continue
-                if part.words:
-                    compared.notes.append(f"training and saved bytes: on {part.words}")
+            plain = None
+            try:
+                if not is_large:
+                    plain = self._trained(self.original, part, self.coverage.watching())
+                self._compare_with_trained(part, reading, plain, compared)
+            except OriginalFailedError as refused:
+                problem = f"the original cannot be trained on the example ({refused})"
+                continue
+            if part.words:
+                compared.notes.append(f"training and saved bytes: on {part.words}")
             return
         compared.notes.append(problem)
 

@@ -85,9 +85,8 @@ def compare_on_a_part(pair: Comparison, example: Arguments) -> dict[str, Any]:
     for part in parts(example, operations) if operations > MUCH else [Part(example)]:
         results = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
         try:
-            with part.quick():
-                _compare_single(pair, part.example, results)
-                _compare_double(pair, part.example, results)
+            _compare_single(pair, part.example, results)
+            _compare_double(pair, part.example, results)
         except OriginalFailedError as refused:
             results["notes"] += (
                 f"the original cannot be run in float64, or not trained ({refused})",

@@ -1,8 +1,6 @@
 """Choose the part of an example that a long proof runs on."""
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +8,6 @@ from torch import Tensor
 
 from gatewise.graph import example_tensors
 from gatewise.surgery.proof.running import batch_size, each_tensor, first_of
-from gatewise.surgery.proof.small_maps import SmallMaps
 
 MUCH = 2e9  # operations of one pass, above which most of the proof runs on a part of the example
 # Pixels. In smaller images, the last feature maps often have one element, with which batch norm
@@ -25,12 +22,10 @@ class Part:
     Attributes:
         example: The part.
         words: Which part it is. Empty for the whole example.
-        quick: Makes the context to run the part in, in which small feature maps are faster.
     """
 
     example: Any
     words: str = ""
-    quick: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 def parts(example: Any, operations: int) -> list[Part]:
@@ -44,7 +39,7 @@ def parts(example: Any, operations: int) -> list[Part]:
     batch = batch_size(example)
     if batch is None:
         return [whole]
-    one = Part(first_of(example), "the first of the batch", SmallMaps)
+    one = Part(first_of(example), "the first of the batch")
     steps = _halvings(example, operations / batch)
     if not steps:
         return [one, whole]
@@ -53,7 +48,7 @@ def parts(example: Any, operations: int) -> list[Part]:
     )
     sides = dict.fromkeys("x".join(map(str, image.shape[2:])) for image in _images(cut))
     words = f"the middle {' and '.join(sides)} of the first of the batch"
-    return [Part(cut, words, SmallMaps), one, whole]
+    return [Part(cut, words), one, whole]
 
 
 def _halvings(example: Any, operations: float) -> int:

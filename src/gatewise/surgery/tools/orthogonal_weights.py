@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from gatewise.checks import check_kind
+from gatewise.checks import selects
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Example,
@@ -154,21 +153,11 @@ def _chosen(model: nn.Module, layers: Layers) -> dict[str, nn.Module]:
     """Return the layers with filters that ``layers`` names. Raises if there are none."""
     every: dict[str, nn.Module] = {}
     chosen: dict[str, nn.Module] = {}
-    globs = [layers] if isinstance(layers, str) else layers
-    if globs is not None and not callable(globs):
-        for glob in check_kind("orthogonalize", "layers", globs, Sequence):
-            check_kind("orthogonalize", "a name of layers", glob, str)
     for path, module in model.named_modules():
         if not isinstance(module, FILTER_LAYERS):
             continue
         every[path] = module
-        if globs is None:
-            matches = True
-        elif callable(globs):
-            matches = globs(path, module)
-        else:
-            matches = any(fnmatchcase(path, glob) for glob in globs)
-        if matches:
+        if layers(path, module) if callable(layers) else selects(layers, path):
             chosen[path] = module
     if not chosen:
         allowed = ", ".join(list(every)[:8]) or "the model has no linear layer or convolution"
