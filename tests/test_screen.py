@@ -1,4 +1,4 @@
-"""What the results of the library show of themselves fits a screen, in a terminal and a notebook."""
+"""What a result shows of itself fits a screen, in a terminal and in a notebook."""
 
 import torch
 from torch import nn

@@ -366,6 +366,9 @@ NOT_OFFERED = {
     "reglu",
     "star_relu",
     "swiglu",
+    "clamped_swiglu",
+    "situ_glu",
+    "gelu_tanh",
     "threshold",
     "xielu",
 }

@@ -129,3 +129,25 @@ for (const card of document.querySelectorAll<HTMLElement>("article.card")) {
   const entry = CATALOGUE.find((each) => each.unit === card.dataset.unit && each.dials.length > 0);
   if (entry) equip(card, entry);
 }
+
+// The search leaves the units whose name, title and family have every word.
+function find(search: HTMLInputElement) {
+  const words = search.value.toLowerCase().split(/\s+/);
+  for (const each of document.querySelectorAll<HTMLElement>("[data-words]")) {
+    const text = (each.dataset.words ?? "").toLowerCase();
+    each.hidden = !words.every((word) => text.includes(word));
+  }
+  for (const family of document.querySelectorAll<HTMLElement>(".family")) {
+    family.hidden = !family.querySelector(".tile:not([hidden])");
+  }
+}
+
+const search = document.querySelector<HTMLInputElement>("#search");
+if (search) {
+  search.hidden = false;
+  search.addEventListener("input", () => find(search));
+  search.addEventListener("keydown", (event) => {
+    const first = document.querySelector<HTMLAnchorElement>(".tile:not([hidden])");
+    if (event.key === "Enter") first?.click();
+  });
+}

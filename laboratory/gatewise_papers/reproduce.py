@@ -71,7 +71,7 @@ def reproduce(
 ) -> None:
     """Run the experiment behind a figure or table, and compare the numbers with the paper.
 
-    Writes figure.png, curves.csv, rows.csv and results.json. Every row says at which scale it was
+    Writes figure.svg, curves.csv, rows.csv and results.json. Every row says at which scale it was
     computed, and every claim of the paper is supported, contradicted, undecided or not tested. If
     interrupted, rerun the same command to resume. A record of another scale is never overwritten.
     The exit code is 1 if a number is outside the interval of its closed form.
@@ -96,7 +96,7 @@ def reproduce(
         os.environ[DEVICE_VARIABLE] = str(find_device(device))
     if cost:
         return _print_cost(experiment, scale, seeds, out, json)
-    options = _options(experiment, on, workers)
+    options = _options(on, workers)
     if scale != "tiny":
         _print_cost_at_start(experiment, scale, seeds, out)
     result = experiment.run(
@@ -120,17 +120,11 @@ def reproduce(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _options(experiment: "Experiment", on: str, workers: int) -> "Running | None":
+def _options(on: str, workers: int) -> "Running | None":
     """Return where the parts of an experiment run; None for this process."""
     check_least("--workers", workers)
     if on == "local" and workers == 1:
         return None
-    if experiment.cells is None:
-        raise ArgumentError(
-            f"reproduce: {experiment.name} runs in one process",
-            got=f"--on {on} --workers {workers}",
-            fix="leave these options out",
-        )
     from gatewise.studies import Running
 
     return Running(on=on, workers=workers)

@@ -2,7 +2,7 @@
 
 from importlib.metadata import entry_points
 
-import pytest
+from loops import for_each
 
 import gatewise as gw
 from gatewise import extensions
@@ -27,12 +27,12 @@ def test_gatewise_knows_the_names_that_the_laboratory_adds():
     assert set(extensions.PAPERS["commands"]) <= set(extensions.extension_commands())
 
 
-@pytest.mark.parametrize("name", ["deep_gated_adam", "crelu_cifar", "iieu_cifar"])
+@for_each("name", ["deep_gated_adam", "crelu_cifar", "iieu_cifar"])
 def test_a_recipe_of_a_paper_is_found_by_its_name(name: str):
     assert find_recipe(name).paper
 
 
-@pytest.mark.parametrize("name", extensions.PAPERS["units"])
+@for_each("name", extensions.PAPERS["units"])
 def test_phase_layers_stand_in_place_of_a_unit(name: str):
     names = {
         type(module).__name__ for module in gw.models.create_model("small_cnn", unit=name).modules()

@@ -7,10 +7,13 @@ argument.
 import math
 from collections.abc import Collection, Sequence
 from numbers import Integral, Real
-from typing import Any, TypeGuard
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
 
 from gatewise.errors import ArgumentError
 
+Kind = TypeVar("Kind")
 LARGEST_SIZE = 2**31 - 1  # of one dimension: some of torch's kernels count in 32 bits
 LARGEST_COUNT = 2**63 - 1
 
@@ -107,6 +110,20 @@ def check_choice(owner: str, name: str, value: Any, allowed: Collection[str]) ->
     if not isinstance(value, str) or value not in allowed:
         raise _not_allowed(owner, name, value, ", ".join(map(repr, allowed)), None)
     return value
+
+
+def check_kind(owner: str, name: str, value: Any, kind: type[Kind]) -> Kind:
+    """Return ``value`` if it is an instance of ``kind``."""
+    if not isinstance(value, kind):
+        raise _not_allowed(owner, name, value, f"an object of type {kind.__name__}", None)
+    return value
+
+
+def check_path(owner: str, name: str, value: Any) -> Path:
+    """Return ``value`` as a path if it is text or a path."""
+    if not isinstance(value, str | PathLike):
+        raise _not_allowed(owner, name, value, "a path", None)
+    return Path(value)
 
 
 def _as_float(value: object) -> float:

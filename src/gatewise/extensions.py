@@ -111,7 +111,7 @@ def extension_commands() -> dict[str, EntryPoint]:
 
 def in_papers(kind: str, name: object) -> bool:
     """Return whether gatewise_papers adds something of that kind and name."""
-    return name in PAPERS.get(kind, ())
+    return isinstance(name, str) and name in PAPERS.get(kind, ())
 
 
 def unknown_addition(kind: str, words: str, name: object, known: Iterable[str]) -> UnknownNameError:

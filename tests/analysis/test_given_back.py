@@ -157,7 +157,7 @@ def test_every_unit_of_the_catalogue_is_known_to_give_back_all_some_or_nothing()
     assert whole == rising | {"hardsigmoid"}  # no response is beyond 3, where it is constant
     even = {"abs", "leaky_relu2", "xielu"}  # another response has the same value
     of_several = {"frelu", "iieu_b", "maxout", "meta_acon"}
-    two_branches = {"bilinear", "geglu", "glu", "reglu", "swiglu"}
+    two_branches = {"bilinear", "clamped_swiglu", "geglu", "glu", "reglu", "situ_glu", "swiglu"}
     nothing = {name for name, count in counts.items() if not count}
     assert nothing == even | of_several | two_branches | {"dyt"}
 

@@ -71,6 +71,25 @@ def test_both_forms_of_gelu_and_trained_units_in_one_model():
     assert names[3] in ("quick_gelu", "swish")
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_prelu_with_a_slope_per_channel_is_named_with_its_slopes(own: bool):
+    prelu = gw.nn.PReLU(channels=6) if own else nn.PReLU(6)
+    with torch.no_grad():
+        next(prelu.parameters()).copy_(torch.tensor([0.5, 0.1, -0.25, 0.3, 0.7, 0.2]))
+    model = nn.Sequential(nn.Linear(4, 6), prelu, nn.Linear(6, 2))
+    (site,) = gw.analysis.identify(model, torch.randn(3, 4)).sites
+    assert site.function == "prelu, 6 slopes from -0.25 to 0.7"
+    assert site.name == "prelu" and site.constants["least"] == -0.25
+
+
+def test_the_name_of_the_tanh_form_of_gelu_is_one_that_swap_takes():
+    model = nn.Sequential(nn.Linear(4, 6), nn.GELU(approximate="tanh"), nn.Linear(6, 2))
+    x = torch.randn(3, 4)
+    (site,) = gw.analysis.identify(model, x).sites
+    again = gw.swap(gw.swap(model, "relu", x, preserve=False), site.name, x, preserve=False)
+    assert torch.equal(again(x), model(x))
+
+
 def test_the_clamp_and_the_offset_of_a_gated_unit_are_found():
     (site,) = sites(blocks.Clamped())
     assert site.name == "quick_gelu, clamped before"

@@ -126,7 +126,7 @@ def test_shards_write_files_of_their_own_and_are_joined(run, tmp_path):
     assert run(*words, "--shard", "3/2").exit_code == 2
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
+def test_ctrl_c_saves_and_the_same_command_goes_on(run, tmp_path):
     (tmp_path / "a.toml").write_text(STUDY.replace("epochs = 1", "epochs = 3"))
     command = [sys.executable, "-m", "gatewise", "compare", str(tmp_path / "a.toml")]
     command += ["--out", str(tmp_path / "s")]
@@ -142,7 +142,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
 
     before = StudyFile(tmp_path / "s").records()
     assert 2 <= len(before) < 24
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run(*command[3:])
+    assert done.exit_code == 0, done.stderr
     after = StudyFile(tmp_path / "s").records()
     assert {key: after[key] for key in before} == before

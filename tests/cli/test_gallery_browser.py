@@ -33,26 +33,36 @@ def page(tmp_path_factory):
         assert not opened.complaints and not opened.requests
 
 
-def test_the_grid_of_curves_is_above_the_fold(page):
+def test_search_and_curves_are_above_the_fold(page):
     page.look(width=1200, height=800)
-    assert (
-        page.evaluate("document.querySelector('.grid-of-tiles').getBoundingClientRect().top") < 250
+    tops = page.evaluate(
+        "[...document.querySelectorAll('#search, .grid-of-tiles, #units, #reading')]"
+        ".map(e => e.getBoundingClientRect().top)"
     )
-    order = page.evaluate(
-        "[...document.querySelectorAll('.grid-of-tiles, #units, #reading')]"
-        ".map(e => e.className || e.id)"
-    )
-    assert order == ["grid-of-tiles", "units", "reading"]
+    assert tops == sorted(tops) and tops[1] < 250
 
 
-def test_a_filter_shows_one_family(page):
-    page.click("label[for=family-1]")
-    shown = page.evaluate(
-        "[...document.querySelectorAll('.tile')].filter(t => t.offsetParent)"
-        ".map(t => t.dataset.unit)"
-    )
-    page.click("label[for=family-0]")
-    assert shown == ["relu", "leaky_relu"]
+FIND = """(() => {{
+  const search = document.querySelector('#search');
+  search.value = '{}';
+  search.dispatchEvent(new Event('input'));
+  const shown = [...document.querySelectorAll('.tile, .card, .family')].filter(e => e.offsetParent);
+  return shown.map(e => e.dataset.unit || e.getAttribute('aria-label'));
+}})()"""
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("SWISH", ["soft", "swish", "swish"]),
+        ("rectified leaky", ["max-affine", "leaky_relu", "leaky_relu"]),
+        ("max-affine", ["max-affine", "relu", "leaky_relu", "relu", "leaky_relu"]),
+        ("nothing", []),
+    ],
+)
+def test_the_search_leaves_units_with_all_words(page, words: str, found: list[str]):
+    assert page.evaluate(FIND.format(words)) == found
+    assert len(page.evaluate(FIND.format(""))) == 2 + 3 + 3
 
 
 def test_only_units_with_numbers_have_sliders(page):

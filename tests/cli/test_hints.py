@@ -27,7 +27,11 @@ PLACES = {"MODEL": "small_cnn", "DIR": "folder"}
 # Commands that train for minutes are checked until the first step.
 TRAINING = ("compare", "train", "reproduce")
 PRINTED = re.compile(r"gatewise (?:list|compare|diagnose|reproduce)(?: (?!or |lists )[^\s`;]+)+")
-SMALL = {"sparsify": ("--examples", "4"), "diagnose": ("--examples", "20", "--seconds", "0.1")}
+SMALL = {
+    "compare": ("--units", "relu,silu", "--rates", "1"),
+    "sparsify": ("--examples", "4"),
+    "diagnose": ("--examples", "9", "--questions", "sites"),
+}
 
 
 @pytest.fixture
@@ -67,7 +71,12 @@ def examples() -> list[str]:
     return found
 
 
+WORKED: set[str] = set()  # several places print the same command
+
+
 def works(run, command: str) -> None:
+    if command in WORKED:
+        return
     program, *words = shlex.split(command)
     assert program == "gatewise"
     words = [PLACES.get(word, word).replace("~", str(Path.cwd())) for word in words]
@@ -75,6 +84,7 @@ def works(run, command: str) -> None:
         words.append("--cost" if words[0] == "reproduce" else "--dry-run")
     ended = run(*words, *SMALL.get(words[0], ()))
     assert ended.exit_code == 0, f"{command}\n{ended.output}"
+    WORKED.add(command)
 
 
 def cases() -> Iterator[object]:

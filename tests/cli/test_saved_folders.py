@@ -1,8 +1,6 @@
 """Folders and files that ``save_pretrained`` wrote, in every command that reads a model."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
@@ -101,7 +99,7 @@ def test_every_command_that_reads_a_model_takes_the_folder(folder, run, tmp_path
     assert ended.exit_code == 0, ended.output
 
 
-def test_nothing_in_a_folder_is_run(folder, tmp_path):
+def test_nothing_in_a_folder_is_run(folder, tmp_path, monkeypatch):
     place, _, _ = folder
     for file in place.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -109,15 +107,7 @@ def test_nothing_in_a_folder_is_run(folder, tmp_path):
     config["auto_map"] = {"AutoModelForCausalLM": "planted.Planted"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "planted.py").write_text("open('ran', 'w').close()\nclass Planted: ...\n")
-    code = (
-        "from tests.sparsity.causal_models import llama\nllama()\n"
-        f"from gatewise.cli.options import load_model\nload_model({f'hf:{tmp_path}'!r})\n"
-    )
-    paths = os.pathsep.join(each for each in sys.path if each)
-    subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-    assert not (tmp_path / "ran").exists()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    load_model(f"hf:{tmp_path}")
+    assert not (tmp_path / "ran").exists() and "planted" not in sys.modules

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
 from gatewise.files import find_json, read_json, write_json
-from gatewise.files.plain_json import DEEPEST, decode, encode
+from gatewise.files.plain_json import DEEPEST, decode_json, encode
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.recursive(
@@ -25,7 +25,7 @@ PLAIN = st.recursive(
 @pytest.mark.slow
 @given(PLAIN)
 def test_plain_values_come_back_equal_and_of_the_same_type(value):
-    again = decode(encode(value))
+    again = decode_json(encode(value))
     assert again == value and repr(again) == repr(value)  # repr tells 1 from True and 0.0 from -0.0
 
 

@@ -192,3 +192,13 @@ def test_bad_requests_say_why():
         gw.swap(packed, "relu", example())
     with pytest.raises(ArgumentError, match="computes more of its input"):
         gw.swap(blocks.Clamped(), "geglu", example())
+
+
+@pytest.mark.parametrize("unit", ["situ_glu", "clamped_swiglu"])
+def test_units_that_bound_the_value_replace_whole_operators_and_refuse_written_products(unit):
+    model = nn.Sequential(nn.Linear(8, 32), nn.GLU(), nn.Linear(16, 8))
+    changed = gw.swap(model, unit, example(), preserve=False)
+    want = model[2](getattr(gw.functional, unit)(model[0](example())))
+    torch.testing.assert_close(changed(example()), want)
+    with pytest.raises(ArgumentError, match="several calls"):
+        gw.swap(blocks.TwoLinears(), unit, example(), preserve=False)

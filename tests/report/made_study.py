@@ -95,7 +95,6 @@ def made_record(
         "seconds": 1.5,
         "processor_seconds": 1.6,
         "parameters": 20200 if unit == "psc" else 10000,
-        "flops": None,
         "machine": {"device": "cpu"},
     }
 

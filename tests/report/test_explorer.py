@@ -70,8 +70,8 @@ OPTIONS = {
     "telu": {},
 }
 # Units of two inputs, that jump, or whose numbers are trained per layer or channel.
-NOT_OFFERED = {"bilinear", "geglu", "glu", "reglu", "swiglu"}
-NOT_OFFERED |= {"jump_relu", "threshold", "dyt", "star_relu", "xielu"}
+NOT_OFFERED = {"bilinear", "clamped_swiglu", "geglu", "glu", "reglu", "situ_glu", "swiglu"}
+NOT_OFFERED |= {"gelu_tanh", "jump_relu", "threshold", "dyt", "star_relu", "xielu"}
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def line(part: str = "") -> Line:
 
 
 def error(**changes: Any) -> ErrorRow:
-    row = ErrorRow("float16", "forward", 65536, "1 ulp", 1.0, -2.0, 1e-7, 0.5, True, 3.0, 1e-3, 2)
+    row = ErrorRow("float16", "forward", 65536, "1 ulp", 1.0, -2.0, 1e-7, 0.5, True, 3.0, 1e-3)
     return dataclasses.replace(row, **changes)
 
 
@@ -198,7 +198,7 @@ def test_the_check_would_see_an_added_element():
     )
 
 
-def test_the_page_can_fetch_nothing_and_run_only_its_sliders():
+def test_the_page_can_fetch_nothing_and_run_only_its_own_script():
     page = gallery_page(gallery())
     assert page.count("<script>") == 1
     script = page[page.index("<script>") + 8 : page.index("</script>")]
@@ -260,7 +260,7 @@ def test_the_answer_comes_first_and_tells_the_truth():
 
 def test_torch_s_columns_are_there_only_where_torch_has_the_function():
     assert "torch’s largest" in gallery_page(gallery())
-    without = error(torch_ulps=None, torch_absolute=None, torch_hidden=None)
+    without = error(torch_ulps=None, torch_absolute=None)
     assert "torch’s largest" not in gallery_page(gallery(card(errors=(without,))))
 
 

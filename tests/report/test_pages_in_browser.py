@@ -233,10 +233,10 @@ def copied(page, how: str) -> str:
 
 def test_a_copy_as_csv_holds_the_numbers_in_full_and_no_formula(page):
     found = list(csv.reader(io.StringIO(copied(page, "CSV"))))
-    assert found[0][:3] == ["unit", "mean", "sd"] and len(found) == 1 + len(UNITS)
+    assert found[0][:3] == ["unit", "at the peak", "sd"] and len(found) == 1 + len(UNITS)
     by_name = {row[0]: dict(zip(found[0], row, strict=True)) for row in found}
     assert "'=elu <b>| & _" in by_name
-    for column in ("mean", "difference"):
+    for column in ("at the peak", "difference"):
         assert len(by_name["silu"][column]) > 8 and float(by_name["silu"][column])
     assert all("\N{MINUS SIGN}" not in cell for row in found for cell in row)
 

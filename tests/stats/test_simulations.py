@@ -1,4 +1,4 @@
-"""Coverage, family-wise error and the error rate of the tuning rule, by simulation.
+"""Coverage, family-wise error and power of the interval at one rate, by simulation.
 
 The ordinary tests draw few data sets, the full form (``GATEWISE_FULL=1``) many. Every bound is the
 nominal rate plus 3.9 standard errors of a share, so that a right rate fails once in 20,000 tests;

@@ -21,7 +21,7 @@ from report.made_study import (
 from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.report import comparison_page
 from gatewise.stats import compare_runs
-from gatewise.studies import ComparisonResult, comparison_csv, row_words
+from gatewise.studies import ComparisonResult, comparison_csv
 
 
 def verdicts(result: ComparisonResult) -> dict[str, str]:
@@ -56,10 +56,11 @@ def test_differences_are_those_of_the_made_up_tops(result) -> None:
     assert low < 0.03 * 2**0.5 < high
 
 
-def test_the_words_of_a_row(result) -> None:
-    words = row_words(result, result["silu"])
-    assert words.startswith("silu +2.") and words.endswith("points: better, p < 0.001")
-    assert "(2x the parameters)" in row_words(result, result["psc"])
+def test_the_line_of_a_unit_has_difference_interval_and_verdict() -> None:
+    result = made_result()
+    lines = {line.split()[0]: line for line in result.lines if line}
+    assert lines["silu"].endswith("+2.17 [+1.33, +2.70]  < 0.001  better")
+    assert lines["psc"].endswith("undecided (2x the parameters)")
 
 
 def test_the_order_of_records_changes_nothing() -> None:
@@ -235,6 +236,23 @@ def test_several_models_have_verdicts_of_their_own() -> None:
     with pytest.raises(ArgumentError, match="no such model"):
         result.rows()
     assert "per network" in str(result) and len(result.lines) <= 25
+
+
+def test_no_model_has_verdicts_before_the_runs_of_all_have_ended() -> None:
+    header, records = made_study(models=("conv", "mlp"))
+    left_out = next(record for record in records if record["model"] == "conv")
+    result = ComparisonResult(header, [record for record in records if record is not left_out])
+    verdicts = {row.verdict for answer in result.answers.values() for row in answer.units}
+    assert result.is_preliminary and verdicts == {"preliminary"}
+
+
+def test_notes_name_the_model_where_there_are_several() -> None:
+    header, records = made_study(3, models=("conv", "mlp"), units=("relu", "gelu"))
+    for record in records:
+        if record["model"] == "mlp" and record["unit"] == "gelu" and record["seed"] == 0:
+            record["value"] = 0.05
+    text = str(ComparisonResult(header, records))
+    assert "runs of gelu in mlp" in text and "of gelu in conv" not in text
 
 
 def test_plain_values_are_json_and_csv_has_every_row(result) -> None:

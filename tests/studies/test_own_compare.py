@@ -193,6 +193,7 @@ WRONG = {
     "two rates": (Net, ["crelu"], digits(), {"rates": 2}, "four learning rates"),
     "three rates": (Net, ["crelu"], digits(), {"rates": [0.1, 0.2, 0.4]}, "four learning rates"),
     "ratios": (Net, ["gelu"], digits(), {"rates": [0.1, 0.2, 0.3, 0.4]}, "0.1, 0.1587, 0.252, 0.4"),
+    "equal rates": (Net, ["gelu"], digits(), {"rates": [0.1] * 4}, "one appears twice"),
     "factory": (lambda: 3, ["crelu"], digits(), {}, "did not return a module"),
     "model": (3, ["crelu"], digits(), {}, "a module, or a function that makes one"),
     "shape": (
@@ -234,7 +235,7 @@ WRONG = {
         ["gelu"],
         digits(),
         {"metric": "nonsense", "mode": "up"},
-        "mode: not a direction",
+        "mode is not allowed",
     ),
     "label": (Net, [{"name": "gelu", "label": 5}], digits(), {}, "label"),
     "lists": (Net, ["gelu"], (([[1.0]], [0]), ([[1.0]], [0])), {}, "not understood"),
@@ -259,12 +260,18 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_work_is_refused_before_anything_is_written(case: str, tmp_path: Path):
-    model, units, data, options, said = WRONG[case]
-    with pytest.raises(ArgumentError, match=said):
-        gw.compare(model, units, data, out=tmp_path / "out", **{"progress": False, **options})
-    assert not (tmp_path / "out").exists()
+def test_what_cannot_work_is_refused_before_anything_is_written(tmp_path: Path):
+    for case, (model, units, data, options, said) in WRONG.items():
+        with pytest.raises(ArgumentError, match=said):
+            gw.compare(model, units, data, out=tmp_path / "out", **{"progress": False, **options})
+            pytest.fail(case)
+        assert not (tmp_path / "out").exists(), case
+
+
+def test_rates_that_people_type_are_a_grid():
+    for rates in ([0.001, 0.003, 0.01, 0.03], [1e-4, 3e-4, 1e-3, 3e-3, 0.01], [0.5, 1, 2, 4]):
+        cost = gw.compare(Net, ["gelu"], digits(40), rates=rates, dry_run=True, progress=False)
+        assert cost.rates == len(rates)
 
 
 class Other(Net):
@@ -290,6 +297,13 @@ def test_shuffling_loaders_are_the_same_data_every_time(tmp_path: Path):
         gw.compare(Net, ["gelu"], (train, test), out=tmp_path / "s", **QUICK).records
         == first.records
     )
+
+
+def test_further_metrics_are_recorded_and_do_not_change_the_judged_one():
+    found = gw.compare(Net, ["gelu"], digits(40), metrics=["error"], **QUICK)
+    assert found.header.metric.name == "accuracy"
+    for record in found.records:
+        assert record["metrics"]["error"] == pytest.approx(1 - record["value"])
 
 
 def test_what_a_factory_sets_is_kept():

@@ -126,7 +126,7 @@ def measured(task: str, outputs: Tensor, targets: Tensor, *names: str) -> dict[s
     columns = outputs.shape[1] if outputs.dim() == 2 else 1
     metrics = TaskMetrics(task, names, columns, -100)
     for part, target in zip(outputs.split(7), targets.split(7), strict=True):
-        metrics.add(Aligned(part, target, True), float(part.mean()), len(part))
+        metrics.add(Aligned(part, target), float(part.mean()), len(part))
     return metrics.values()
 
 

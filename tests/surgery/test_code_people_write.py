@@ -61,6 +61,31 @@ def test_a_call_in_place_that_others_see_is_refused_in_a_graph():
         gw.swap(model, "silu", torch.randn(4, 8))
 
 
+class Composites(Traced):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        h = h * torch.sigmoid(h)
+        h = self.b(F.relu(self.b(h)).square())
+        return self.c(F.relu6(self.b(0.5 * h * (1.0 + torch.erf(h / 2**0.5)))))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_composites_of_a_traced_graph_are_replaced_as_a_whole():
+    torch.manual_seed(0)
+    source, x = Composites().eval(), torch.randn(4, 8)
+    model = torch.fx.symbolic_trace(source)
+    swapped = gw.swap(model, "softsign", x, where=["*silu*", "*relu2*", "*gelu*"])
+    f = F.softsign
+    h = f(source.b(f(source.b(f(source.a(x))))))
+    expected = source.c(F.relu6(source.b(h)))
+    calls = {str(node.target) for node in swapped.graph.nodes}
+    assert gw.receipt(swapped).proved and not any("sigmoid" in call for call in calls)
+    for each in (swapped, copy.deepcopy(swapped)):
+        each.recompile()
+        torch.testing.assert_close(each(x), expected, rtol=1e-5, atol=1e-6)
+    assert torch.equal(gw.undo(swapped)(x), model(x))
+
+
 def test_what_export_has_made_is_refused():
     model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), torch.randn(2, 8)
     exported = torch.export.export(model, (x,))
@@ -141,6 +166,55 @@ def test_entry_points_with_activations_of_their_own_are_named():
         gw.swap(model, "silu", x, strict=True)
 
 
+def test_calls_of_other_entry_points_are_checked_on_request():
+    torch.manual_seed(0)
+    model, x = WithEncode().eval(), torch.randn(4, 8)
+
+    def encode(each: nn.Module) -> Tensor:
+        return each.encode(x)
+
+    receipt = gw.receipt(gw.swap(model, "silu", x, calls=[encode]))
+    assert receipt.unreached == () and "encode: differs from the original by 0," in receipt.details
+
+    class Inside(WithEncode):
+        def encode(self, x: Tensor) -> Tensor:
+            return self.layer(x, self.a)
+
+    receipt = gw.receipt(gw.swap(Inside().eval(), "silu", x, calls=[encode]))
+    assert "encode: differs from the original by 0.1" in receipt.details
+    with pytest.raises(gw.surgery.SwapFailed, match=r"encode: relative difference [01]\."):
+        gw.swap(Inside().eval(), "psc", x, calls=[encode])
+
+
+def test_attributes_that_change_are_named_where_the_function_is_kept():
+    class Keeps(Helper):
+        def forward(self, x: Tensor) -> Tensor:
+            self.feature = F.relu(self.a(x))
+            self.all = {"first": [self.feature]}
+            return self.c(F.relu(self.b(self.feature)))
+
+    torch.manual_seed(0)
+    model, x = Keeps().eval(), torch.randn(4, 8)
+    for unit in ("psc", "crelu"):
+        details = gw.receipt(gw.swap(model, unit, x)).details
+        assert "2 modules or attributes have other values than before (feature, all)" in details
+
+
+def test_the_first_step_of_a_recurrent_loop_is_no_pooler():
+    class Tanh(Steps):
+        def forward(self, x: Tensor) -> Tensor:
+            h = torch.zeros(())
+            for step in range(x.shape[1]):
+                h = torch.tanh(self.first(x[:, step]) + h)
+            return self.last(h)
+
+    model, x = Tanh().eval(), torch.randn(2, 3, 8)
+    h = torch.zeros(())
+    for step in range(3):
+        h = F.silu(model.first(x[:, step]) + h)
+    torch.testing.assert_close(gw.swap(model, "silu", x)(x), model.last(h))
+
+
 def test_the_pooler_stays_and_the_configuration_follows(tmp_path):
     transformers()
     library = transformers()
@@ -200,7 +274,7 @@ def test_crelu_gives_leaky_relu_and_prelu_back_with_scaled_weights():
     assert torch.equal(gw.undo(swapped)(x), model(x))
 
 
-@pytest.mark.parametrize("between", [nn.MaxPool2d(3, 1, 1), nn.BatchNorm2d(8), nn.Softsign()])
+@pytest.mark.parametrize("between", [nn.MaxPool2d(3, 1, 1), nn.BatchNorm2d(8), nn.Tanh()])
 def test_crelu_cannot_give_slopes_back_behind_other_calls(between: nn.Module):
     model, x = leaky(between), torch.randn(2, 3, 9, 9)
     with pytest.raises(ArgumentError, match="concat_act does it"):

@@ -214,7 +214,7 @@ def test_what_cannot_become_plain_is_refused_with_the_reason():
         gw.swap(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)), "plain_mlp", x)
     with pytest.raises(ArgumentError, match="read by others too"):
         gw.swap(ReadTwice(), "plain_mlp", x)
-    with pytest.raises(ArgumentError, match="written with several calls"):
+    with pytest.raises(ArgumentError, match="computes more of its input"):
         gw.swap(gated_blocks.Clamped(), "plain_mlp", x)
     with pytest.raises(ArgumentError, match="hidden is not a width"):
         gw.swap(gated_blocks.Chunked(), "plain_mlp", x, hidden="half")

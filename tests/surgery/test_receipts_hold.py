@@ -82,7 +82,6 @@ def test_a_swap_is_right_refused_or_said_not_to_be_proved(make: type[Tricky], dt
 
 # What can be replaced is replaced, so that the test above does not pass by refusing everything.
 TAKEN = {
-    "Where",
     "Twice",
     "SharedModule",
     "WithoutGradients",
@@ -196,7 +195,7 @@ def test_calls_of_training_and_eval_mode_are_two_sites(unit: str):
 
 
 def test_without_an_example_nothing_is_proved():
-    model, x = tricky_models.Where().eval(), torch.randn(4, 8)
+    model, x = tricky_models.Normed().eval(), torch.randn(4, 8)
     plan = gw.surgery.Plan.from_json(gw.plan(model, "silu", x).to_json())
     receipt = gw.receipt(plan.apply(model, inplace=False))
     assert not receipt.proved and str(receipt).startswith("NOT CHECKED: ")

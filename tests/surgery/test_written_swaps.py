@@ -253,6 +253,38 @@ def test_a_part_that_others_read_is_refused_and_its_statistics_do_not_count():
     assert gw.receipt(gw.swap(model, "gelu", x)).proved
 
 
+WHOLE = {
+    "mean of powers": lambda x, f: F.avg_pool1d(f(x).clamp(min=1e-6).pow(3), 8).pow(1 / 3),
+    "norm": lambda x, f: f(x) / (f(x).norm(dim=-1, keepdim=True) + 1),
+    "feature map": lambda x, f: f(x) + 1,
+    "residual": lambda x, f: x + f(x),
+    "products of other entries": lambda x, f: f(x) * f(x).roll(1, -1),
+    "largest": lambda x, f: f(x).where(f(x) >= f(x).topk(3).values[..., -1:], torch.zeros_like(x)),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_functions_of_several_entries_are_no_parts_of_an_activation(name: str):
+    class Model(Written):
+        def forward(self, x):
+            h = self.first(x)
+            return WHOLE[name](h, lambda _: F.relu(h))
+
+    torch.manual_seed(0)
+    model, x = Model().eval(), torch.randn(4, 8)
+    assert {(site.op, site.part_of) for site in gw.find_sites(model, x)} == {("relu", ())}
+
+
+def test_two_activations_in_a_row_are_two_sites():
+    class Twice(Written):
+        def act(self, x):
+            return F.relu6(F.relu(x))
+
+    model, x = made(Twice)
+    expected = model.last(F.gelu(F.gelu(model.first(x))))
+    torch.testing.assert_close(gw.swap(model, "gelu", x)(x), expected)
+
+
 def test_a_gate_alone_is_changed_on_request_only():
     class Gated(Written):
         def forward(self, x):

@@ -111,7 +111,7 @@ def test_another_environment_is_refused_unless_allowed_and_then_recorded(
         assembly, "environment", lambda processes=1, device=None: true(processes) | {what: now}
     )
     before = {path: path.read_bytes() for path in stopped.iterdir()}
-    with pytest.raises(ArgumentError, match=rf"{what} was .*, is {now}.*--allow-inexact"):
+    with pytest.raises(ArgumentError, match=rf"{what} was .*, is {now}.*allow_inexact=True"):
         train(small_run(), stopped, data=DATA)
     assert {path: path.read_bytes() for path in stopped.iterdir()} == before
     result = train(small_run(), stopped, data=DATA, allow_inexact=True)

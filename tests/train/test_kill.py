@@ -2,8 +2,8 @@
 
 The run goes on and ends in the bits of one never interrupted.
 
-21 kills of three kinds of run, some of them killed again while they go on; 201 with
-GATEWISE_FULL=1. Times are counted from the first step, so that no kill falls into the imports.
+30 kills of three kinds of run, some of them killed again while they go on. Times are counted from
+the first step, so that no kill falls into the imports.
 """
 
 import json
@@ -24,8 +24,7 @@ from small_runs import SAME
 
 from gatewise.train.loop import read_result
 
-FULL = os.environ.get("GATEWISE_FULL") == "1"
-KILLS = 67 if FULL else 7  # of each kind
+KILLS = 10  # of each kind
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork"), reason="kills are tested where processes can be forked"
 )

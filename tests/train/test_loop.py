@@ -314,6 +314,16 @@ def test_a_rule_ends_a_run_when_the_loss_on_examples_held_out_is_reached(tmp_pat
     assert all(record["held_loss"] > 2.25 for record in records[:-1])
 
 
+def test_a_run_that_ends_at_its_train_error_is_tested_in_that_epoch(tmp_path):
+    rule = {"stop": {"metric": "train_error", "below": 0.5}, "evaluate_every": 50}
+    text = PLAIN.replace("epochs = 2", "epochs = 50")
+    result = train(perceptron(text, **rule), tmp_path / "run", data=DATA)
+    records = Journal(tmp_path / "run" / "metrics.jsonl").read()
+    assert 1 < result.epochs == len(records) < 50
+    assert [record["train_accuracy"] >= 0.5 for record in records].index(True) == len(records) - 1
+    assert ["test_accuracy" in record for record in records].index(True) == len(records) - 1
+
+
 def test_questions_are_asked_of_the_model_at_chosen_epochs(tmp_path):
     asked = AtEpochs([1, 3], lambda net: (net.training, torch.is_grad_enabled()))
     train(small_run(), tmp_path / "run", data=DATA, watchers=[asked])

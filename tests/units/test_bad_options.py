@@ -13,9 +13,6 @@ X = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize(
-    "bad", ["1", None, [1.0], True, math.nan, torch.tensor(1j), torch.ones(2, 6)], ids=repr
-)
-@pytest.mark.parametrize(
     "name, option",
     [
         ("elu", "alpha"),
@@ -27,9 +24,10 @@ X = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
         ("smu1", "alpha"),
     ],
 )
-def test_functions_check_their_numbers(name, option, bad):
-    with pytest.raises(ArgumentError, match=option):
-        getattr(gw.functional, name)(X, **{option: bad})
+def test_functions_check_their_numbers(name, option):
+    for bad in ("1", None, [1.0], True, math.nan, torch.tensor(1j), torch.ones(2, 6)):
+        with pytest.raises(ArgumentError, match=option):
+            getattr(gw.functional, name)(X, **{option: bad})
 
 
 @pytest.mark.parametrize("bad", [0, -1, 2.0, "2", None, True], ids=repr)

@@ -69,9 +69,9 @@ PROMISED += [
     "iieu_b",
 ]
 PROMISED += "relu2 leaky_relu2 star_relu telu xielu jump_relu dyt".split()
-PROMISED += "glu swiglu geglu reglu bilinear".split()
+PROMISED += "glu swiglu geglu reglu bilinear clamped_swiglu situ_glu".split()
 PROMISED += "hardswish hardsigmoid hardtanh relu6 selu celu tanh sigmoid".split()
-PROMISED += "softsign logsigmoid tanhshrink threshold".split()
+PROMISED += "gelu_tanh softsign logsigmoid tanhshrink threshold".split()
 
 
 def test_every_promised_name_is_in_the_catalogue():
@@ -139,34 +139,28 @@ def test_device_and_dtype_reach_the_parameters():
 NUMBERS = [float("nan"), float("inf"), -float("inf"), "1", None, True, [1.0], 1j]
 
 
-@pytest.mark.parametrize("bad", NUMBERS, ids=repr)
-@pytest.mark.parametrize(
-    "name, option",
-    [
-        (n, o)
-        for n, u in registered_units().items()
-        for o, p in u.options.items()
-        if isinstance(p.default, float)
-    ],
-)
-def test_numbers_that_are_none_are_refused(name, option, bad):
-    """I2: generated from the constructors' own signatures.
-
-    Every option whose default is a number.
-    """
-    extra = {"channels": 4} if "channels" in gw.get_unit(name).needs else {}
-    with pytest.raises(ArgumentError) as caught:
-        gw.create_unit(name, **extra, **{option: bad})
-    assert option in str(caught.value)
+def test_numbers_that_are_none_are_refused():
+    """Every option whose default is a number, as the constructors' signatures have it."""
+    tried = 0
+    for name, unit in registered_units().items():
+        extra = {"channels": 4} if "channels" in unit.needs else {}
+        for option, parameter in unit.options.items():
+            if not isinstance(parameter.default, float):
+                continue
+            for bad in NUMBERS:
+                tried += 1
+                with pytest.raises(ArgumentError, match=option):
+                    gw.create_unit(name, **extra, **{option: bad})
+    assert tried > 200
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "3", True], ids=repr)
-@pytest.mark.parametrize(
-    "name", [n for n, u in registered_units().items() if "channels" in u.options]
-)
-def test_channel_counts_that_are_none_are_refused(name, bad):
-    with pytest.raises(ArgumentError, match="channels"):
-        gw.get_unit(name).module(channels=bad)
+def test_channel_counts_that_are_none_are_refused():
+    units = [unit for unit in registered_units().values() if "channels" in unit.options]
+    assert len(units) > 10
+    for unit in units:
+        for bad in (0, -1, 1.5, "3", True):
+            with pytest.raises(ArgumentError, match="channels"):
+                unit.module(channels=bad)
 
 
 @pytest.mark.parametrize("name", [n for n, u in registered_units().items() if "dim" in u.options])

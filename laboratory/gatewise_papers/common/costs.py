@@ -109,7 +109,8 @@ def cost_of(
     reason = OWN_LOOP if experiment.own_loop else NO_TRAINING
     if experiment.trainings is not None:
         arms = tuple(_arms(experiment.trainings(settings, numbers), threads))
-        reason = "" if arms else NO_TRAINING
+        reason = NO_TRAINING
+    reason = "" if arms else reason
     return ExperimentCost(experiment.name, scale, len(numbers), arms, threads, reason, machine())
 
 

@@ -20,6 +20,7 @@ from gatewise_papers.common.writing import RESULT
 
 UNFINISHED = "unfinished"  # the folder of finished cells, until the results are written
 UNFINISHED_DATA = "unfinished_data.json"  # beside the results, until they are written
+KEPT = "unfinished.jsonl"  # the finished cells, exported from that folder
 
 
 class DataNotes:
@@ -35,7 +36,7 @@ class DataNotes:
         self._before: dict[str, str] = {}
         if (folder / RESULT).exists():
             self._before.update(read_json(folder / RESULT).get("data_sha256", {}))
-        if self._path.exists() and _has_cells(StudyFile(folder / UNFINISHED)):
+        if self._path.exists() and _has_cells(folder):
             self._before.update(read_json(self._path))
 
     def note(self, name: str, digest: str) -> None:
@@ -57,9 +58,12 @@ class DataNotes:
 _RUNNING: list[DataNotes] = []  # of the experiments that this process runs
 
 
-def _has_cells(file: StudyFile) -> bool:
-    """Return whether a study has finished cells."""
-    return file.path.exists() and file.has_header() and bool(file.records(all_plans=True))
+def _has_cells(folder: Path) -> bool:
+    """Return whether an experiment has finished cells in its folder."""
+    file = StudyFile(folder / UNFINISHED)
+    if not file.path.exists():
+        return (folder / KEPT).exists()
+    return file.has_header() and bool(file.records(all_plans=True))
 
 
 @contextmanager

@@ -13,10 +13,10 @@ THEORY = 1  # the line style of a closed form: dashed
 MEASURED = (0, 2, 3)  # line styles of measurements, when there are more lines than colours
 
 
-def png(title: str, panels: Sequence[Panel | Picture]) -> bytes:
-    """Return the panels side by side as a PNG file. The same panels give the same bytes."""
+def svg(title: str, panels: Sequence[Panel | Picture]) -> bytes:
+    """Return the panels side by side as an SVG file. The same panels give the same bytes."""
     items = [_picture(panel) if isinstance(panel, Picture) else _chart(panel) for panel in panels]
-    return picture_file(Panels(title, "", items), "png")
+    return picture_file(Panels(title, "", items))
 
 
 def _picture(picture: Picture) -> ChartPicture:

@@ -83,10 +83,8 @@ def judge_better(
     ours: Any,
     theirs: Any,
     *,
-    by_more_than: float = 0.0,
     among: int = 1,
     higher_is_better: bool = True,
-    resolution: float = 0.0,
     level: float = LEVEL,
 ) -> ClaimResult:
     """Judge the claim that one method is better than another. See Note [Claims].
@@ -95,20 +93,17 @@ def judge_better(
         ours: Value by seed, as a mapping, or a list with None for missing runs. NaN or infinity
             is a run that diverged.
         theirs: The same of the other method.
-        by_more_than: The difference that the claim states.
         among: Of how many comparisons this is one. A contradiction needs the level divided by it.
         higher_is_better: Whether larger values are better.
-        resolution: The smallest step of the metric.
         level: The accepted chance of a wrong judgement.
     """
-    check_number("judge_better", "by_more_than", by_more_than, least=0)
     check_count("judge_better", "among", among, least=1)
-    rules = _rules(level, higher_is_better, resolution)
+    rules = _rules(level, higher_is_better)
     gap = _gap("ours - theirs", ours, theirs, rules, "judge_better")
     if isinstance(gap, str):
         return ClaimResult(Judgement.NOT_TESTED, reason=gap)
     judgement = Judgement.UNDECIDED
-    if gap.low(level) > by_more_than:
+    if gap.low(level) > 0:
         judgement = Judgement.SUPPORTED
     elif gap.high(level / among) < 0:
         judgement = Judgement.CONTRADICTED
@@ -121,7 +116,6 @@ def judge_comparable(
     *,
     margin: float,
     among: int = 1,
-    resolution: float = 0.0,
     level: float = LEVEL,
 ) -> ClaimResult:
     """Judge the claim that two methods do not differ by more than ``margin``.
@@ -134,12 +128,11 @@ def judge_comparable(
         theirs: Value by seed.
         margin: The largest difference that counts as comparable, > 0.
         among: Of how many comparisons this is one. A contradiction needs the level divided by it.
-        resolution: The smallest step of the metric.
         level: The accepted chance of a wrong judgement, below 0.5.
     """
     check_number("judge_comparable", "margin", margin, above=0)
     check_count("judge_comparable", "among", among, least=1)
-    rules = _rules(level, True, resolution)
+    rules = _rules(level, True)
     gap = _gap("ours - theirs", ours, theirs, rules, "judge_comparable")
     if isinstance(gap, str):
         return ClaimResult(Judgement.NOT_TESTED, reason=gap)
@@ -151,96 +144,37 @@ def judge_comparable(
     return _result(judgement, [gap], 2 * level)
 
 
-def judge_best(
-    ours: Any,
-    rivals: Mapping[str, Any],
-    *,
-    higher_is_better: bool = True,
-    resolution: float = 0.0,
-    level: float = LEVEL,
-) -> ClaimResult:
-    """Judge the claim that a method is better than each of its rivals.
-
-    Supported if it is shown better than every rival, without correction, since all must pass.
-    Contradicted if some rival is shown better at the level divided by their number.
-
-    Args:
-        ours: Value by seed.
-        rivals: Name to value by seed.
-        higher_is_better: Whether larger values are better.
-        resolution: The smallest step of the metric.
-        level: The accepted chance of a wrong judgement.
-    """
-    _check_mapping(rivals, "judge_best: rivals")
-    rules = _rules(level, higher_is_better, resolution)
-    gaps = {
-        name: _gap(f"ours - {name}", ours, rivals[name], rules, "judge_best") for name in rivals
-    }
-    return _all_above(gaps, level)
-
-
-def judge_all_better(
-    methods: Mapping[str, Any],
-    theirs: Any,
-    *,
-    higher_is_better: bool = True,
-    resolution: float = 0.0,
-    level: float = LEVEL,
-) -> ClaimResult:
-    """Judge the claim that each of several methods is better than another one.
-
-    Args:
-        methods: Name to value by seed.
-        theirs: Value by seed of the method that all are compared with.
-        higher_is_better: Whether larger values are better.
-        resolution: The smallest step of the metric.
-        level: The accepted chance of a wrong judgement.
-    """
-    _check_mapping(methods, "judge_all_better: methods")
-    rules = _rules(level, higher_is_better, resolution)
-    gaps = {
-        name: _gap(f"{name} - theirs", values, theirs, rules, "judge_all_better")
-        for name, values in methods.items()
-    }
-    return _all_above(gaps, level)
-
-
 def judge_trend(
     levels: Mapping[int, Any] | Mapping[float, Any],
     *,
-    margin: float = 0.0,
     monotone: bool = True,
     rises: bool = True,
-    resolution: float = 0.0,
     level: float = LEVEL,
 ) -> ClaimResult:
     """Judge the claim that a value rises with ``x``.
 
     Supported if the slope over seeds is shown to be positive and, for ``monotone``, no step falls
-    by more than the margin at its own one-sided bound. Contradicted if the slope is shown to be
-    negative, or a later level is shown to lie below an earlier one by more than the margin, at
+    at its own one-sided bound. Contradicted if the slope is shown to be
+    negative, or a later level is shown to lie below an earlier one, at
     the level divided by the number of pairs.
 
     Args:
         levels: x to {seed: value}; three levels or more for a step to mean anything.
-        margin: The fall of one step that still counts as rising, >= 0.
         monotone: False to judge the slope alone ("rises in general").
         rises: False for a claim that it falls.
-        resolution: The smallest step of the metric.
         level: The accepted chance of a wrong judgement, below 0.5.
     """
-    check_number("judge_trend", "margin", margin, least=0)
-    rules = _rules(level, rises, resolution)
+    rules = _rules(level, rises)
     table, reason = _by_level(levels, rules)
     if reason:
         return ClaimResult(Judgement.NOT_TESTED, reason=reason)
     places = sorted(table[0])
-    slopes = [_slope(values, places, resolution) for values in table]
+    slopes = [_slope(values, places) for values in table]
     slope = _Gap("slope", slopes if rises else list(map(Estimate.reversed, slopes)))
     steps = [_step(table, one, other, rules) for one, other in pairwise(places)]
     later = [_step(table, one, other, rules) for one, other in combinations(places, 2)]
-    fallen = any(gap.high(level / len(later)) < -margin for gap in later)
-    even = all(gap.low(2 * level) > -margin for gap in steps)
+    fallen = any(gap.high(level / len(later)) < 0 for gap in later)
+    even = all(gap.low(2 * level) > 0 for gap in steps)
     judgement = Judgement.UNDECIDED
     if slope.high(level) < 0 or (monotone and fallen):
         judgement = Judgement.CONTRADICTED
@@ -325,18 +259,6 @@ def _result(judgement: Judgement, gaps: Sequence[_Gap], alpha: float) -> ClaimRe
     return ClaimResult(judgement, tuple(evidence), max(sizes, default=None))
 
 
-def _all_above(gaps: Mapping[str, "_Gap | str"], level: float) -> ClaimResult:
-    """Judge that every difference is above zero."""
-    tested = [gap for gap in gaps.values() if isinstance(gap, _Gap)]
-    if any(gap.high(level / len(gaps)) < 0 for gap in tested):
-        return _result(Judgement.CONTRADICTED, tested, level)
-    for name, gap in gaps.items():
-        if isinstance(gap, str):
-            return ClaimResult(Judgement.NOT_TESTED, reason=f"{name}: {gap}")
-    shown = all(gap.low(level) > 0 for gap in tested)
-    return _result(Judgement.SUPPORTED if shown else Judgement.UNDECIDED, tested, level)
-
-
 def _gap(name: str, ours: Any, theirs: Any, rules: Rules, where: str) -> "_Gap | str":
     """Return the difference in the direction of the claim, or why it was not tested."""
     first = _values(ours, f"{where}: ours")
@@ -393,7 +315,7 @@ def _by_level(levels: Any, rules: Rules) -> tuple[list[Mapping[float, Seeds]], s
     return [kept, filled], ""
 
 
-def _slope(values: Mapping[float, Seeds], places: Sequence[float], resolution: float) -> Estimate:
+def _slope(values: Mapping[float, Seeds], places: Sequence[float]) -> Estimate:
     """Estimate the slope over x by its value in each seed."""
     center = mean(places)
     offsets = np.array(places, dtype=np.float64) - center
@@ -401,9 +323,7 @@ def _slope(values: Mapping[float, Seeds], places: Sequence[float], resolution: f
     slopes = []
     for seed in values[places[0]]:
         slopes.append(float(offsets @ [values[place][seed] for place in places]) / size)
-    # One step of the metric at one end of the levels changes the slope by this much.
-    step = resolution * float(np.abs(offsets).max()) / size
-    return of_pairs(slopes, resolution=step)
+    return of_pairs(slopes, resolution=0.0)
 
 
 def _step(table: Sequence[Mapping[float, Seeds]], one: float, other: float, rules: Rules) -> _Gap:
@@ -416,10 +336,10 @@ def _step(table: Sequence[Mapping[float, Seeds]], one: float, other: float, rule
     return _Gap(f"{other:g} - {one:g}", estimates)
 
 
-def _rules(level: float, higher_is_better: bool, resolution: float) -> Rules:
+def _rules(level: float, higher_is_better: bool) -> Rules:
     """Return the rules of one claim: only pairs count."""
     check_number("judge", "level", level, above=0, below=0.5)
-    return make_rules(1, level, higher_is_better, None, 1, resolution, True)
+    return make_rules(1, level, higher_is_better, None, 1, 0.0, True)
 
 
 def _check_mapping(values: Any, name: str) -> None:

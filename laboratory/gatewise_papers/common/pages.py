@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import read_json
+from gatewise.studies import import_study
 from gatewise.words import plural
+from gatewise_papers.common.data_notes import KEPT
 from gatewise_papers.common.experiment import COST
 from gatewise_papers.common.judgements import Judgement
 from gatewise_papers.common.writing import RESULT
@@ -27,8 +29,11 @@ COLUMNS = (
     "what decided it",
     "scale",
 )
-NOT_RUN_COLUMNS = ("what", "cost, timed on one machine", "to run or resume it")
-NOT_RUN = "These experiments are not run: they have no record. The command runs or resumes them."
+NOT_RUN_COLUMNS = ("what", "cost, timed on one machine", "finished", "to run or resume it")
+NOT_RUN = (
+    "These experiments have no record of all seeds. The command runs them, and goes on from "
+    "finished parts that are kept in `results/`."
+)
 
 Record = Mapping[str, Any]
 
@@ -80,12 +85,14 @@ def _not_run(folder: Path, paper: str | None) -> list[str]:
     for path in sorted(folder.rglob(COST)):
         cost = read_json(path)
         name, scale = cost["experiment"], cost["scale"]
-        is_finished = (path.parent / RESULT).exists()
+        kept = path.parent / KEPT
+        is_finished = (path.parent / RESULT).exists() and not kept.exists()
         if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
             continue
         where = f"{cost['machine']['processor']}, scale {scale}"
+        finished = plural(len(import_study(kept)[1]), "part") if kept.exists() else "not run"
         command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
-        rows.append(f"| {name} | {cost['words']} {where} | `{command}` |")
+        rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
     if not rows:
         return []
     return [f"| {' | '.join(NOT_RUN_COLUMNS)} |", "|---" * len(NOT_RUN_COLUMNS) + "|", *rows]

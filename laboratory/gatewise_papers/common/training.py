@@ -1,38 +1,47 @@
-"""Train the networks of a table: one cell per network and seed, kept as curves over epochs.
+"""Train the networks of a table: cells of one or several networks with one seed.
 
 Every network of a table has the same data, recipe and batches, and the same initial weights if
 shapes agree, so that networks are compared seed by seed.
+
+Note [Fitted networks]. Some tables are about networks that fit their training data. There the
+networks of one seed are a group and one cell. The first one is trained until its train error is
+low enough, or for all epochs of its recipe. The others are then trained for as many epochs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from torch import nn
 
 from gatewise.data import DETECTION, SEGMENTATION
-from gatewise.studies import CellCall, FunctionCell, plain_config
+from gatewise.devices import describe_processor
+from gatewise.errors import ArgumentError
+from gatewise.studies import CellCall, FunctionCell, plain, plain_config
 from gatewise.train import (
     Recipe,
     Result,
     RunConfig,
     build_model,
+    find_device,
     find_recipe,
     records,
+    resolve_precision,
     run_config,
     task_of,
-    train,
 )
 from gatewise_papers.common.data_notes import data_of
 from gatewise_papers.common.experiment import CellValues
 from gatewise_papers.common.records import Line, Numbers, column, line
-from gatewise_papers.common.sequential_run import Run
 
 Alter: TypeAlias = Callable[[nn.Module], object]  # changes a network before it is trained
 Curve: TypeAlias = dict[str, list[float | None]]  # by epoch: "loss", "train" and "test" accuracy
 Curves: TypeAlias = dict[str, list[Curve]]  # one for each seed
+# Takes the name of a network, the configuration, the folder and the result of its run, and returns
+# what is kept.
+Measure: TypeAlias = Callable[[str, RunConfig, Path, Result], Mapping[str, Any]]
 # Options of CIFAR-100 at the scale ``desk``: its images may be in another order than published. The
 # record has the digest of the content.
 IN_ANY_ORDER: dict[str, Any] = {"published": False}
@@ -99,84 +108,148 @@ class TableTraining:
 Table: TypeAlias = Mapping[str, Sequence[RunConfig]]  # by network, one configuration per seed
 
 
-def training_cells(table: Table) -> list[FunctionCell]:
-    """Return one cell per network and seed."""
+def depends_on(settings: Any, seeds: tuple[int, ...]) -> dict[str, Any]:
+    """Return settings of a cell that depends on all settings and seeds of the run.
+
+    Args:
+        settings: of the scale.
+        seeds: of the run.
+    """
+    return {"settings": plain(asdict(settings)), "seeds": list(seeds)}
+
+
+def run_curve(name: str, config: RunConfig, folder: Path, result: Result) -> Curve:
+    """Return the curves of a run; epochs after a divergence are None.
+
+    Args:
+        name: of the network.
+        config: of the run.
+        folder: of the run.
+        result: of the run.
+    """
+    epochs = records(folder)
+    lost = 0 if result.status == "finished" else config.recipe.total_epochs - len(epochs)
+    missing: list[float | None] = [None] * lost
+    curve: Curve = {}
+    for short, metric in (METRICS | DENSE_METRICS.get(task_of(config), {})).items():
+        curve[short] = [epoch.get(metric) for epoch in epochs] + missing
+    return curve
+
+
+def training_cells(
+    table: Table,
+    *,
+    groups: Sequence[Sequence[str]] | None = None,
+    until: float = 0.0,
+    measure: Measure = run_curve,
+    alter: Mapping[str, Alter] | None = None,
+) -> list[FunctionCell]:
+    """Return the trainings of a table, one seed after another.
+
+    Every finished seed is thus a complete row. The value of a cell has the measurements of its
+    networks by :func:`network_name`.
+
+    Args:
+        table: configurations by network, one per seed.
+        groups: names of networks that are one cell; each network is one if not given.
+        until: the train error at which the first network of a group ends, see Note [Fitted
+            networks]; 0 to train all networks for all epochs.
+        measure: what is kept of a run.
+        alter: functions that change a network before it is trained, by its name.
+    """
+    function = partial(train_group, measure=measure, alter=alter or {})
+    groups = groups or [[name] for name in table]
     cells = []
-    for name, configs in table.items():
-        for config in configs:
-            cells.append(FunctionCell(_cell_name(name, config), train_cell, plain_config(config)))
+    for place in range(len(next(iter(table.values())))):
+        for group in groups:
+            configs = {name: plain_config(table[name][place]) for name in group}
+            seed = table[group[0]][place].seed
+            more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+            cells.append(
+                FunctionCell(
+                    f"{group[0]}{more}, seed {seed}",
+                    function,
+                    {"configs": configs, "until": until},
+                )
+            )
     return cells
 
 
-def train_cell(cell: CellCall) -> Curve:
-    """Train the configuration in the cell's settings and return its curves."""
-    config = run_config(**cell.settings)
-    cell.train(config, data=data_of(config))
-    return _curve(config, cell.folder / "run")
+def train_group(cell: CellCall, *, measure: Measure, alter: Mapping[str, Alter]) -> dict[str, Any]:
+    """Train the networks of one seed and return their measurements.
+
+    Args:
+        cell: its settings have the configurations, and the train error that ends the first.
+        measure: what is kept of a run.
+        alter: changes networks, by name.
+    """
+    until = cell.settings["until"]
+    epochs = 0
+    measured = {}
+    for place, (name, content) in enumerate(cell.settings["configs"].items()):
+        config = run_config(**content)
+        if until:
+            config = shortened(config, epochs) if epochs else _until(config, until)
+        options: dict[str, Any] = {"data": data_of(config)}
+        if name in alter:
+            options["network"] = partial(_altered, config, alter[name])
+        result = cell.train(config, f"run-{place}", **options)
+        is_whole = result.status == "finished"
+        epochs = epochs or (result.epochs if is_whole else config.recipe.total_epochs)
+        found = measure(name, config, cell.folder / f"run-{place}", result)
+        precision = resolve_precision(config.recipe.precision, find_device())
+        machine = f"{describe_processor()}, {precision}"
+        measured[network_name(name, config.seed)] = {**found, "machine": machine}
+    return measured
+
+
+def shortened(config: RunConfig, epochs: int) -> RunConfig:
+    """Return a run that ends after some epochs, which are those of the longer run.
+
+    Args:
+        config: the longer run.
+        epochs: how many.
+    """
+    recipe = config.recipe.model_dump(exclude_unset=True)
+    schedule = dict(recipe.get("schedule", {}))
+    if config.recipe.schedule.name not in ("constant", "step"):
+        raise ArgumentError(
+            "a run with this schedule cannot be shortened",
+            got=config.recipe.schedule.name,
+            allowed="constant or step",
+        )
+    if "at" in schedule:
+        schedule["at"] = [at for at in schedule["at"] if at < epochs]
+        if not schedule["at"]:
+            schedule = {"name": "constant", "warmup": config.recipe.schedule.warmup}
+    recipe |= {"epochs": epochs, "schedule": schedule}
+    table = plain_config(config) | {"recipe": recipe, "evaluate_every": epochs}
+    return run_config(**table)
+
+
+def _until(config: RunConfig, error: float) -> RunConfig:
+    """Return a run that ends when its train error is low enough."""
+    stop = {"metric": "train_error", "below": error}
+    return run_config(**plain_config(config) | {"stop": stop})
+
+
+def network_name(name: str, seed: int) -> str:
+    """Return the name of a trained network, unique in a table.
+
+    Args:
+        name: of the network in the table.
+        seed: of the run.
+    """
+    return f"{name}, seed {seed}"
 
 
 def table_curves(table: Table, values: CellValues) -> Curves:
     """Return the curves that :func:`training_cells` measured."""
+    found = values.networks
     curves: Curves = {}
     for name, configs in table.items():
-        curves[name] = [values[_cell_name(name, config)] for config in configs]
+        curves[name] = [found[network_name(name, config.seed)] for config in configs]
     return curves
-
-
-def train_all(run: Run, table: Table, alter: Mapping[str, Alter] | None = None) -> Curves:
-    """Train every network of the table in this process.
-
-    Args:
-        run: of an experiment of the older form.
-        table: configurations by network.
-        alter: functions that change a network before it is trained, by its name.
-    """
-    alters = dict(alter or {})
-    curves: Curves = {}
-    for name, configs in table.items():
-        curves[name] = []
-        for config in configs:
-            curve = run.cell(
-                _cell_name(name, config),
-                lambda config=config, name=name: train_once(config, alters.get(name)),
-            )
-            curves[name].append(curve)
-    return curves
-
-
-def train_once(config: RunConfig, alter: Alter | None = None) -> Curve:
-    """Train in a temporary folder and return the curves.
-
-    Args:
-        config: the run.
-        alter: changes the network before it is trained.
-
-    Returns:
-        By epoch; None if it was not evaluated, and from the epoch on in which it diverged.
-    """
-    options: dict[str, Any] = {}
-    if alter is not None:
-        options["network"] = lambda: _altered(config, alter)
-    with TemporaryDirectory() as folder:
-        fit(config, Path(folder, "run"), **options)
-        return _curve(config, Path(folder, "run"))
-
-
-def fit(config: RunConfig, folder: Path, **options: Any) -> Result:
-    """Train in ``folder``, or resume there.
-
-    Args:
-        config: the run.
-        folder: of the run.
-        options: of :func:`gatewise.train.train`.
-
-    Raises:
-        KeyboardInterrupt: if stopped, so that an unfinished cell gets no record.
-    """
-    result = train(config, folder, **{"data": data_of(config), **options})
-    if result is None:
-        raise KeyboardInterrupt
-    return result
 
 
 def curve_lines(curves: Curves, part: str) -> list[Line]:
@@ -184,28 +257,15 @@ def curve_lines(curves: Curves, part: str) -> list[Line]:
     lines = []
     for name, seeds in curves.items():
         values = column(seeds, part)
-        lines.append(line(name, range(1, len(values[0]) + 1), values))
+        longest = max(len(each) for each in values)
+        values = [[*each, *[None] * (longest - len(each))] for each in values]
+        lines.append(line(name, range(1, longest + 1), values))
     return lines
 
 
 def at_end(curves: Curves, part: str) -> dict[str, Numbers]:
     """Return the values of the last epoch, by seed."""
     return {name: [curve[part][-1] for curve in seeds] for name, seeds in curves.items()}
-
-
-def _cell_name(name: str, config: RunConfig) -> str:
-    """Return the name of a cell, unique in a table."""
-    return f"{name}, seed {config.seed}"
-
-
-def _curve(config: RunConfig, folder: Path) -> Curve:
-    """Read the curves of a run; epochs after a divergence are None."""
-    epochs = records(folder)
-    missing: list[float | None] = [None] * (config.recipe.total_epochs - len(epochs))
-    curve: Curve = {}
-    for short, name in (METRICS | DENSE_METRICS.get(task_of(config), {})).items():
-        curve[short] = [epoch.get(name) for epoch in epochs] + missing
-    return curve
 
 
 def _altered(config: RunConfig, alter: Alter) -> nn.Module:

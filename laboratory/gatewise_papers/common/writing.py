@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.files import make_folder, write_bytes, write_json, write_text
-from gatewise_papers.common.drawing import png
+from gatewise_papers.common.drawing import svg
 from gatewise_papers.common.records import Picture, Result
 
-PICTURE = "figure.png"
+PICTURE = "figure.svg"
 CURVES = "curves.csv"
 ROWS = "rows.csv"
 RESULT = "results.json"
@@ -46,7 +46,7 @@ def write_result(result: Result, folder: Path) -> Result:
     for record in content["findings"]["rows"]:
         rows.append([record[name] for name in ROW_COLUMNS])
     if panels:
-        write_bytes(folder / PICTURE, png(_title(result), panels))
+        write_bytes(folder / PICTURE, svg(_title(result), panels))
     write_text(folder / CURVES, _csv(CURVE_COLUMNS, _points(result)))
     write_text(folder / ROWS, _csv(ROW_COLUMNS, rows))
     write_json(folder / RESULT, content)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from gatewise_papers import deep_gated
+from loops import for_each
 
 from gatewise.errors import ArgumentError
 
@@ -35,7 +36,7 @@ def test_normalising_divides_the_kernel_by_its_trace():
     )
 
 
-@pytest.mark.parametrize("normalise", [False, True])
+@for_each("normalise", [False, True])
 def test_the_ridge_is_a_share_of_the_mean_eigenvalue(normalise: bool):
     kernel = gram(6, 2)
     base = kernel / kernel.trace() if normalise else kernel
@@ -58,7 +59,7 @@ def test_labels_along_the_large_direction_are_better_aligned():
     assert deep_gated.alignment(kernel, across).nu == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@for_each("dtype", [torch.float32, torch.float64])
 def test_a_singular_kernel_is_an_error_that_names_the_ridge(dtype: torch.dtype):
     with pytest.raises(ArgumentError, match=r"singular.*ridge"):
         deep_gated.alignment(gram(6, 3, dtype), LABELS)
@@ -72,7 +73,7 @@ def test_singular_is_judged_by_the_rounding_of_the_kernels_own_dtype():
         deep_gated.alignment(nearly.float(), y)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("y", "options", "said"),
     [
         (torch.ones(5), {}, "one real label"),

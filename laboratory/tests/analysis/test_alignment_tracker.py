@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from gatewise_papers import deep_gated
+from loops import for_each
 from torch import nn
 
 from gatewise.errors import ArgumentError, UnknownNameError
@@ -45,7 +46,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@for_each("name", PARTS)
 def test_nu_of_a_tangent_kernel_is_that_of_the_product_of_jacobians(name: str):
     model = soft_galu()
     kernel = gram(model, PARTS[name])
@@ -110,7 +111,7 @@ def test_what_was_seen_becomes_plain_and_is_drawn():
     assert len(tracker.plot().get_lines()) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "said"),
     [
         ({"kernels": ("K_hatt",)}, "no kernel of that name"),
@@ -123,9 +124,7 @@ def test_wrong_options_are_refused(options: dict, said: str):
         deep_gated.AlignmentTracker(soft_galu(), X, Y, **options)
 
 
-@pytest.mark.parametrize(
-    "model", [nn.Linear(4, 1), deep_gated.DeepGatedNetwork(4, 8, 3, gate="soft_relu")]
-)
+@for_each("model", [nn.Linear(4, 1), deep_gated.DeepGatedNetwork(4, 8, 3, gate="soft_relu")])
 def test_a_network_whose_gates_have_no_parameters_of_their_own_has_no_k_a(model: nn.Module):
     with pytest.raises(ArgumentError, match="gates have parameters of their own"):
         deep_gated.AlignmentTracker(model, X, Y, kernels=("K_a",))(0)

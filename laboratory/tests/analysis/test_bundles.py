@@ -12,6 +12,7 @@ import torch
 from analysis.path_networks import CONVOLUTIONS, convolutional, dense, plain
 from gatewise_papers import deep_gated
 from gatewise_papers.deep_gated import bundle_kernel, bundles, expected_products
+from loops import for_each
 from torch import Tensor, nn
 
 import gatewise as gw
@@ -95,7 +96,7 @@ def test_all_paths_of_a_bundle_have_its_strength_and_their_features_add_up_to_th
     )
 
 
-@pytest.mark.parametrize("gate", ["linear", "galu", "soft_galu"])
+@for_each("gate", ["linear", "galu", "soft_galu"])
 def test_the_kernel_of_bundles_is_that_of_the_bundles_walked(gate: str):
     nets = [dense(gate), *(convolutional(gate, which) for which in CONVOLUTIONS)]
     for model, x in nets:
@@ -124,7 +125,7 @@ def test_without_a_pool_every_path_is_a_bundle():
         )
 
 
-@pytest.mark.parametrize("gate", ["galu", "soft_galu", "linear"])
+@for_each("gate", ["galu", "soft_galu", "linear"])
 def test_lemma_4_1_holds_exactly_over_all_signs_of_all_weights(gate: str):
     """With weights of plus or minus sigma, the mean over every combination is the expectation."""
     model, x = lemma_network(gate=gate, sigma=SIGMA)
@@ -272,7 +273,7 @@ def gated_in_front() -> list[tuple[nn.Module, Tensor]]:
     ]
 
 
-@pytest.mark.parametrize("which", range(4))
+@for_each("which", range(4))
 def test_a_gate_in_front_of_the_first_layer_multiplies_each_input(which: int):
     model, x = gated_in_front()[which]
     want = bundles(deep_gated.paths(model, x)).kernel()

@@ -12,6 +12,7 @@ import torch
 from analysis.path_networks import CONVOLUTIONS, convolutional
 from gatewise_papers import deep_gated
 from gatewise_papers.deep_gated import delta
+from loops import for_each
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -37,8 +38,8 @@ def by_brute_force(model, x: Tensor, **options) -> Tensor:
     return sum(torch.einsum("spm,tpm->st", each.flatten(2), each.flatten(2)) for each in jacobian)
 
 
-@pytest.mark.parametrize("gate", ["soft_galu", "soft_relu"])
-@pytest.mark.parametrize("widths", [(3,), (3, 2), (4, 2, 3), (2, 2, 2, 2)])
+@for_each("gate", ["soft_galu", "soft_relu"])
+@for_each("widths", [(3,), (3, 2), (4, 2, 3), (2, 2, 2, 2)])
 def test_delta_is_the_sum_over_paths_and_weights(gate: str, widths: tuple[int, ...]):
     model = deep_gated.DeepGatedNetwork(3, widths, len(widths) + 1, gate=gate, dtype=torch.float64)
     x = torch.randn(4, 3, dtype=torch.float64)
@@ -96,8 +97,8 @@ def walked_delta(model, x: Tensor) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gate", ["soft_galu", "soft_relu"])
-@pytest.mark.parametrize("which", CONVOLUTIONS)
+@for_each("gate", ["soft_galu", "soft_relu"])
+@for_each("which", CONVOLUTIONS)
 def test_delta_of_convolutions_is_the_sum_over_paths_and_weights(gate: str, which: str):
     model, x = convolutional(gate, which)
     want = walked_delta(model, x)

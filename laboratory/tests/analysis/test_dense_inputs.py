@@ -3,6 +3,7 @@
 import pytest
 import torch
 from gatewise_papers import deep_gated
+from loops import for_each
 from torch import nn
 
 import gatewise as gw
@@ -32,8 +33,8 @@ CALLS = {
 
 @pytest.mark.filterwarnings("ignore:.*prototype stage:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*beta state:UserWarning")
-@pytest.mark.parametrize("kind", INPUTS)
-@pytest.mark.parametrize("name", CALLS)
+@for_each("kind", INPUTS)
+@for_each("name", CALLS)
 def test_a_tensor_that_is_not_dense_is_named_with_the_fix(name, kind):
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     make, fix = INPUTS[kind]

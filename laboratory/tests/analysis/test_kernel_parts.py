@@ -11,6 +11,7 @@ from gatewise_papers.deep_gated import (
     kernel_parts,
     wire_kernel,
 )
+from loops import for_each
 from tangent_kernels import error, explicit_ntk
 from torch import Tensor
 
@@ -29,7 +30,7 @@ def inputs(n: int = 3) -> Tensor:
     return torch.randn(n, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("gate", ["relu", "galu", "soft_relu", "soft_galu"])
+@for_each("gate", ["relu", "galu", "soft_relu", "soft_galu"])
 def test_the_parts_add_up_to_the_tangent_kernel(gate: str) -> None:
     model, x, x2 = network(gate), inputs(), inputs(5)[3:]
     parts = kernel_parts(model, x)
@@ -73,7 +74,7 @@ def test_several_outputs_and_convolutions() -> None:
     assert error(kernel_parts(model, x).total, explicit_ntk(model, x)) < ROUNDING
 
 
-@pytest.mark.parametrize("gate", ["relu", "soft_galu"])
+@for_each("gate", ["relu", "soft_galu"])
 def test_kappa_is_the_sum_over_pairs_of_paths_from_one_input(gate: str) -> None:
     torch.manual_seed(0)
     model, x = DeepGatedNetwork(3, width=2, depth=3, gate=gate).double(), inputs()[:, :3]

@@ -12,6 +12,7 @@ import torch
 from analysis.path_networks import CONVOLUTIONS, HARD, N, convolutional, dense, index_for, plain
 from gatewise_papers import deep_gated
 from gatewise_papers.deep_gated import path_kernel as path_kernel_name
+from loops import for_each
 from torch import Tensor, nn
 
 import gatewise as gw
@@ -24,7 +25,7 @@ def per_node(found, nodes: int) -> Tensor:
     return torch.stack([each @ each.T for each in columns], 2)
 
 
-@pytest.mark.parametrize("gate", HARD)
+@for_each("gate", HARD)
 def test_lambda_is_bit_equal_to_enumeration(gate: str):
     model, x = dense(gate)
     index = index_for(gate)
@@ -38,8 +39,8 @@ def test_lambda_is_bit_equal_to_enumeration(gate: str):
     )
 
 
-@pytest.mark.parametrize("which", CONVOLUTIONS)
-@pytest.mark.parametrize("gate", HARD)
+@for_each("which", CONVOLUTIONS)
+@for_each("gate", HARD)
 def test_lambda_of_convolutions_is_bit_equal_to_enumeration(gate: str, which: str):
     model, x = convolutional(gate, which)
     index = index_for(gate)
@@ -52,7 +53,7 @@ def test_lambda_of_convolutions_is_bit_equal_to_enumeration(gate: str, which: st
     )
 
 
-@pytest.mark.parametrize("which", range(5))
+@for_each("which", range(5))
 def test_plain_networks_with_groups_strides_and_pools_are_bit_equal_to_enumeration(which: int):
     model, x = plain(nn.ReLU())[which]
     found, kernel = deep_gated.paths(model, x), deep_gated.path_kernel(model, x)
@@ -66,7 +67,7 @@ def test_plain_networks_with_groups_strides_and_pools_are_bit_equal_to_enumerati
     )
 
 
-@pytest.mark.parametrize("gate", ["galu", "soft_relu", "soft_galu"])
+@for_each("gate", ["galu", "soft_relu", "soft_galu"])
 def test_hidden_features_have_the_gram_matrix_that_the_kernel_says(gate: str):
     for model, x in [dense(gate), *(convolutional(gate, which) for which in CONVOLUTIONS)]:
         features = deep_gated.paths(model, x).features
@@ -90,7 +91,7 @@ def test_features_are_the_inputs_gram_times_lambda_in_a_dense_network():
     assert (difference.abs() <= 2**-50 * most).all()
 
 
-@pytest.mark.parametrize("which", [0, 1, 2, 3])
+@for_each("which", [0, 1, 2, 3])
 def test_slopes_other_than_zero_and_one_are_multiplied_too(which: int):
     model, x = plain(nn.LeakyReLU(0.25))[which]  # a power of two: still exact
     assert torch.equal(
@@ -176,7 +177,7 @@ def test_beyond_float64_there_is_an_error_and_the_logarithm_still_has_an_answer(
     assert logs.flatten().tolist() == pytest.approx([399 * math.log(64)] * 4, rel=1e-14)
 
 
-@pytest.mark.parametrize("which", CONVOLUTIONS)
+@for_each("which", CONVOLUTIONS)
 def test_the_logarithm_is_that_of_lambda(which: str):
     model, x = convolutional("galu", which)
     counts, logs = (
@@ -220,7 +221,7 @@ def test_it_is_one_function_under_both_names():
     assert deep_gated.path_kernel is path_kernel_name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "match"),
     [
         ({"kind": "mu"}, "kind"),
@@ -244,7 +245,7 @@ def test_random_gates_and_biases_are_explained():
         deep_gated.path_kernel(nn.Linear(3, 1), torch.ones(2, 3))
 
 
-@pytest.mark.parametrize("model", [nn.Sequential(), nn.Sequential(nn.ReLU())])
+@for_each("model", [nn.Sequential(), nn.Sequential(nn.ReLU())])
 def test_a_network_without_weights_is_refused(model: nn.Module):
     with pytest.raises(ArgumentError, match="no layer of weights"):
         deep_gated.path_kernel(model, torch.ones(2, 3))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from analysis.path_networks import CONVOLUTIONS, GATES, convolutional, dense, index_for, plain
 from gatewise_papers import deep_gated
+from loops import for_each
 from torch import nn
 
 import gatewise as gw
@@ -31,7 +32,7 @@ def test_a_dense_networks_paths_are_walked_as_the_definition_says():
         torch.testing.assert_close(found.features[:, p], activity * x[:, i], rtol=1e-14, atol=0)
 
 
-@pytest.mark.parametrize("gate", GATES)
+@for_each("gate", GATES)
 def test_the_output_is_the_sum_over_paths(gate: str):
     for model, x in [dense(gate), *(convolutional(gate, which) for which in CONVOLUTIONS)]:
         for output in (0, 1):
@@ -91,7 +92,7 @@ def test_a_large_network_says_how_many_paths_it_has_and_what_to_use_instead():
         deep_gated.paths(deep_gated.DeepGatedNetwork(784, (100, 1000), 3), x)
 
 
-@pytest.mark.parametrize("output", [2, -1, 1.0])
+@for_each("output", [2, -1, 1.0])
 def test_an_output_that_is_not_there_is_refused(output):
     with pytest.raises(ArgumentError, match="output"):
         deep_gated.paths(*dense("relu"), output=output)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from gatewise_papers import iieu
+from loops import for_each
 from scipy import optimize, special
 from torch import Tensor, nn
 
@@ -93,9 +94,7 @@ def test_constants_are_those_of_another_optimiser() -> None:
     )  # at -1/4 (FORMULAS 1.6)
 
 
-@pytest.mark.parametrize(
-    "name", ["silu", "gelu", "mish", "elu", "pserf", "erfact", "leaky_relu", "abs"]
-)
+@for_each("name", ["silu", "gelu", "mish", "elu", "pserf", "erfact", "leaky_relu", "abs"])
 def test_discriminating_constants_hold_for_random_pairs(name: str) -> None:
     found = iieu.properties(name)
     eta, apart, delta = (found.discriminate.constants[key] for key in ("eta", "epsilon", "delta"))
@@ -206,7 +205,7 @@ def test_the_documented_table_is_what_the_units_say() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_neutralisation_is_the_paper_s_equation_10_after_a_householder_rotation(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     size = 5
@@ -251,7 +250,7 @@ def test_independent_features_are_always_neutralised_and_bad_arguments_are_said(
         )
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@for_each("dtype", [torch.float64, torch.float32])
 def test_a_covariance_that_is_symmetric_up_to_rounding_is_taken(dtype) -> None:
     torch.manual_seed(0)
     rows = torch.randn(200, 5, dtype=dtype)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from analysis.path_networks import dense
 from gatewise_papers import deep_gated
+from loops import for_each
 from torch import Tensor, nn
 
 import gatewise as gw
@@ -37,7 +38,7 @@ def networks(gate: str) -> list[tuple[nn.Module, Tensor]]:
     return [dense(gate), (conv, torch.randn(3, 2, 3, 3, dtype=torch.float64))]
 
 
-@pytest.mark.parametrize("gate", ["soft_relu", "soft_galu"])
+@for_each("gate", ["soft_relu", "soft_galu"])
 def test_active_and_sensitive_gates_are_those_of_the_definition(gate: str):
     for model, x in networks(gate):
         want = [each.double() for each in sensitivities(model, x)]
@@ -61,7 +62,7 @@ def test_a_frozen_gating_network_is_as_sensitive_as_one_that_trains():
     )
 
 
-@pytest.mark.parametrize("gate", ["relu", "galu"])
+@for_each("gate", ["relu", "galu"])
 def test_hard_gates_are_active_where_they_are_open_and_never_sensitive(gate: str):
     for model, x in networks(gate):
         found = deep_gated.subnetworks(model, x)
@@ -90,7 +91,7 @@ def test_a_plain_network_of_soft_gates_is_as_sensitive_as_ours():
         assert torch.equal(ours.sensitive_count, theirs.sensitive_count)
 
 
-@pytest.mark.parametrize("gate", ["soft_galu", "soft_relu"])
+@for_each("gate", ["soft_galu", "soft_relu"])
 def test_paths_through_active_and_sensitive_gates_are_counted_as_if_walked(gate: str):
     for model, x in networks(gate):
         found = deep_gated.subnetworks(model, x, active=0.5, sensitive=0.3)
@@ -149,9 +150,7 @@ def test_random_gates_are_found_by_index():
         deep_gated.subnetworks(model, x)
 
 
-@pytest.mark.parametrize(
-    "options", [{"active": 0.0}, {"sensitive": -1.0}, {"active": float("nan")}]
-)
+@for_each("options", [{"active": 0.0}, {"sensitive": -1.0}, {"active": float("nan")}])
 def test_thresholds_that_make_no_sense_are_refused(options: dict):
     with pytest.raises(ArgumentError, match=next(iter(options))):
         deep_gated.subnetworks(*dense("soft_galu"), **options)
@@ -169,7 +168,7 @@ def soft_networks() -> list[tuple[nn.Module, Tensor]]:
     return [(plain, torch.randn(4, 3)), *networks("soft_relu"), *networks("soft_galu")]
 
 
-@pytest.mark.parametrize("which", range(5))
+@for_each("which", range(5))
 def test_sensitivity_does_not_ask_whether_gradients_are_on(which: int):
     model, x = soft_networks()[which]
     want = deep_gated.subnetworks(model, x).sensitive_count

@@ -17,6 +17,7 @@ from gatewise_papers.iieu import (
     mirror_boxes,
     mirror_masks,
 )
+from loops import for_each
 from PIL import Image
 
 from gatewise.data import load
@@ -78,7 +79,7 @@ def test_objects_differ_from_their_background():
         assert (inside - outside).abs().max() > 16
 
 
-@pytest.mark.parametrize("wrong", [{"size": 8}, {"size": 64.0}, {"train": 0}, {"seed": -1}])
+@for_each("wrong", [{"size": 8}, {"size": 64.0}, {"train": 0}, {"seed": -1}])
 def test_impossible_drawings_are_refused(wrong: dict):
     with pytest.raises(ArgumentError):
         load("shapes_detection", **wrong)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gatewise_papers.maso import ApodizedConv1d, ApodizedConv2d, partition_deviation
+from loops import for_each
 from torch import nn
 from torch.nn import functional as F
 
@@ -45,8 +46,8 @@ def window_of(layer: nn.Module) -> np.ndarray:
     return layer.window[0, 0].double().numpy()
 
 
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize(("kernel", "stride"), KERNELS_AND_STRIDES)
+@for_each("window", WINDOWS)
+@for_each(("kernel", "stride"), KERNELS_AND_STRIDES)
 def test_copies_of_the_window_add_up_to_one_everywhere(kernel: int, stride: int, window: str):
     layer = ApodizedConv2d(1, 1, kernel, stride, window=window, dtype=torch.float64)
     middle = laid_out(window_of(layer), (stride, stride), copies=2 * kernel + 4)
@@ -62,7 +63,7 @@ def test_kernel_stride_and_dilation_may_differ_by_dimension():
     assert layer.partition_deviation() < 1e-14
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kernel", "stride", "dilation"),
     [(4, 2, 1), (6, 2, 1), (3, 1, 1), (5, 2, 1), (4, 3, 2), (4, 2, 2), (3, 4, 2)],
 )
@@ -100,8 +101,8 @@ def test_windows_are_what_they_are_called():
     torch.testing.assert_close(bell, raw / (raw + raw.roll(2)))
 
 
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize(("kernel", "stride"), DIVIDING)
+@for_each("window", WINDOWS)
+@for_each(("kernel", "stride"), DIVIDING)
 def test_an_input_is_the_sum_of_its_apodized_patches(kernel: int, stride: int, window: str):
     layer = ApodizedConv2d(2, 1, kernel, stride, window=window, dtype=torch.float64)
     size, edge = 3 * kernel, kernel - stride
@@ -112,10 +113,8 @@ def test_an_input_is_the_sum_of_its_apodized_patches(kernel: int, stride: int, w
     torch.testing.assert_close(back, x, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize(
-    ("kernel", "stride", "padding"), [(3, 1, 1), (4, 2, 0), (4, 2, 2), (5, 2, 3), (3, 3, 0)]
-)
+@for_each("groups", [1, 2])
+@for_each(("kernel", "stride", "padding"), [(3, 1, 1), (4, 2, 0), (4, 2, 2), (5, 2, 3), (3, 3, 0)])
 def test_filtering_apodized_patches_is_convolving_with_apodized_filters(
     kernel, stride, padding, groups
 ):
@@ -140,7 +139,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@for_each("options", OPTIONS)
 def test_the_deployed_convolution_gives_the_same_bits(options: dict):
     for layer, x, kind in (
         (ApodizedConv2d(4, 6, 3, **options), torch.randn(2, 4, 9, 8), nn.Conv2d),
@@ -232,7 +231,7 @@ def test_the_layers_keep_the_contract():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS[1:], ids=str)
+@for_each("options", OPTIONS[1:])
 def test_options_keep_the_contract(options: dict):
     checks = (
         "state_survives",
@@ -256,7 +255,7 @@ def test_options_keep_the_contract(options: dict):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "match"),
     [
         (lambda: ApodizedConv2d(1, 1, 3, 4), "no patch"),

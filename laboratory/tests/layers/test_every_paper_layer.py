@@ -10,6 +10,7 @@ from layers import size_checks
 from layers.every_layer import SideBySide, check_onnx, one_of_each
 from layers.every_paper_layer import PAPER_EXAMPLES
 from layers.size_checks import MAPS, ROWS
+from loops import for_each
 
 from gatewise.testing import check_layer
 
@@ -29,17 +30,17 @@ MODES = ("low rank 2d", "glu", "outside 2d", "maso, soft", "soft conv 2d")
 @pytest.mark.filterwarnings(
     "ignore::gatewise.errors.RectifiedInputWarning"
 )  # some of the inputs are all positive
-@pytest.mark.parametrize("name", PAPER_EXAMPLES)
+@for_each("name", PAPER_EXAMPLES)
 def test_finite_input_gives_no_nan(name: str):
     size_checks.check_no_nan(PAPER_EXAMPLES[name])
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@for_each("name", LINEAR)
 def test_a_response_to_numbers_far_out_is_that_of_float64_and_passes_no_gradient(name: str):
     size_checks.check_far_out(*LINEAR[name])
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@for_each("name", LINEAR)
 def test_a_sample_far_out_changes_neither_the_others_nor_their_gradients(name: str):
     size_checks.check_one_sample_far_out(*LINEAR[name])
 
@@ -56,18 +57,18 @@ def test_the_form_without_a_look_gives_the_same_bits_for_usual_inputs(
     size_checks.check_form_without_a_look(PAPER_EXAMPLES[name], monkeypatch)
 
 
-@pytest.mark.parametrize("name", ["low rank", "outside"])
+@for_each("name", ["low rank", "outside"])
 def test_infinities_and_nan_stay_what_they_are(name: str):
     size_checks.check_infinities_and_nan(*LINEAR[name])
 
 
-@pytest.mark.parametrize("name", MODES)
+@for_each("name", MODES)
 def test_batched_layers_give_no_nan_either(name: str):
     size_checks.check_batched(PAPER_EXAMPLES[name])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODES)
+@for_each("name", MODES)
 def test_exported_and_compiled_layers_give_no_nan_either(name: str):
     size_checks.check_exported(PAPER_EXAMPLES[name])
     size_checks.check_compiled(PAPER_EXAMPLES[name])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gatewise_papers.maso import MASO, joint_log_posterior, joint_map, largest_overlap, per_unit_map
+from loops import for_each
 from scipy.stats import multivariate_normal
 
 from gatewise.errors import ArgumentError
@@ -41,7 +42,7 @@ def posterior_by_scipy(slopes, offsets, z):
     return np.stack(joint, -1) / np.sum(joint, 0)[:, None]
 
 
-@pytest.mark.parametrize(("units", "regions"), [(1, 3), (2, 2), (3, 2), (2, 4)])
+@for_each(("units", "regions"), [(1, 3), (2, 2), (3, 2), (2, 4)])
 def test_joint_posterior_is_that_of_the_factorial_model(units, regions):
     slopes = torch.randn(units, regions, 4, dtype=torch.float64)
     offsets, z = (
@@ -57,9 +58,7 @@ def test_joint_posterior_is_that_of_the_factorial_model(units, regions):
     )
 
 
-@pytest.mark.parametrize(
-    ("units", "regions", "features"), [(2, 2, 4), (3, 3, 6), (5, 2, 10), (4, 4, 8)]
-)
+@for_each(("units", "regions", "features"), [(2, 2, 4), (3, 3, 6), (5, 2, 10), (4, 4, 8)])
 def test_joint_answer_is_the_per_unit_answer_for_orthogonal_slopes(units, regions, features):
     slopes, z = orthogonal_slopes(units, regions, features), inputs(features)
     offsets = torch.randn(units, regions, dtype=torch.float64)

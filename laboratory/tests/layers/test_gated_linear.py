@@ -3,6 +3,7 @@
 import pytest
 import torch
 from gatewise_papers.deep_gated import GatedConv1d, GatedConv2d, GatedLinear, OutsideGatedLinear
+from loops import for_each
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -34,8 +35,8 @@ def both(layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     return response, torch.einsum("...i,oi->...o", x, layer.weight_gate) + layer.bias_gate
 
 
-@pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 3, 4)])
+@for_each("name", FORMULAS)
+@for_each("shape", [(4,), (5, 4), (2, 3, 4)])
 def test_each_member_of_the_family_is_its_formula(name: str, shape: tuple[int, ...]):
     layer = GatedLinear(4, 3, gate=name, dtype=torch.float64)
     x = torch.randn(shape, dtype=torch.float64)
@@ -43,7 +44,7 @@ def test_each_member_of_the_family_is_its_formula(name: str, shape: tuple[int, .
     assert torch.allclose(layer(x), u * FORMULAS[name](v), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("layer", "plain", "shape"),
     [
         (GatedLinear(4, 3), F.linear, (5, 4)),
@@ -62,7 +63,7 @@ def test_with_a_sigmoid_it_is_torchs_glu_of_one_stacked_layer(
 
 
 # "sigmoid" names the layer's own soft gate.
-@pytest.mark.parametrize("name", sorted(set(USABLE) - {"sigmoid"}))
+@for_each("name", sorted(set(USABLE) - {"sigmoid"}))
 def test_any_unit_that_keeps_the_width_is_a_gate(name: str):
     layer = GatedLinear(4, 3, gate=name, dtype=torch.float64)
     x = torch.randn(5, 4, dtype=torch.float64)
@@ -100,7 +101,7 @@ def test_options_reach_the_gate():
     assert GatedLinear(4, 3, gate="leaky_relu", slope=0.3).gate.slope == 0.3
 
 
-@pytest.mark.parametrize("gate", ["hard", "soft", "straight_through"])
+@for_each("gate", ["hard", "soft", "straight_through"])
 def test_it_is_the_layer_gated_from_outside_with_the_gates_layer_built_in(gate: str):
     layer, outside = GatedLinear(4, 3, gate=gate), OutsideGatedLinear(4, 3, gate=gate, bias=True)
     outside.load_state_dict({"weight": layer.weight, "bias": layer.bias})
@@ -139,7 +140,7 @@ def test_names_in_the_state_are_those_that_checkpoints_rely_on():
     assert list(GatedConv2d(4, 3, 1, gate="prelu").state_dict())[-1] == "gate.slope"
 
 
-@pytest.mark.parametrize("kind", [GatedLinear, GatedConv2d])
+@for_each("kind", [GatedLinear, GatedConv2d])
 def test_weights_start_as_torchs_own(kind: type[nn.Module]):
     layer = kind(64, 500) if kind is GatedLinear else kind(16, 500, 2)
     for values in (layer.weight, layer.weight_gate, layer.bias, layer.bias_gate):
@@ -166,8 +167,8 @@ def test_half_precision_products_are_rounded_once():
     assert torch.allclose(layer(x).float(), want.float(), rtol=2**-8, atol=1e-30)
 
 
-@pytest.mark.parametrize("gate", ["relu", "sigmoid", "identity", "silu"])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@for_each("gate", ["relu", "sigmoid", "identity", "silu"])
+@for_each("sign", [1.0, -1.0])
 def test_responses_that_overflow_float16_give_no_nan(gate: str, sign: float):
     layer = GatedLinear(4, 3, gate=gate).half()
     with torch.no_grad():
@@ -189,19 +190,19 @@ def test_nan_is_not_hidden():
     assert layer.weight.grad.isnan().all()
 
 
-@pytest.mark.parametrize("gate", WIDTH_CHANGES)
+@for_each("gate", WIDTH_CHANGES)
 def test_a_unit_that_changes_the_width_is_refused(gate: str):
     with pytest.raises(ArgumentError, match="changes the width"):
         GatedLinear(4, 6, gate=gate)
 
 
-@pytest.mark.parametrize("gate", ["frelu", "meta_acon"])
+@for_each("gate", ["frelu", "meta_acon"])
 def test_a_unit_that_looks_around_is_refused(gate: str):
     with pytest.raises(ArgumentError, match="may depend only on its own response"):
         GatedConv2d(4, 6, 1, gate=gate)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "said"),
     [
         ({"gate": "sigmoid", "beta": 2.0}, "no such option"),
@@ -223,7 +224,7 @@ def test_an_unknown_gate_gets_the_nearest_name():
         GatedLinear(4, 3, gate="sillu")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("build", "named"),
     [
         (lambda: GatedLinear(0, 3), "in_features"),
@@ -252,7 +253,7 @@ def test_a_gated_convolution_keeps_the_contract_of_layers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gate", ["identity", "relu", "gelu", "hard", "prelu", "acon_c"])
+@for_each("gate", ["identity", "relu", "gelu", "hard", "prelu", "acon_c"])
 def test_every_kind_of_gate_keeps_the_contract_of_layers(gate: str):
     check_layer(lambda: GatedLinear(4, 3, gate=gate), (3, 4), channel_dim=-1, leave_out=QUICK)
 
@@ -261,7 +262,7 @@ def test_every_kind_of_gate_keeps_the_contract_of_layers(gate: str):
 SQUARES = {"leaky_relu2", "pau", "relu2", "smu1", "star_relu", "xielu"}
 
 
-@pytest.mark.parametrize("gate", sorted(set(USABLE) - SQUARES))
+@for_each("gate", sorted(set(USABLE) - SQUARES))
 def test_no_gate_gives_nan_for_finite_input(gate: str):
     checks = ["finite_input_never_gives_nan", "finite_input_never_gives_nan_in_training"]
     check_layer(lambda: GatedConv1d(2, 3, 3, padding=1, gate=gate), (2, 2, 5), only=checks)

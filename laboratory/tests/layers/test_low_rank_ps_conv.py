@@ -9,6 +9,7 @@ import torch
 from gatewise_papers.psc import LowRankPSConv2d, LowRankPSLinear, equal_parameter_rank
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from torch import nn
 
 from gatewise.errors import ArgumentError, RectifiedInputWarning
@@ -42,8 +43,8 @@ def test_a_linear_layer_follows_the_same_rule():
     assert count(LowRankPSLinear(10, 7)) <= count(nn.Linear(10, 7))
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("rank", [None, 1, 3])
+@for_each("groups", [1, 2])
+@for_each("rank", [None, 1, 3])
 def test_each_weight_is_approximated_as_well_as_its_rank_allows(groups: int, rank: int | None):
     dense = PSConv2d(8, 12, 3, groups=groups, dtype=torch.float64)
     layer = LowRankPSConv2d.from_dense(dense, rank=rank)
@@ -65,7 +66,7 @@ def test_both_factors_carry_the_same_share_of_the_singular_values():
         assert torch.allclose(reduce @ reduce.T, expand.T @ expand, atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("dense", "shape"),
     [
         (PSConv2d(4, 6, 3, 2, 1, 1, 2, padding_mode="circular", dtype=torch.float64), (2, 4, 7, 6)),
@@ -102,7 +103,7 @@ def test_starting_weights_keep_the_mean_square_of_a_symmetric_input():
     assert float(layer(x).detach().square().mean()) == pytest.approx(1, rel=0.05)
 
 
-@pytest.mark.parametrize("rank", [0, 5, 1.0, True])
+@for_each("rank", [0, 5, 1.0, True])
 def test_a_rank_that_cannot_be_is_refused(rank):
     with pytest.raises(ArgumentError, match="rank"):
         LowRankPSLinear(6, 4, rank=rank)
@@ -134,7 +135,7 @@ CONTRACT = {
 @pytest.mark.filterwarnings(
     "ignore::gatewise.errors.RectifiedInputWarning"
 )  # the contract also feeds ones and zeros
-@pytest.mark.parametrize("name", CONTRACT)
+@for_each("name", CONTRACT)
 def test_it_keeps_the_contract(name: str):
     build, shape, channel_dim = CONTRACT[name]
     left_out = {

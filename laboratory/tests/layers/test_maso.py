@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gatewise_papers.maso import MASO
+from loops import for_each
 from scipy import optimize, stats
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
@@ -59,7 +60,7 @@ def mixture_of(maso: MASO, unit: int, variance: float = 1.0) -> GaussianMixture:
     return mixture
 
 
-@pytest.mark.parametrize("options", INFERENCES, ids=str)
+@for_each("options", INFERENCES)
 def test_selection_and_output_are_those_of_the_formula(options):
     maso = random_maso(**options)
     eta = {"hard": math.inf, "soft": 1.0}.get(options["inference"])
@@ -167,7 +168,7 @@ def test_soft_selection_prior_and_likelihood_are_the_mixtures():
         )
 
 
-@pytest.mark.parametrize("options", INFERENCES, ids=str)
+@for_each("options", INFERENCES)
 def test_responsibilities_do_not_depend_on_the_inference(options):
     maso = random_maso(**options)
     soft = MASO.from_parameters(maso.slopes, maso.offsets, inference="soft")
@@ -221,7 +222,7 @@ def penalised(t: np.ndarray, u: np.ndarray, beta: float) -> float:
     return beta * t @ u - (1 - beta) * np.sum(t * np.log(np.maximum(t, 1e-300)))
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.2, 0.5, 0.8, 0.95])
+@for_each("beta", [0.0, 0.2, 0.5, 0.8, 0.95])
 def test_selection_solves_the_entropy_penalised_problem(beta):
     maso = random_maso(units=6, regions=4, inference="beta", beta=beta)
     z = torch.randn(5, dtype=torch.float64)
@@ -291,14 +292,13 @@ def test_trained_beta_moves_towards_the_maximum_when_the_target_is_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {},
         {"inference": "beta", "beta": 0.8, "learn_beta": True},
         {"inference": "beta", "beta": 0.0},
     ],
-    ids=str,
 )
 def test_maso_keeps_the_contract_of_layers(options):
     check_layer(
@@ -324,7 +324,7 @@ def test_maso_trains_in_two_processes():
     )
 
 
-@pytest.mark.parametrize("logit", [-1e4, -60.0, 60.0, 1e4])
+@for_each("logit", [-1e4, -60.0, 60.0, 1e4])
 def test_extreme_beta_never_gives_nan(logit):
     maso = MASO(4, 3, 3, inference="beta", learn_beta=True)
     nn.init.constant_(maso.beta_logit, logit)
@@ -353,7 +353,7 @@ def test_repr_and_copy():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "options", "named"),
     [
         ((0, 3, 2), {}, "in_features"),
@@ -375,7 +375,7 @@ def test_bad_options_are_refused_by_name(arguments, options, named):
         MASO(*arguments, **options)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("slopes", "offsets"),
     [
         (torch.ones(2, 3), torch.ones(2, 3)),
@@ -390,21 +390,19 @@ def test_slopes_and_offsets_that_do_not_fit_are_refused(slopes, offsets):
         MASO.from_parameters(slopes, offsets)
 
 
-@pytest.mark.parametrize(
-    "method", ["forward", "scores", "select", "affine", "responsibilities", "log_likelihood"]
-)
+@for_each("method", ["forward", "scores", "select", "affine", "responsibilities", "log_likelihood"])
 def test_wrong_features_are_refused_by_every_method(method):
     with pytest.raises(ArgumentError, match="features"):
         getattr(MASO(4, 3, 2), method)(torch.ones(2, 5))
 
 
-@pytest.mark.parametrize("count", [0, 1.5, True])
+@for_each("count", [0, 1.5, True])
 def test_a_sample_size_must_be_a_count(count):
     with pytest.raises(ArgumentError, match="count"):
         MASO(4, 3, 2).sample(count)
 
 
-@pytest.mark.parametrize("variance", [0.25, 1.0, 9.0])
+@for_each("variance", [0.25, 1.0, 9.0])
 def test_with_a_variance_it_is_the_mixture_of_scikit_learn(variance: float):
     maso = random_maso()
     z = torch.randn(40, 5, dtype=torch.float64)
@@ -457,7 +455,7 @@ def test_samples_have_the_variance():
     assert float(residuals.square().mean()) == pytest.approx(4.0, abs=5 * (32 / 60_000) ** 0.5)
 
 
-@pytest.mark.parametrize("variance", [-1.0, math.nan, True])
+@for_each("variance", [-1.0, math.nan, True])
 def test_a_variance_below_0_is_refused(variance):
     maso = random_maso()
     with pytest.raises(ArgumentError, match="variance"):

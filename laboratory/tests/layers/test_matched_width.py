@@ -2,6 +2,7 @@
 
 import pytest
 from gatewise_papers.deep_gated import GatedLinear, matched_width
+from loops import for_each
 from torch import nn
 
 from gatewise.errors import ArgumentError
@@ -19,14 +20,14 @@ def gated(d_in: int, hidden: int, d_out: int, bias: bool, **gate) -> int:
     return count(GatedLinear(d_in, hidden, bias=bias, **gate), nn.Linear(hidden, d_out, bias=bias))
 
 
-@pytest.mark.parametrize("hidden", [2, 3, 4, 100, 3072, 11008])
+@for_each("hidden", [2, 3, 4, 100, 3072, 11008])
 def test_without_biases_and_with_equal_ends_it_is_two_thirds(hidden: int):
     assert matched_width(64, hidden, bias=False) == 2 * hidden // 3
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("sizes", [(1, 9, 1), (5, 17, 3), (2, 40, 31), (31, 40, 2), (8, 33, 8)])
-@pytest.mark.parametrize("gate", [{}, {"gate": "prelu"}, {"gate": "acon_c"}, {"gate": "silu"}])
+@for_each("bias", [True, False])
+@for_each("sizes", [(1, 9, 1), (5, 17, 3), (2, 40, 31), (31, 40, 2), (8, 33, 8)])
+@for_each("gate", [{}, {"gate": "prelu"}, {"gate": "acon_c"}, {"gate": "silu"}])
 def test_it_is_the_widest_that_fits(sizes: tuple[int, int, int], bias: bool, gate: dict):
     d_in, hidden, d_out = sizes
     width = matched_width(d_in, hidden, d_out, bias=bias, **gate)
@@ -45,7 +46,7 @@ def test_parameters_of_the_gate_count():
     assert matched_width(1, 1000, 1, bias=False) == 2000 // 3
 
 
-@pytest.mark.parametrize("multiple_of", [8, 64, 256])
+@for_each("multiple_of", [8, 64, 256])
 def test_a_multiple_stays_within_the_budget(multiple_of: int):
     width = matched_width(384, 1536, multiple_of=multiple_of)
     budget = plain(384, 1536, 384, True)
@@ -62,7 +63,7 @@ def test_for_convolutions_channels_are_counted_once_per_kernel_position():
     assert sizes[0] <= count(first, second) < sizes[1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sizes", "options"),
     [((4, 1, 4), {}), ((64, 100, 64), {"multiple_of": 128}), ((64, 1, 64), {"bias": False})],
 )
@@ -71,8 +72,8 @@ def test_too_small_a_budget_is_an_error(sizes: tuple[int, int, int], options: di
         matched_width(*sizes, **options)
 
 
-@pytest.mark.parametrize("name", ["in_features", "hidden_features", "out_features", "multiple_of"])
-@pytest.mark.parametrize("value", [0, -3, 2.5, True])
+@for_each("name", ["in_features", "hidden_features", "out_features", "multiple_of"])
+@for_each("value", [0, -3, 2.5, True])
 def test_what_is_not_a_size_is_refused(name: str, value):
     with pytest.raises(ArgumentError, match=name):
         matched_width(**{"in_features": 8, "hidden_features": 32, "out_features": 8, name: value})

@@ -9,6 +9,7 @@ import pytest
 import torch
 from gatewise_papers.maso import MASO
 from gatewise_papers.maso.layers import max_affine
+from loops import for_each
 from torch import nn
 from torch.nn import functional as F
 
@@ -46,8 +47,8 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("name", SCALARS)
+@for_each("bias", [True, False])
+@for_each("name", SCALARS)
 def test_linear_layer_with_a_named_unit(name, bias):
     layer, z = nn.Linear(5, 6, bias=bias).double(), inputs(5)
     maso = MASO.from_layer(layer, name)
@@ -55,8 +56,8 @@ def test_linear_layer_with_a_named_unit(name, bias):
     agree(maso, SCALARS[name](layer(z)), z)
 
 
-@pytest.mark.parametrize("name", MODULES)
-@pytest.mark.parametrize("maps", [False, True])
+@for_each("name", MODULES)
+@for_each("maps", [False, True])
 def test_layer_with_a_unit_module(name, maps):
     unit = MODULES[name].double()
     layer = nn.Conv2d(2, 6, 3, padding=1).double() if maps else nn.Linear(5, 6).double()
@@ -69,7 +70,7 @@ def test_layer_with_a_unit_module(name, maps):
     )
 
 
-@pytest.mark.parametrize("pieces", [2, 3])
+@for_each("pieces", [2, 3])
 def test_linear_layer_with_maxout(pieces):
     layer, z = nn.Linear(5, 6).double(), inputs(5)
     want = layer(z).reshape(30, 6 // pieces, pieces).amax(-1)
@@ -104,8 +105,8 @@ POOLS = {
 }
 
 
-@pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("kind", CONVOLUTIONS)
+@for_each("pool", POOLS)
+@for_each("kind", CONVOLUTIONS)
 def test_convolution_with_a_unit_or_pool(kind, pool):
     layer, z = CONVOLUTIONS[kind].double(), inputs(2, 5, 6)
     agree(MASO.from_layer(layer, POOLS[pool], input_shape=(2, 5, 6)), POOLS[pool](layer(z)), z)
@@ -117,7 +118,7 @@ def test_convolution_of_one_dimension():
         agree(MASO.from_layer(layer, pool, input_shape=(3, 9)), pool(layer(z)), z)
 
 
-@pytest.mark.parametrize("name", SCALARS)
+@for_each("name", SCALARS)
 def test_skip_is_added_to_the_output_or_to_the_response(name):
     layer, aside, z = nn.Linear(5, 5).double(), nn.Linear(5, 5).double(), inputs(5)
     unit = SCALARS[name]
@@ -158,7 +159,7 @@ def test_float32_layer_gives_a_float32_maso():
 # beta inference
 
 
-@pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
+@for_each("beta", [0.1, 0.5, 0.9])
 def test_soft_forms_of_scalar_units_are_the_closed_forms(beta):
     layer, z = nn.Linear(5, 6).double(), inputs(5)
     eta, u = beta / (1 - beta), layer(z)
@@ -178,7 +179,7 @@ def test_soft_rectifier_is_silu_and_not_softplus():
     assert not torch.allclose(maso(z), F.softplus(layer(z)), atol=0.1)
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.5, 0.8])
+@for_each("beta", [0.0, 0.5, 0.8])
 def test_soft_max_pool_is_the_softmax_weighted_sum(beta):
     layer, z = nn.Conv2d(2, 3, 3).double(), inputs(2, 6, 6)
     windows = layer(z).unfold(2, 2, 2).unfold(3, 2, 2).flatten(-2)

@@ -10,6 +10,7 @@ from gatewise_papers.deep_gated import (
     OutsideGatedLinear,
     RandomGate,
 )
+from loops import for_each
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -86,7 +87,7 @@ def test_a_gate_of_size_one_is_shared():
     assert torch.equal(layer(x, gate), layer(x, gate.expand(5, 3)))
 
 
-@pytest.mark.parametrize("gate", ["hard", "straight_through"])
+@for_each("gate", ["hard", "straight_through"])
 def test_another_layers_response_opens_or_closes_each_unit(gate: str):
     layer = OutsideGatedLinear(4, 3, gate=gate)
     x, q = torch.randn(50, 4), torch.randn(50, 3)
@@ -105,7 +106,7 @@ def test_a_layer_gated_by_its_own_response_is_relu_or_soft_relu():
     )
 
 
-@pytest.mark.parametrize("gate", ["soft", "straight_through"])
+@for_each("gate", ["soft", "straight_through"])
 def test_a_gate_that_learns_passes_response_times_the_soft_gates_derivative(gate: str):
     layer = OutsideGatedLinear(4, 3, gate=gate, dtype=torch.float64)
     x, q = (
@@ -166,9 +167,7 @@ def test_random_gates_fit_a_point_and_its_double_to_opposite_values_and_own_gate
     assert losses["str"] == pytest.approx(9 / 5, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kind", "function"), [(OutsideGatedConv1d, F.conv1d), (OutsideGatedConv2d, F.conv2d)]
-)
+@for_each(("kind", "function"), [(OutsideGatedConv1d, F.conv1d), (OutsideGatedConv2d, F.conv2d)])
 def test_convolutions_are_torchs_times_the_gate(kind, function):
     options = {"stride": 2, "padding": 1, "dilation": 2, "groups": 2}
     layer = kind(4, 6, 3, **options, bias=True, gate="hard", dtype=torch.float64)
@@ -206,7 +205,7 @@ def test_a_response_that_overflows_float16_is_stopped_by_a_closed_gate():
     assert not x.grad.isnan().any()
 
 
-@pytest.mark.parametrize("gate", ["soft", "hard", "straight_through", "given"])
+@for_each("gate", ["soft", "hard", "straight_through", "given"])
 def test_a_missing_source_is_named(gate: str):
     with pytest.raises(ArgumentError, match=r"needs a source.*layer\(x, source\)"):
         OutsideGatedLinear(4, 3, gate=gate)(torch.ones(2, 4))
@@ -217,7 +216,7 @@ def test_a_source_that_a_constant_gate_cannot_use_is_refused():
         OutsideGatedLinear(4, 3, gate="constant")(torch.ones(2, 4), torch.ones(2, 3))
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (3,), (3, 3), (2, 3, 1), ()])
+@for_each("shape", [(2, 4), (3,), (3, 3), (2, 3, 1), ()])
 def test_a_gate_of_another_shape_is_refused(shape: tuple[int, ...]):
     with pytest.raises(ArgumentError, match="different shapes"):
         OutsideGatedLinear(4, 3)(torch.ones(2, 4), torch.ones(shape))
@@ -252,9 +251,7 @@ def test_a_softly_gated_convolution_keeps_the_contract_of_layers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("gate", "leave_out"), [("hard", SLOW), ("straight_through", {**SLOW, **DIFFERENCES})]
-)
+@for_each(("gate", "leave_out"), [("hard", SLOW), ("straight_through", {**SLOW, **DIFFERENCES})])
 def test_other_gates_keep_the_contract_of_layers(gate: str, leave_out: dict):
     leave_out = (
         {**leave_out, "compiles_whole_and_once": "as the soft gate"}

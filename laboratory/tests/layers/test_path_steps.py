@@ -7,6 +7,7 @@ import pytest
 import torch
 from gatewise_papers import deep_gated
 from gatewise_papers.deep_gated import Dense, Gate, path_steps
+from loops import for_each
 from torch import nn
 
 import gatewise as gw
@@ -79,7 +80,7 @@ def test_gates_of_a_relu_network_are_zero_or_one_and_carry_no_gradient():
     assert not gate.values.requires_grad
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("module", "match"),
     [
         (nn.Linear(3, 2), "bias"),
@@ -174,8 +175,8 @@ def hooked(kind: str, place: int) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("kind", ["forward_hook", "forward_pre_hook"])
-@pytest.mark.parametrize("place", range(4))
+@for_each("kind", ["forward_hook", "forward_pre_hook"])
+@for_each("place", range(4))
 def test_a_module_with_hooks_is_not_read(kind: str, place: int):
     with pytest.raises(ArgumentError, match="forward hooks"):
         path_steps(hooked(kind, place), torch.randn(5, 3))
@@ -223,7 +224,7 @@ def test_parametrized_weights_are_those_that_the_layer_uses():
     assert isinstance(step, Dense) and torch.equal(step.weight, layer.weight)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@for_each("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_rounding_is_no_difference(dtype: torch.dtype):
     """Deep, of a precision that is low, and with outputs whose summands cancel."""
     parts = [part for _ in range(30) for part in (nn.Linear(16, 16, bias=False), gw.nn.SoftReLU())]
@@ -265,7 +266,7 @@ MISFITS = [
 ]
 
 
-@pytest.mark.parametrize(("model", "match"), MISFITS)
+@for_each(("model", "match"), MISFITS)
 def test_a_layer_that_does_not_see_a_batch_of_its_inputs_is_refused(model: nn.Module, match: str):
     for ask in (
         deep_gated.paths,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gatewise_papers.psc import StaticPSConv2d, StaticPSLinear, anneal_splits
+from loops import for_each
 from scipy.integrate import quad
 from torch import nn
 
@@ -47,7 +48,7 @@ def test_the_best_rectified_model_loses_two_fifteenths_numerically():
     assert adaptive == pytest.approx(2 / 15, abs=1e-12)
 
 
-@pytest.mark.parametrize(("frozen", "least"), [(True, 2 / 15), (False, 0)])
+@for_each(("frozen", "least"), [(True, 2 / 15), (False, 0)])
 def test_a_phase_selective_layer_loses_nothing_and_without_its_negative_phase_two_fifteenths(
     frozen: bool, least: float
 ):

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from gatewise_papers.deep_gated import OutsideGatedConv2d, OutsideGatedLinear, RandomGate
+from loops import for_each
 
 from gatewise.errors import ArgumentError
 
@@ -56,14 +57,14 @@ def test_the_same_seed_gives_the_same_gates():
     assert torch.equal(first.open, RandomGate(9, 6).open)
 
 
-@pytest.mark.parametrize("mode", ["train", "eval"])
+@for_each("mode", ["train", "eval"])
 def test_an_input_without_an_index_is_told_that_gates_do_not_extend_to_it(mode: str):
     layer = getattr(OutsideGatedLinear(4, 6, gate=RandomGate(9, 6)), mode)()
     with pytest.raises(ArgumentError, match="do not extend to test inputs"):
         layer(torch.ones(2, 4))
 
 
-@pytest.mark.parametrize("index", [[0, 9], [-1, 0]])
+@for_each("index", [[0, 9], [-1, 0]])
 def test_an_index_outside_the_training_set_is_told_the_same(index: list[int]):
     with pytest.raises(
         ArgumentError,
@@ -72,9 +73,7 @@ def test_an_index_outside_the_training_set_is_told_the_same(index: list[int]):
         RandomGate(9, 6)(torch.tensor(index))
 
 
-@pytest.mark.parametrize(
-    "index", [torch.ones(2), torch.ones(2, 2, dtype=torch.int64), [0, 1], torch.tensor(1)]
-)
+@for_each("index", [torch.ones(2), torch.ones(2, 2, dtype=torch.int64), [0, 1], torch.tensor(1)])
 def test_what_is_not_an_index_is_refused(index):
     with pytest.raises(ArgumentError, match="1-dimensional tensor of integers"):
         RandomGate(9, 6)(index)
@@ -92,7 +91,7 @@ def test_a_sequence_is_not_silently_gated_by_position():
         layer(torch.ones(2, 2, 4), torch.tensor([0, 1]))
 
 
-@pytest.mark.parametrize("units", [(3, 5, 5), (3, 1, 1)])
+@for_each("units", [(3, 5, 5), (3, 1, 1)])
 def test_convolutions_have_coins_per_position_or_per_channel(units: tuple[int, ...]):
     layer = OutsideGatedConv2d(2, 3, 3, padding=1, gate=RandomGate(4, units))
     x, index = torch.randn(2, 2, 5, 5), torch.tensor([3, 0])
@@ -100,7 +99,7 @@ def test_convolutions_have_coins_per_position_or_per_channel(units: tuple[int, .
     assert torch.equal(layer(x, index), want)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {"examples": 0},

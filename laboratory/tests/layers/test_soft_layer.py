@@ -3,6 +3,7 @@
 import pytest
 import torch
 from gatewise_papers.maso import MASO, SoftConv1d, SoftConv2d, SoftLinear, tanh_as_sigmoid
+from loops import for_each
 from torch import nn
 from torch.nn import functional as F
 
@@ -32,8 +33,8 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("gate", OF_TORCH)
-@pytest.mark.parametrize("case", range(len(CASES)))
+@for_each("gate", OF_TORCH)
+@for_each("case", range(len(CASES)))
 def test_output_is_the_gate_of_the_response(case, gate):
     build, shape = CASES[case]
     layer, z = build(gate=gate, dtype=torch.float64), torch.randn(7, *shape, dtype=torch.float64)
@@ -64,8 +65,8 @@ def as_plain(layer: SoftLinear) -> nn.Linear:
     return made
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(
+@for_each("bias", [True, False])
+@for_each(
     ("first", "following", "shape"),
     [
         (lambda **o: SoftLinear(5, 6, **o), lambda **o: nn.Linear(6, 3, **o), (5,)),
@@ -119,7 +120,7 @@ def test_what_cannot_be_rewritten_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gate", ["sigmoid", "tanh"])
+@for_each("gate", ["sigmoid", "tanh"])
 def test_soft_linear_keeps_the_contract_of_layers(gate):
     check_layer(lambda: SoftLinear(4, 3, gate=gate), (3, 4), leave_out=ONNX)
 
@@ -143,7 +144,7 @@ def test_soft_layer_exports_to_onnx():
     check_layer(lambda: SoftConv2d(2, 3, 3, gate="softmax"), (2, 2, 4, 4), only=["exports_to_onnx"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("gate", "want"),
     [("softmax", [0.5, 0.5, 0.0]), ("sigmoid", [1.0, 1.0, 0.0]), ("tanh", [1.0, 1.0, -1.0])],
 )
@@ -158,7 +159,7 @@ def test_responses_that_overflow_saturate(gate, want):
     assert not z.grad.isnan().any()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("build", "named"),
     [
         (lambda: SoftLinear(0, 3), "in_features"),

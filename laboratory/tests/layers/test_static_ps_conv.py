@@ -26,6 +26,7 @@ from gatewise_papers.psc import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from scipy import stats
 from torch import nn
 from torch.func import functional_call, vmap
@@ -78,7 +79,7 @@ def test_a_fixed_split_gives_rows_of_two_plain_convolutions(case):
     assert torch.allclose(layer(x), want, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("split", "outputs", "positive"),
     [
         (0, 4, 0),
@@ -97,8 +98,8 @@ def test_the_ratio_is_rounded_to_whole_outputs(split: float, outputs: int, posit
     assert layer.gates(torch.zeros(3)).tolist() == [0.0] * positive + [1.0] * (outputs - positive)
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize("split", [0.0, 0.3, 0.5, 1.0])
+@for_each("groups", [1, 2, 4])
+@for_each("split", [0.0, 0.3, 0.5, 1.0])
 def test_a_fixed_split_has_a_plain_layers_parameters_and_multiplications(groups: int, split: float):
     arguments, x = (4, 12, 3, 1, 1, 1, groups), torch.randn(2, 4, 8, 8)
     layer, plain = StaticPSConv2d(*arguments, split=split), nn.Conv2d(*arguments)
@@ -122,7 +123,7 @@ def test_every_position_of_the_one_is_another_number_of_positive_outputs():
         assert layer.gates(torch.zeros(3)).tolist() == [0.0] * boundary + [1.0] * (4 - boundary)
 
 
-@pytest.mark.parametrize("relaxation", ["gumbel", "straight_through"])
+@for_each("relaxation", ["gumbel", "straight_through"])
 def test_training_computes_the_gated_sum_of_both_branches(relaxation: str):
     layer = StaticPSConv2d(
         2, 4, 3, noise=False, temperature=0.7, relaxation=relaxation, dtype=torch.float64
@@ -143,7 +144,7 @@ def test_training_computes_the_gated_sum_of_both_branches(relaxation: str):
     )
 
 
-@pytest.mark.parametrize("relaxation", ["gumbel", "straight_through"])
+@for_each("relaxation", ["gumbel", "straight_through"])
 def test_scores_get_the_softmax_gradient_of_the_reverse_cumulative_sum(relaxation: str):
     layer = StaticPSLinear(
         3, 4, noise=False, temperature=0.5, relaxation=relaxation, dtype=torch.float64
@@ -292,7 +293,7 @@ def test_the_deployed_layer_gives_the_same_bits_with_a_plain_layers_parameters(
     assert torch.equal(deployed.weight, torch.cat((positive[:boundary], negative[boundary:])))
 
 
-@pytest.mark.parametrize("kind", [StaticPSLinear, StaticPSConv1d])
+@for_each("kind", [StaticPSLinear, StaticPSConv1d])
 def test_larger_and_other_layers_deploy_with_the_same_bits(kind):
     layer = kind(64, 96) if kind is StaticPSLinear else kind(64, 96, 3, padding=1)
     x = torch.randn(17, 64) if kind is StaticPSLinear else torch.randn(3, 64, 21)
@@ -318,7 +319,7 @@ def test_a_data_dependent_split_cannot_be_deployed():
             call()
 
 
-@pytest.mark.parametrize("spatial", [0, 2])
+@for_each("spatial", [0, 2])
 def test_a_data_dependent_split_is_chosen_for_each_sample(spatial: int):
     arguments = (3, 4) if spatial == 0 else (3, 4, 2)
     kind = StaticPSLinear if spatial == 0 else StaticPSConv2d
@@ -371,9 +372,7 @@ def test_compiled_evaluation_equals_eager_but_for_rounding():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [{}, {"relaxation": "straight_through", "data_dependent": True}]
-)
+@for_each("options", [{}, {"relaxation": "straight_through", "data_dependent": True}])
 def test_compiled_training_draws_noise_and_survives_a_new_temperature(options: dict):
     layer, x = StaticPSConv2d(2, 5, 3, **options), torch.randn(3, 2, 6, 6)
     graphs = []
@@ -480,7 +479,7 @@ def test_annealing_reaches_every_learned_split_and_is_kept_in_checkpoints():
         anneal_splits(PSConv2d(2, 3, 1), 0.5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "named"),
     [
         ({"split": 1.2}, "split"),
@@ -549,7 +548,7 @@ TWICE = {"traces_through_aot_autograd": "seconds for the same operations as in '
 @pytest.mark.filterwarnings(
     "ignore::gatewise.errors.RectifiedInputWarning"
 )  # the contract also feeds ones and zeros
-@pytest.mark.parametrize("name", CONTRACT)
+@for_each("name", CONTRACT)
 def test_it_keeps_the_contract(name: str):
     build, shape, channel_dim = CONTRACT[name]
     check_layer(
@@ -559,7 +558,7 @@ def test_it_keeps_the_contract(name: str):
 
 @pytest.mark.slow
 @pytest.mark.onnx
-@pytest.mark.parametrize("name", ["learned", "data-dependent"])
+@for_each("name", ["learned", "data-dependent"])
 def test_it_exports_to_onnx(name: str):
     build, shape, channel_dim = CONTRACT[name]
     check_layer(build, shape, channel_dim=channel_dim, only=["exports_to_onnx"])

@@ -1,6 +1,5 @@
 """Every parameter of every layer of the papers gives our error for a wrong value."""
 
-import pytest
 import torch
 from gatewise_papers.deep_gated import (
     GatedConv1d,
@@ -38,6 +37,7 @@ from gatewise_papers.psc import (
 )
 from layers.every_layer import MAPS, ROWS, SEQUENCES
 from layers.wrong_arguments import CONVOLUTION, LINEAR, Call, check_call
+from loops import for_each
 from torch import nn
 
 MAP, SEQUENCE, ROW = (torch.randn(shape) for shape in (MAPS, SEQUENCES, ROWS))
@@ -109,6 +109,6 @@ SIGNATURES = {  # where the call above hides the signature
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@for_each("name", CALLS)
 def test_a_wrong_argument_gets_our_error(name: str):
     check_call(CALLS[name], SIGNATURES.get(name))

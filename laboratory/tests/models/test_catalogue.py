@@ -5,6 +5,7 @@ Their counts, and that every unit goes into each or is refused with a reason.
 
 import pytest
 import torch
+from loops import for_each
 from torch import nn
 
 import gatewise as gw
@@ -88,14 +89,14 @@ def build(name: str, **options: object) -> nn.Module:
         return create_model(name, **options)
 
 
-@pytest.mark.parametrize("name, options, expected", COUNTS)
+@for_each("name, options, expected", COUNTS)
 def test_the_network_has_exactly_the_parameters_counted(
     name: str, options: dict, expected: int
 ) -> None:
     assert count(build(name, **options)) == expected
 
 
-@pytest.mark.parametrize("name, options, millions", MILLIONS)
+@for_each("name, options, millions", MILLIONS)
 def test_the_network_has_the_parameters_the_paper_prints_in_millions(
     name: str, options: dict, millions: float
 ) -> None:
@@ -116,7 +117,7 @@ def test_convpool_cnn_counts_by_the_table_convolution_by_convolution() -> None:
     assert count(build("convpool_cnn")) == sum(k * k * i * o + o for k, i, o in shapes)
 
 
-@pytest.mark.parametrize("places", [(1,), (1, 3), (1, 3, 5)])
+@for_each("places", [(1,), (1, 3), (1, 3, 5)])
 def test_crelu_in_vgg_leaves_every_later_convolution_as_wide_as_it_was(
     places: tuple[int, ...],
 ) -> None:
@@ -132,8 +133,8 @@ SQUARES |= {"geglu", "swiglu"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", [*gw.list_units(), "psc"])
-@pytest.mark.parametrize("name", NETWORKS)
+@for_each("unit", [*gw.list_units(), "psc"])
+@for_each("name", NETWORKS)
 def test_every_unit_goes_into_every_network_or_is_refused_with_a_reason(
     name: str, unit: str
 ) -> None:
@@ -159,9 +160,9 @@ def test_few_units_are_refused_and_it_is_known_which() -> None:
                 build(name, unit=unit, filters="half")
             except ArgumentError:
                 refused.add((name, unit))
-    halving = ("bilinear", "geglu", "glu", "maxout", "reglu", "swiglu")
+    halved = ("bilinear", "geglu", "glu", "maxout", "reglu", "swiglu")
     assert refused == {
-        *(("wide_resnet", unit) for unit in halving),
+        *(("wide_resnet", unit) for unit in halved),
         ("wide_resnet", "iieu_b"),
         ("mlp", "frelu"),
         ("resnet", "psc"),
@@ -172,7 +173,7 @@ def test_few_units_are_refused_and_it_is_known_which() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["resnet", "resnet_cifar", "shufflenet_v2"])
+@for_each("name", ["resnet", "resnet_cifar", "shufflenet_v2"])
 def test_phase_selection_goes_into_residual_networks_with_another_unit_on_the_stream(
     name: str,
 ) -> None:
@@ -181,9 +182,7 @@ def test_phase_selection_goes_into_residual_networks_with_another_unit_on_the_st
     assert net.eval()(torch.randn(2, *SHAPES.get(name, (3, 32, 32)))).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "name", ["convpool_cnn", "small_cnn", "mlp", "resnet_cifar", "wide_resnet"]
-)
+@for_each("name", ["convpool_cnn", "small_cnn", "mlp", "resnet_cifar", "wide_resnet"])
 def test_names_and_shapes_of_weights_do_not_depend_on_a_pointwise_unit(name: str) -> None:
     relu, swish = create_model(name).state_dict(), create_model(name, unit="swish").state_dict()
     own = {key for key in swish if ".unit." in key or key.startswith("features.unit.")}
@@ -192,7 +191,7 @@ def test_names_and_shapes_of_weights_do_not_depend_on_a_pointwise_unit(name: str
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unit", "parameters"),
     [("psc", 2.0), ("static_psc", 2.0), ({"name": "static_psc", "split": 0.5}, 1.0)],
 )
@@ -289,14 +288,14 @@ def test_bad_options_are_refused_by_name() -> None:
         ("shufflenet_v2", {"width": 0.7}),
         ("mobilenet_v2", {"width": -1.0}),
     ):
-        with pytest.raises(ArgumentError, match=f"option {next(iter(options))}"):
+        with pytest.raises(ArgumentError, match=f": {next(iter(options))} "):
             create_model(name, **options)
 
 
 def test_a_network_without_a_slot_or_with_contradicting_options_is_refused() -> None:
     for name in ("small_cnn", "mlp"):
         for widths in ((), 16, "16", (16, 0)):
-            with pytest.raises(ArgumentError, match="option widths"):
+            with pytest.raises(ArgumentError, match=": widths "):
                 create_model(name, widths=widths)
     with pytest.raises(ArgumentError, match="sets the options channels"):
         create_model("mlp", unit={"name": "crelu", "channels": 3})

@@ -4,6 +4,7 @@ import pytest
 import torch
 from gatewise_papers import deep_gated
 from gatewise_papers.deep_gated import DeepGatedConvNetwork, DeepGatedNetwork
+from loops import for_each
 from torch import Tensor, nn
 
 import gatewise as gw
@@ -22,7 +23,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("option", "value"), WRONG)
+@for_each(("option", "value"), WRONG)
 def test_what_no_network_can_be_made_with_is_named(option: str, value: object):
     for build in (
         lambda **o: DeepGatedNetwork(3, 4, 3, **o),
@@ -32,14 +33,14 @@ def test_what_no_network_can_be_made_with_is_named(option: str, value: object):
             build(**{option: value})
 
 
-@pytest.mark.parametrize("width", [None, 1.5, "44", b"\x04\x04", [], {3, 4}, (4, None)])
+@for_each("width", [None, 1.5, "44", b"\x04\x04", [], {3, 4}, (4, None)])
 def test_widths_are_a_number_or_a_list_of_them(width: object):
     with pytest.raises(ArgumentError, match="width"):
         DeepGatedNetwork(3, width, 3)
 
 
-@pytest.mark.parametrize("option", ["in_shape", "channels", "dense"])
-@pytest.mark.parametrize("value", [None, 3, b"\x03\x04", "34"])
+@for_each("option", ["in_shape", "channels", "dense"])
+@for_each("value", [None, 3, b"\x03\x04", "34"])
 def test_sizes_of_convolutions_are_lists(option: str, value: object):
     with pytest.raises(ArgumentError, match=option):
         DeepGatedConvNetwork(**{"in_shape": (2, 4), "channels": (3,), option: value})
@@ -55,15 +56,13 @@ def test_weights_are_drawn_anew_from_a_generator_alone():
         DeepGatedNetwork(3, 4, 3).reset_parameters(generator=7)
 
 
-@pytest.mark.parametrize(
-    "gates", [[torch.ones(5, 4).double()] * 2, [torch.ones(5, 4, device="meta")] * 2]
-)
+@for_each("gates", [[torch.ones(5, 4).double()] * 2, [torch.ones(5, 4, device="meta")] * 2])
 def test_gates_of_another_kind_are_refused(gates: list[Tensor]):
     with pytest.raises(ArgumentError, match="gates and input have different dtypes"):
         DeepGatedNetwork(3, 4, 3)(torch.randn(5, 3), gates=gates)
 
 
-@pytest.mark.parametrize("gates", [3, "ab", [None, None], [[1.0], [2.0]]])
+@for_each("gates", [3, "ab", [None, None], [[1.0], [2.0]]])
 def test_gates_that_are_no_tensors_are_refused(gates: object):
     with pytest.raises(ArgumentError, match="one tensor of gates"):
         DeepGatedNetwork(3, 4, 3)(torch.randn(5, 3), gates=gates)
@@ -90,7 +89,7 @@ def images(gate: str) -> tuple[nn.Module, nn.Module, Tensor, Tensor | None]:
     )
 
 
-@pytest.mark.parametrize("gate", ["linear", "random", "relu", "galu", "soft_relu", "soft_galu"])
+@for_each("gate", ["linear", "random", "relu", "galu", "soft_relu", "soft_galu"])
 def test_the_network_of_images_is_the_one_of_their_features(gate: str):
     mine, other, x, index = images(gate)
     rows = x.flatten(1)
@@ -105,7 +104,7 @@ def test_the_network_of_images_is_the_one_of_their_features(gate: str):
         torch.testing.assert_close(ask(mine, x), ask(other, rows), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("gate", ["soft_relu", "soft_galu"])
+@for_each("gate", ["soft_relu", "soft_galu"])
 def test_the_adaptation_of_gates_reads_images(gate: str):
     mine, other, x, _ = images(gate)
     torch.testing.assert_close(
@@ -119,7 +118,7 @@ def test_images_of_another_size_are_named():
             images("relu")[0](torch.randn(*shape, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "option", "near"),
     [
         ("deep_gated_mlp", "gaet", "gate"),
@@ -132,9 +131,7 @@ def test_a_misspelt_option_gets_the_nearest_one(name: str, option: str, near: st
         gw.models.create_model(name, **{option: "relu"})
 
 
-@pytest.mark.parametrize(
-    ("name", "option"), [("deep_gated_mlp", "d_out"), ("deep_gated_cnn", "in_shape")]
-)
+@for_each(("name", "option"), [("deep_gated_mlp", "d_out"), ("deep_gated_cnn", "in_shape")])
 def test_what_the_catalogue_sets_itself_is_no_option(name: str, option: str):
     assert option not in registered_models()[name].options
     with pytest.raises(ArgumentError, match="no option of that name"):

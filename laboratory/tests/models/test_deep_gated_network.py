@@ -8,6 +8,7 @@ import torch
 from gatewise_papers import deep_gated
 from gatewise_papers.deep_gated import DeepGatedConvNetwork, DeepGatedNetwork, delta
 from gatewise_papers.deep_gated.layers import Gate
+from loops import for_each
 from torch import Tensor, nn
 
 import gatewise as gw
@@ -60,7 +61,7 @@ def gates_by_definition(layers, x: Tensor, soft: bool) -> list[Tensor]:
     return gates
 
 
-@pytest.mark.parametrize("gate", GATES)
+@for_each("gate", GATES)
 def test_a_dense_network_is_its_definition(gate: str):
     model, x = dense(gate), inputs(dense)
     want = {
@@ -80,8 +81,8 @@ def test_a_dense_network_is_its_definition(gate: str):
     )
 
 
-@pytest.mark.parametrize("make", [dense, convolutional])
-@pytest.mark.parametrize("gate", GATES)
+@for_each("make", [dense, convolutional])
+@for_each("gate", GATES)
 def test_output_gates_responses_and_steps_agree(make, gate: str):
     model, x, index = make(gate), inputs(make), index_for(gate)
     out, gates = model(x, index), model.gates(x, index)
@@ -100,7 +101,7 @@ def test_output_gates_responses_and_steps_agree(make, gate: str):
     )
 
 
-@pytest.mark.parametrize("gate", ["relu", "galu", "soft_relu", "soft_galu"])
+@for_each("gate", ["relu", "galu", "soft_relu", "soft_galu"])
 def test_gates_and_their_slopes_come_from_the_gate_responses(gate: str):
     model, x = dense(gate), inputs(dense)
     for q, g, slope in zip(
@@ -177,7 +178,7 @@ def test_the_same_start_gives_both_networks_the_same_weights():
         model.reset_parameters()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("gate", "trains", "strength", "gating"),
     [
         ("linear", None, True, []),
@@ -215,7 +216,7 @@ def test_bernoulli_weights_are_plus_or_minus_sigma_with_equal_chance():
     assert abs(signs.mean().item()) < 5 / math.sqrt(signs.numel())  # five standard deviations
 
 
-@pytest.mark.parametrize("init", ["bernoulli", "normal", "uniform"])
+@for_each("init", ["bernoulli", "normal", "uniform"])
 def test_every_init_has_variance_sigma_squared(init: str):
     weight = DeepGatedNetwork(200, 200, 2, init=init, sigma=0.3).weights[0].weight
     # the variance of a sample variance is at most 2 sigma^4 / n (the normal's); six standard
@@ -235,7 +236,7 @@ def test_sigma_keeps_an_inputs_paths_at_one_whatever_the_widths():
     )
 
 
-@pytest.mark.parametrize("gate", GATES)
+@for_each("gate", GATES)
 def test_a_generator_decides_everything_and_leaves_torchs_own_alone(gate: str):
     before = torch.get_rng_state()
     first, second = (dense(gate, generator=torch.Generator().manual_seed(4)) for _ in range(2))
@@ -259,8 +260,8 @@ def test_random_gates_have_no_answer_for_inputs_they_were_not_drawn_for():
         model(x[0], torch.tensor([0]))
 
 
-@pytest.mark.parametrize("make", [dense, convolutional])
-@pytest.mark.parametrize("gate", GATES)
+@for_each("make", [dense, convolutional])
+@for_each("gate", GATES)
 def test_stacked_seeds_run_as_one(make, gate: str):
     models, x, index = [make(gate) for _ in range(3)], inputs(make), index_for(gate)
     state = torch.func.stack_module_state(models)
@@ -303,7 +304,7 @@ def test_a_convolutional_network_keeps_the_contract_of_layers():
     )
 
 
-@pytest.mark.parametrize("gate", ["relu", "soft_galu"])
+@for_each("gate", ["relu", "soft_galu"])
 def test_circular_convolutions_and_an_average_do_not_see_a_rotation(gate: str):
     model, x = convolutional(gate), inputs(convolutional)
     torch.testing.assert_close(model(x.roll((2, 1), (2, 3))), model(x), rtol=1e-11, atol=1e-13)
@@ -358,13 +359,13 @@ def test_an_unknown_gate_gets_the_nearest_name():
         dense("softgalu")
 
 
-@pytest.mark.parametrize("gate", ["galu", "relu", "linear"])
+@for_each("gate", ["galu", "relu", "linear"])
 def test_gates_that_cannot_learn_are_not_trained(gate: str):
     with pytest.raises(ArgumentError, match=r"cannot be trained apart.*soft_galu"):
         dense(gate, trains="gates")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "match"),
     [
         ({"gate": "random"}, "examples"),
@@ -391,7 +392,7 @@ def test_options_that_make_no_sense_are_refused(options: dict, match: str):
         DeepGatedNetwork(**{"d_in": 3, "width": 4, "depth": 4, **options})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "match"),
     [
         ({"in_shape": (3,)}, "in_shape"),
@@ -445,7 +446,7 @@ def test_a_max_over_positions_is_that_of_torch():
     torch.testing.assert_close(model(x), plain(x))
 
 
-@pytest.mark.parametrize("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
+@for_each("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
 def test_with_the_chosen_position_as_a_gate_a_max_is_a_linear_map(gate: str):
     model, x = convolutional(gate, head="max"), inputs(convolutional)
     z = x

@@ -8,7 +8,7 @@ import torch
 from gatewise_papers.all_experiments import experiments
 from gatewise_papers.deep_gated.experiments import (
     BinaryImages,
-    convergence,
+    descend,
     expected_linear_kernel,
     figure3,
     figure10,
@@ -18,11 +18,17 @@ from gatewise_papers.deep_gated.experiments import (
     start,
     steps_until,
 )
+from loops import for_each
 
 from gatewise.files import read_json
+from gatewise.studies import CellCall
+from gatewise.train import StopSignal
 
 SYNTHETIC = [name for name, each in experiments().items() if not each.needs]
 WITH_DATA = [name for name, each in experiments().items() if each.needs]
+
+
+CALL = CellCall({}, {}, Path(), StopSignal())
 
 
 def check_run(name: str, folder: Path) -> None:
@@ -52,8 +58,8 @@ def test_the_same_seeds_give_the_same_numbers(tmp_path: Path):
         experiments()["deep_gated/figure4"].run("tiny", 2, tmp_path / each) for each in ("a", "b")
     )
     assert one.findings.rows == two.findings.rows
-    assert (tmp_path / "a/deep_gated/figure4/figure.png").read_bytes() == (
-        tmp_path / "b/deep_gated/figure4/figure.png"
+    assert (tmp_path / "a/deep_gated/figure4/figure.svg").read_bytes() == (
+        tmp_path / "b/deep_gated/figure4/figure.svg"
     ).read_bytes()
 
 
@@ -73,7 +79,7 @@ def jacobian_product(network, x, index) -> torch.Tensor:
     return psi @ psi.T
 
 
-@pytest.mark.parametrize("gate", ["random", "galu", "relu", "linear"])
+@for_each("gate", ["random", "galu", "relu", "linear"])
 def test_the_kernel_at_the_start_is_the_product_of_jacobians(gate: str):
     x, _ = inputs(2, 4, 0)
     network = start(gate, 2, 7, 3, 5, n=4)
@@ -110,7 +116,7 @@ def test_descent_at_small_steps_follows_the_linear_recursion():
 
 
 def test_convergence_begins_at_one_and_does_not_rise_at_the_first_step():
-    found = convergence("random", 40, 4, d_in=1, n=8, steps=5, seeds=(0, 1, 2))
+    found = descend("random", 40, 4, 1, 8, 5, (0, 1, 2), CALL)
     assert all(seed[0] == 1.0 and seed[1] < 1.0 and len(seed) == 6 for seed in found["ratio"])
     assert all(seed[-1] == 1.0 and seed == sorted(seed) for seed in found["eigenvalues"])
 

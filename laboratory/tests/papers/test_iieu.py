@@ -1,6 +1,5 @@
 """The tables of paper 003: counts met by other counts, and what is read off the curves."""
 
-import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,14 @@ from gatewise_papers.iieu.experiments import (
     table6,
     table7,
 )
+from loops import for_each
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
-from gatewise.train import build_model
+from gatewise.files import read_json
+from gatewise.studies import CellCall
+from gatewise.train import StopSignal, build_model
 from gatewise.units.catalogue import IIEUB
 
 ROOT = Path(__file__).parents[3]
@@ -43,7 +45,7 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize(("name", "depth"), PARAMETERS)
+@for_each(("name", "depth"), PARAMETERS)
 def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
     with torch.device("meta"):
         network = gw.models.create_model("resnet", depth=depth, **NETWORKS[name])
@@ -52,9 +54,9 @@ def test_networks_have_the_parameters_that_are_printed(name: str, depth: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", published.SIZES)
+@for_each("name", published.SIZES)
 def test_the_record_has_the_operations_of_the_present_code(name: str):
-    record = json.loads((ROOT / "results/iieu/table3/results.json").read_text())["content"]
+    record = read_json(ROOT / "results/iieu/table3/results.json")
     rows = {row["what"]: row["ours"] for row in record["findings"]["rows"]}
     found = count(gw.models.create_model("resnet", depth=14, **NETWORKS[name]), 224)
     assert rows[f"FLOPs as operations, G, ResNet-14, {name}"] == found["operations"] / 2e9
@@ -131,7 +133,7 @@ def printed_epochs(depth: int) -> dict[float, dict[str, list[float | None]]]:
     return epochs
 
 
-@pytest.mark.parametrize("depth", [14, 26])
+@for_each("depth", [14, 26])
 def test_the_papers_own_epochs_support_its_claim_about_thresholds(depth: int):
     """ResNet-14 never reaches a loss of 2: a comparison that neither side reaches says nothing."""
     claim = convergence.fastest_claim(printed_epochs(depth), OTHERS, 131)
@@ -164,7 +166,7 @@ def test_smu_starts_where_its_mu_trains_and_not_as_smu_1():
     torch.testing.assert_close(gw.create_unit("smu")(x), smu1(x))  # as published: one function
 
 
-@pytest.mark.parametrize("name", ["iieu/table1", "iieu/table2", "iieu/table4"])
+@for_each("name", ["iieu/table1", "iieu/table2", "iieu/table4"])
 def test_every_network_of_a_table_can_be_built_at_desk_scale(name: str):
     experiment = experiments()[name]
     assert experiment.trainings is not None
@@ -196,7 +198,8 @@ def test_throughput_is_the_median_of_the_turns_without_the_first(monkeypatch: py
     times = iter([time for turn in turns for time in turn])
     monkeypatch.setattr(table5, "_seconds", lambda network, x: next(times))
     threads = torch.get_num_threads()
-    ratios = table5._ratios(sizes, 0)
+    call = CellCall({}, {}, Path(), StopSignal())
+    ratios = table5._ratios(sizes, 0, call)
     assert ratios[table5.OWN] == {"relu": 1.0, "silu": 0.5}
     assert ratios[table5.PLAIN] == {"relu": 1.0, "silu": 0.25}
     assert torch.get_num_threads() == threads

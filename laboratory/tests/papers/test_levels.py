@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from gatewise_papers.all_experiments import experiments
 from gatewise_papers.common import (
     Findings,
@@ -18,6 +17,7 @@ from gatewise_papers.common import (
     row,
 )
 from gatewise_papers.crelu.experiments.shared import published
+from loops import for_each
 
 from gatewise.files import write_json
 
@@ -52,7 +52,7 @@ def test_a_missed_level_leaves_the_claims_about_networks_untested_and_says_what_
     assert held_to_levels([level], held).claims == held.claims
 
 
-@pytest.mark.parametrize(("value", "is_reached"), [(4.99, True), (5.0, True), (5.01, False)])
+@for_each(("value", "is_reached"), [(4.99, True), (5.0, True), (5.01, False)])
 def test_the_limit_itself_is_reached(value: float, is_reached: bool):
     held = held_to_levels([Level(ERROR, at_most=5.0)], findings(value))
     assert held.levels[0].is_reached is is_reached
@@ -102,7 +102,7 @@ def test_the_page_shows_ours_and_the_papers_and_counts_exact_results_apart(tmp_p
 
 def test_every_experiment_that_trains_networks_of_a_paper_has_a_level():
     for name, experiment in experiments().items():
-        if experiment.trainings is not None:
+        if experiment.trainings is not None or experiment.comparison is not None:
             assert experiment.levels, name
 
 

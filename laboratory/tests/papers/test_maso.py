@@ -8,6 +8,7 @@ import pytest
 import torch
 from gatewise_papers.all_experiments import experiments, find_experiment
 from gatewise_papers.maso.experiments import figure1, published, simplex_maximum, table2
+from loops import for_each
 from torch import nn
 
 import gatewise as gw
@@ -21,7 +22,7 @@ def test_units_search_and_torch_agree(name: str, compared: int, tmp_path: Path):
     assert {claim.verdict.value for claim in result.findings.claims} == {"supported"}
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.3, 0.5, 0.9, 1.0])
+@for_each("beta", [0.0, 0.3, 0.5, 0.9, 1.0])
 def test_the_search_finds_the_softmax(beta: float):
     numbers = [0.4, -1.2, 2.0, 1.9]
     found = simplex_maximum.best_weights(numbers, beta)

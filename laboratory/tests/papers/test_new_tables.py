@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from gatewise_papers.all_experiments import experiments
-from gatewise_papers.common import RATES, data_of, judge_better, judge_over_rates
+from gatewise_papers.common import Claim, data_of, judge_better, judge_over_rates, rate_rows
+from gatewise_papers.common.experiment import take_runs_of
 from gatewise_papers.crelu.experiments import (
     initial_network,
     table1,
@@ -19,15 +21,24 @@ from gatewise_papers.iieu.experiments import cifar100, figure2
 from gatewise_papers.maso.experiments import beta_forms
 from gatewise_papers.not_here import NOT_HERE
 from gatewise_papers.psc.experiments import cifar10
+from loops import for_each
 
 import gatewise as gw
 from gatewise.data import ten_crop
+from gatewise.devices import describe_processor
 from gatewise.errors import ArgumentError
 from gatewise.files import read_tensors
 from gatewise.layers import Coupler
 from gatewise.stats import FactorialRuns, factorial_progress, judge_factorial
 from gatewise.stats.factorial import grid_steps
-from gatewise.studies import CellCall
+from gatewise.studies import (
+    CellCall,
+    CheckedStudy,
+    ComparisonStudy,
+    StudyFile,
+    export_study,
+    read_comparison,
+)
 from gatewise.train import WEIGHTS, StopSignal, build_model, run_config
 
 # The numbers of every table and figure in the papers' texts; the supplement of PSC has none.
@@ -82,11 +93,12 @@ def test_ten_patches_stand_beside_the_centre_crop_and_in_no_claim_about_it():
 def test_errors_of_ten_patches_are_those_of_the_mean_scores(tmp_path: Path):
     settings = replace(table4.EXPERIMENT.scales["tiny"], patch=28)
     first = table4.cells(settings, (0,))[0]
-    cell = CellCall(first.name, first.settings, tmp_path, StopSignal())
-    found = table4.errors_of_cell(cell)
-    config = run_config(**first.settings["config"])
+    call = CellCall(first.settings, {"name": first.name}, tmp_path, StopSignal())
+    (found,) = first.function(call).values()
+    (content,) = first.settings["configs"].values()
+    config = run_config(**content)
     network = initial_network(config)
-    network.load_state_dict(read_tensors(tmp_path / "run" / WEIGHTS)[0])
+    network.load_state_dict(read_tensors(tmp_path / "run-0" / WEIGHTS)[0])
     data = data_of(config)
     mean, std = (torch.tensor(each).view(-1, 1, 1) for each in (data.mean, data.std))
     wrong = 0
@@ -139,7 +151,7 @@ def test_table_1_has_dropout_at_full_scale_alone():
     assert drops == [0.2, 0.5, 0.5] and isinstance(model[0], torch.nn.Dropout)
 
 
-@pytest.mark.parametrize("model", ["mobilenet_v2", "shufflenet_v2"])
+@for_each("model", ["mobilenet_v2", "shufflenet_v2"])
 def test_stand_ins_for_imagenet_have_maps_of_more_than_one_position(model: str):
     for small, side in ((False, 1), (True, 4)):
         net = gw.models.create_model(model, width=0.5, classes=10, small_images=small).eval()
@@ -162,26 +174,18 @@ def test_figure_2_judges_iieu_against_every_other_activation():
     assert claim.verdict.value == "contradicted"
 
 
-def test_arms_at_equal_parameters_have_them():
-    counts = {}
-    for name in (cifar10.RELU, *cifar10.EQUAL, cifar10.CRELU):
-        chosen = {"widths": [16, 64, 64], **cifar10.ARMS[name]}
-        model = gw.models.create_model("fast_cifar", **chosen)
-        counts[name] = sum(value.numel() for value in model.parameters())
-    for name in (cifar10.CRELU, cifar10.DYNAMIC):
-        assert abs(counts[name] / counts[cifar10.RELU] - 1) < 0.01
-    assert 0.93 < counts[cifar10.LOW_RANK] / counts[cifar10.RELU] <= 1
-    assert counts[cifar10.LEARNED] > 1.8 * counts[cifar10.RELU]
+RATES = (0.125, 0.25, 0.5, 1.0, 2.0)
+STEPS = (-4, -2, 0, 2, 4)
 
 
-def curves(arms, best: float = 0.8, rates=RATES) -> dict:
+def curves(units, best: float = 0.8) -> dict:
     """Accuracies of five seeds that fall with the square of the distance from the middle rate."""
     found = {}
-    for place, arm in enumerate(arms):
-        found[arm] = {}
-        for step, rate in enumerate(rates):
+    for place, unit in enumerate(units):
+        found[unit] = {}
+        for step, rate in enumerate(RATES):
             noise = [0.003 * math.sin(7 * place + 3 * step + 5 * seed) for seed in range(5)]
-            found[arm][rate] = [best - 0.01 * (step - 2) ** 2 + one for one in noise]
+            found[unit][rate] = [best - 0.01 * (step - 2) ** 2 + one for one in noise]
     return found
 
 
@@ -189,34 +193,60 @@ def shifted(by_rate: dict, by: float) -> dict:
     return {rate: [one + by for one in values] for rate, values in by_rate.items()}
 
 
-def test_claims_of_the_unit_tables_are_judged_on_the_named_arms():
-    test = curves(beta_forms.ARMS)
-    assert beta_forms.claims(test, 0.1)[0].verdict.value == "undecided"
+def study_of(values: dict) -> CheckedStudy:
+    """A comparison with these values by unit and rate; None for a run that diverged."""
+    rates = list(next(iter(values.values())))
+    seeds = len(next(iter(values.values()))[rates[0]])
+    steps = STEPS if len(rates) > 1 else (0,)
+    header = {
+        "metric": {"name": "accuracy", "images": 10_000},
+        "models": ["net"],
+        "baseline": next(iter(values)),
+        "units": [{"label": unit} for unit in values],
+        "rates": {"center": rates[len(rates) // 2], "ratio": 2.0, "count": len(rates)},
+        "seeds": seeds,
+        "chance": 0.1,
+    }
+    records = []
+    for unit, by_rate in values.items():
+        for step, (rate, numbers) in zip(steps, by_rate.items(), strict=True):
+            for seed, value in enumerate(numbers):
+                status = "diverged" if value is None else "done"
+                place = {"model": "net", "unit": unit, "step": step, "rate": rate, "seed": seed}
+                records.append({**place, "status": status, "value": value})
+    return CheckedStudy(header, records)
+
+
+def over_rates(values: dict, better: list[str], others: list[str]) -> Claim:
+    return judge_over_rates("better", study_of(values), better, others)
+
+
+def test_claims_of_the_unit_tables_are_judged_on_the_named_units():
+    units = ["original", *(unit.get("label") for unit in beta_forms.DESK.units)]
+    test = curves(units)
+    assert beta_forms.claims(study_of(test))[0].verdict.value == "undecided"
     for name in (beta_forms.ABS, beta_forms.LEAKY):
         test[name] = shifted(test[name], 0.05)
-    (claim,) = beta_forms.claims(test, 0.1)
+    (claim,) = beta_forms.claims(study_of(test))
     assert claim.verdict.value == "supported" and len(claim.compared) == 2
-    test = curves(cifar10.ARMS)
-    test[cifar10.RELU] = shifted(test[cifar10.RELU], 0.05)
-    relu, crelu = cifar10.claims(test, 0.1)
+    test = curves(["original", cifar10.CRELU, *cifar10.EQUAL])
+    test["original"] = shifted(test["original"], 0.05)
+    relu, crelu = cifar10.claims(study_of(test))
     assert relu.verdict.value == "contradicted" and crelu.verdict.value == "undecided"
     assert len(relu.compared) == len(cifar10.EQUAL) == 3
 
 
 def test_the_interval_of_a_claim_is_the_factorial_rules_with_one_comparison():
-    test = curves(cifar10.ARMS)
+    test = curves(["original", *cifar10.EQUAL])
     test[cifar10.DYNAMIC] = shifted(test[cifar10.DYNAMIC], 0.004)
-    claim = judge_over_rates("better", test, [cifar10.DYNAMIC], [cifar10.RELU], chance=0.1)
-    order = [cifar10.RELU, cifar10.DYNAMIC]
-    order += [name for name in test if name not in order]
+    claim = over_rates(test, [cifar10.DYNAMIC], ["original"])
     grid = grid_steps(5)
-    heights = np.full((1, len(order), len(grid), 5), np.nan)
-    for unit, name in enumerate(order):
-        for step, rate in zip((-4, -2, 0, 2, 4), RATES, strict=True):
+    heights = np.full((1, len(test), len(grid), 5), np.nan)
+    for unit, name in enumerate(test):
+        for step, rate in zip(STEPS, RATES, strict=True):
             heights[0, unit, list(grid).index(step)] = test[name][rate]
-    runs = FactorialRuns.of(heights, 5, chance=0.1)
-    state = factorial_progress(runs, widen=False)
-    found = judge_factorial(runs, state, comparisons=1)
+    runs = FactorialRuns.of(heights, 5, chance=0.1, floor=1e-4)
+    found = judge_factorial(runs, factorial_progress(runs), comparisons=1)
     (one,) = claim.compared
     assert one.interval == (found.low[0, 0], found.high[0, 0]) and one.n == 5
     assert one.confidence == 0.95 and one.difference == found.difference[0, 0]
@@ -225,42 +255,81 @@ def test_the_interval_of_a_claim_is_the_factorial_rules_with_one_comparison():
 def test_a_contradiction_needs_the_level_of_all_pairs():
     test = curves(["ours", "theirs", "third"])
     test["ours"] = shifted(test["ours"], -0.004)
-    alone = judge_over_rates("better", test, ["ours"], ["theirs"], chance=0.1)
+    alone = over_rates(test, ["ours"], ["theirs"])
     (one,) = alone.compared
     assert one.interval[1] < 0 and alone.verdict.value == "contradicted"
     many = {**test, **{f"other {n}": shifted(test["theirs"], -0.2) for n in range(40)}}
     names = [name for name in many if name != "ours"]
-    together = judge_over_rates("better", many, ["ours"], names, chance=0.1)
+    together = over_rates(many, ["ours"], names)
     of_theirs = next(each for each in together.compared if each.name == "ours and theirs")
     assert of_theirs.interval[1] < 0 and together.verdict.value == "undecided"
-
-
-def test_a_best_rate_at_the_edge_decides_nothing_and_is_named():
-    test = curves(["ours", "theirs"])
-    for name in test:
-        for step, rate in enumerate(RATES):
-            test[name][rate] = [0.5 + 0.05 * step + 0.001 * seed for seed in range(5)]
-    test["ours"] = shifted(test["ours"], 0.1)
-    claim = judge_over_rates("better", test, ["ours"], ["theirs"], chance=0.1)
-    assert claim.verdict.value == "undecided" and "end of the grid" in claim.evidence
 
 
 def test_diverged_runs_count_as_a_guess_and_two_seeds_test_nothing():
     test = curves(["ours", "theirs"])
     test["ours"][2.0] = [None] * 5
-    claim = judge_over_rates("better", test, ["ours"], ["theirs"], chance=0.1)
+    claim = over_rates(test, ["ours"], ["theirs"])
     assert claim.verdict.value == "undecided" and claim.compared[0].n == 5
+    rows = {row.what: row.ours for row in rate_rows(study_of(test))}
+    assert rows["test accuracy, ours, rate 2"] == pytest.approx(0.1)
+    assert rows["test accuracy, ours"] == rows["test accuracy, ours, rate 0.5"]
     few = {name: {rate: v[:2] for rate, v in by.items()} for name, by in test.items()}
-    claim = judge_over_rates("better", few, ["ours"], ["theirs"], chance=0.1)
-    assert claim.verdict.value == "not tested"
+    assert over_rates(few, ["ours"], ["theirs"]).verdict.value == "not tested"
 
 
 def test_a_single_rate_is_the_paired_interval():
     values = {"ours": {0.5: [0.6, 0.61, 0.63, 0.62]}, "theirs": {0.5: [0.5, 0.52, 0.51, 0.53]}}
-    claim = judge_over_rates("better", values, ["ours"], ["theirs"], chance=0.1)
+    claim = over_rates(values, ["ours"], ["theirs"])
     paired = judge_better(values["ours"][0.5], values["theirs"][0.5])
     assert claim.verdict.value == paired.judgement.value == "supported"
     assert claim.compared[0].interval == pytest.approx(paired.evidence[0].interval)
+
+
+@pytest.fixture(scope="module")
+def study() -> ComparisonStudy:
+    """The plan of psc/cifar10 at scale desk."""
+    return cifar10.EXPERIMENT.comparison(cifar10.DESK, range(5))
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_psc_on_cifar_10_has_the_runs_of_units_cifar10(study: ComparisonStudy):
+    """Equal keys: what the preset has trained is not trained again."""
+    preset = read_comparison("units_cifar10")
+    for unit in ("original", cifar10.CRELU, cifar10.DYNAMIC):
+        for step in STEPS:
+            place = (study.first.model.name, unit, step, 4)
+            assert study.cell(*place).key == preset.cell(*place).key
+    assert study.seeds == 5 and study.grid.rates == preset.grid.rates
+    assert study.header()["baseline"] == "original" and len(study.units) - 1 == 4
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_units_at_equal_parameters_have_them(study: ComparisonStudy):
+    counts = {unit: study.first.variants[unit].parameters for unit in study.units}
+    for name in (cifar10.CRELU, cifar10.DYNAMIC):
+        assert abs(counts[name] / counts["original"] - 1) < 0.02
+    assert 0.93 < counts[cifar10.LOW_RANK] / counts["original"] <= 1
+    assert counts[cifar10.LEARNED] > 1.8 * counts["original"]
+
+
+def test_runs_of_another_processor_or_none_are_refused(tmp_path: Path, monkeypatch):
+    plan = SimpleNamespace(
+        first=SimpleNamespace(model=SimpleNamespace(recipe=SimpleNamespace(precision="float32"))),
+        device=torch.device("cpu"),
+    )
+    file = StudyFile(tmp_path / "unfinished")
+    with pytest.raises(ArgumentError, match="gatewise compare units_cifar10"):
+        take_runs_of(tmp_path, cifar10.DESK.reads, plan, file)
+    machine = {"processor": describe_processor()}
+    record = {"status": "done", "value": 0.8, "precision": "float32", "machine": machine}
+    export_study(tmp_path / cifar10.DESK.reads, {}, {"a": record})
+    take_runs_of(tmp_path, cifar10.DESK.reads, plan, file)
+    assert file.records(all_plans=True)["a"]["value"] == 0.8
+    export_study(tmp_path / cifar10.DESK.reads, {}, {"b": {**record, "precision": "bfloat16"}})
+    with pytest.raises(ArgumentError, match="one kind of processor and one precision"):
+        take_runs_of(tmp_path, cifar10.DESK.reads, plan, file)
 
 
 def test_iieu_dc_of_the_desk_has_more_than_one_hidden_feature():
@@ -276,10 +345,9 @@ def test_iieu_dc_of_the_desk_has_more_than_one_hidden_feature():
 
 
 def test_the_control_of_iieu_has_relu_with_the_pool_where_iieu_has_it():
-    names = list(cifar100.ARMS)
-    models = {}
-    for name in names:
-        settings = cifar100.EXPERIMENT.scales["desk"]
-        models[name] = build_model(settings.config(name, 0, 0.5), classes=100, shape=(3, 32, 32))
-    orders = {name: [part for part, _ in models[name].named_children()] for name in names}
-    assert orders[cifar100.BEHIND] == orders[cifar100.IIEU] != orders[cifar100.RELU]
+    orders = {}
+    units = [("relu", {}), *((unit["label"], unit["model"]) for unit in cifar100.DESK.units)]
+    for name, options in units:
+        model = gw.models.create_model("fast_cifar", widths=[16, 64, 64], **options)
+        orders[name] = [part for part, _ in model.named_children()]
+    assert orders[cifar100.BEHIND] == orders[cifar100.IIEU] != orders["relu"]

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 from gatewise_papers.psc.experiments import error, least_squares, lower_bound, train_fit
+from loops import for_each
 from scipy.integrate import quad
 
 from gatewise.studies import CellCall
 from gatewise.train import StopSignal
 
 
-@pytest.mark.parametrize(
-    "fit", [(0.4, 0.0, 0.4), (1.0, -1.0, 0.0), (0.3, 0.7, -0.2), (-1.0, 2.0, 0.5)]
-)
+@for_each("fit", [(0.4, 0.0, 0.4), (1.0, -1.0, 0.0), (0.3, 0.7, -0.2), (-1.0, 2.0, 0.5)])
 def test_the_error_is_the_integral(fit):
     w, v, b = fit
     whole, _ = quad(lambda x: (abs(x) - w * max(x, 0) - v * min(x, 0) - b) ** 2, -1, 1, points=[0])

@@ -2,32 +2,38 @@
 
 import csv
 import math
+import os
+import shutil
+import signal
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from gatewise_papers.all_experiments import find_experiment
 from gatewise_papers.common import (
+    CellValues,
     Experiment,
     Findings,
     Line,
     Panel,
     Picture,
     Row,
-    Run,
     TableTraining,
     data_notes,
     data_of,
+    depends_on,
     line,
     note_data,
-    png,
     row,
+    svg,
 )
 
 from gatewise.errors import ArgumentError, UnknownNameError
 from gatewise.files import read_json
 from gatewise.stats import half_width, mean, standard_deviation
-from gatewise.studies import CellCall, FunctionCell
+from gatewise.studies import CellCall, FunctionCell, import_study
 
 
 @dataclass(frozen=True)
@@ -36,14 +42,25 @@ class SomeSettings:
     size: int = 2
 
 
-def experiment(measure) -> Experiment:
+def experiment(found: Findings | None = None, *cells: tuple[str, Callable]) -> Experiment:
+    """An experiment with cells that call functions without arguments."""
+
+    def made(settings: SomeSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+        depends = depends_on(settings, seeds)
+        return [FunctionCell(name, lambda _, work=work: work(), depends) for name, work in cells]
+
     return Experiment(
         "some/thing",
         "a thing",
         {"desk": SomeSettings(), "full": SomeSettings("")},
-        measure,
+        findings=lambda values: found or Findings([], []),
+        cells=made,
         seeds=3,
     )
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
 
 
 def one_panel(values) -> list[Panel]:
@@ -62,118 +79,94 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def test_the_files_hold_what_was_found(tmp_path: Path):
-    def measure(run: Run) -> Findings:
-        values = run.cell("draw", lambda: [1.0, 2.0, float("nan")])
-        return Findings(
-            one_panel([1.0, None]),
-            [row("mean", values, published=9.0, closed_form=1.5, compared=1)],
-        )
+    def findings(values: CellValues) -> Findings:
+        rows = [row("mean", values["draw"], published=9.0, closed_form=1.5, compared=1)]
+        return Findings(one_panel([1.0, None]), rows)
 
-    done = experiment(measure).run("desk", out=tmp_path)
+    drawn = experiment(None, ("draw", lambda: [1.0, 2.0, float("nan")]))
+    told: list[str] = []
+    done = replace(drawn, findings=findings).run("desk", out=tmp_path, tell=told.append)
     folder = tmp_path / "some" / "thing"
     record = read_json(folder / "results.json")
     (number,) = record["findings"]["rows"]
-    assert (
-        number["ours"] == 1.5
-        and number["published"] == 9.0
-        and number["seeds"] == 2
-        and number["left_out"] == 1
-    )
+    assert number["ours"] == 1.5 and number["published"] == 9.0
+    assert number["seeds"] == 2 and number["left_out"] == 1
     assert number["scale"] == "desk: half of it" and number["agrees"] is True
-    assert record["seeds"] == [0, 1, 2] and record["settings"] == {
-        "reduced": "half of it",
-        "size": 2,
-    }
+    assert record["seeds"] == [0, 1, 2]
+    assert record["settings"] == {"reduced": "half of it", "size": 2}
     points = table(folder / "curves.csv")
     assert [point["mean"] for point in points] == ["1.0", "", "1.0", "2.0"]
-    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "figure.svg").read_bytes().startswith(b"<svg")
     assert table(folder / "rows.csv")[0]["published"] == "9.0"
     assert done.failed == [] and done.scale_in_words == "desk: half of it"
+    assert told == ["draw"] and not list(tmp_path.rglob("unfinished*"))
 
 
-def test_a_run_that_was_stopped_goes_on(tmp_path: Path):
+def test_a_run_that_was_stopped_goes_on_from_its_export_alone(tmp_path: Path):
     worked: list[str] = []
+    first = ("first", lambda: worked.append("first") or 1.0)
+    second = ("second", lambda: worked.append("second") or 2.0)
+    stopping = experiment(None, first, second)
 
-    def measure(run: Run, stop: bool) -> Findings:
-        run.cell("first", lambda: worked.append("first") or 1.0)
-        if stop:
-            raise KeyboardInterrupt
-        run.cell("second", lambda: worked.append("second") or 2.0)
-        return Findings(one_panel([1.0, 2.0]), [])
+    def stop_at_second(name: str) -> None:
+        if name == "second":
+            os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        experiment(lambda run: measure(run, True)).run("desk", out=tmp_path)
-    experiment(lambda run: measure(run, False)).run("desk", out=tmp_path)
+        stopping.run("desk", out=tmp_path, tell=stop_at_second)
+    kept = tmp_path / "some/thing/unfinished.jsonl"
+    done = len(worked)
+    assert len(import_study(kept)[1]) == done >= 1
+    shutil.rmtree(tmp_path / "some/thing/unfinished")  # as on another machine
+    stopping.run("desk", out=tmp_path)
     assert worked == ["first", "second"]
     assert not list(tmp_path.rglob("unfinished*"))
-    experiment(lambda run: measure(run, False)).run("desk", out=tmp_path)
+    stopping.run("desk", out=tmp_path)
     assert worked == ["first", "second"] * 2  # a finished run is not remembered
 
 
-def test_what_a_stopped_cell_had_trained_is_still_there_and_gone_at_the_end(tmp_path: Path):
-    seen: list[bool] = []
+def test_results_of_fewer_seeds_than_planned_keep_the_finished_cells(tmp_path: Path):
+    worked: list[int] = []
 
-    def work(folder: Path, stop: bool) -> float:
-        seen.append(folder.exists())
-        folder.mkdir(parents=True, exist_ok=True)
-        if stop:
-            raise KeyboardInterrupt
-        return 1.0
+    def cells(settings: SomeSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+        work = lambda seed: lambda _: worked.append(seed) or 1.0  # noqa: E731
+        return [FunctionCell(f"seed {seed}", work(seed)) for seed in seeds]
 
-    def measure(run: Run, stop: bool) -> Findings:
-        assert run.training("one") != run.training("other")
-        run.cell("one", lambda: work(run.training("one"), stop))
-        return Findings(one_panel([1.0, 2.0]), [])
-
-    with pytest.raises(KeyboardInterrupt):
-        experiment(lambda run: measure(run, True)).run("desk", out=tmp_path)
-    experiment(lambda run: measure(run, False)).run("desk", out=tmp_path)
-    assert seen == [False, True] and not list(tmp_path.rglob("unfinished*"))
+    some = replace(experiment(), cells=cells)
+    assert some.run("desk", 2, tmp_path).seeds == (0, 1)
+    assert (tmp_path / "some/thing/results.json").exists()
+    assert some.run("desk", None, tmp_path).seeds == (0, 1, 2)
+    assert worked == [0, 1, 2] and not list(tmp_path.rglob("unfinished*"))
 
 
 def test_an_image_is_drawn_beside_the_plots_and_is_not_among_their_points(tmp_path: Path):
     def drawn(pixels: list) -> bytes:
         panels = [Picture("image", pixels), *one_panel([1.0, 2.0])]
-        experiment(lambda _: Findings(panels, [])).run("desk", out=tmp_path)
-        return (tmp_path / "some" / "thing" / "figure.png").read_bytes()
+        experiment(Findings(panels, [])).run("desk", out=tmp_path)
+        return (tmp_path / "some" / "thing" / "figure.svg").read_bytes()
 
     assert drawn([[[0.0, 0.0, 0.0]]]) != drawn([[[1.0, 0.0, 0.0]]])
     assert {point["panel"] for point in table(tmp_path / "some" / "thing" / "curves.csv")} == {"p"}
 
 
 def test_what_was_done_with_other_seeds_or_settings_is_not_taken(tmp_path: Path):
-    worked: list[int] = []
-
-    def measure(run: Run) -> Findings:
-        run.cell("first", lambda: worked.append(len(run.seeds)) or 1.0)
-        raise KeyboardInterrupt
-
+    worked: list[str] = []
+    asked = experiment(None, ("first", lambda: worked.append("first") or 1.0), ("second", stop))
     for scale, seeds in (("desk", 3), ("desk", 4), ("full", 3), ("desk", 3)):
         with pytest.raises(KeyboardInterrupt):
-            experiment(measure).run(scale, seeds, tmp_path)
-    assert worked == [3, 4, 3]
+            asked.run(scale, seeds, tmp_path)
+    assert len(worked) == 3
 
 
-def test_each_piece_of_work_is_told(tmp_path: Path):
-    told: list[str] = []
-
-    def measure(run: Run) -> Findings:
-        run.cell("draw", lambda: 1.0)
-        return Findings(one_panel([1.0, 2.0]), [])
-
-    experiment(measure).run("desk", out=tmp_path, tell=told.append)
-    assert told == ["draw"]
-
-
-@pytest.mark.parametrize("seeds", [0, -1, 1001, 1.5])
-def test_impossible_numbers_of_seeds_are_refused(tmp_path: Path, seeds):
-    with pytest.raises(ArgumentError, match="seeds"):
-        experiment(lambda run: Findings([], [])).run("desk", seeds, tmp_path)
+def test_impossible_numbers_of_seeds_are_refused(tmp_path: Path):
+    for seeds in (0, -1, 1001, 1.5):
+        with pytest.raises(ArgumentError, match="seeds"):
+            experiment().run("desk", seeds, tmp_path)
 
 
 def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path):
     with pytest.raises(UnknownNameError, match="did you mean 'desk'"):
-        experiment(lambda run: Findings([], [])).run("deskk", 1, tmp_path)
+        experiment().run("deskk", 1, tmp_path)
     with pytest.raises(UnknownNameError, match="did you mean 'deep_gated/figure10'"):
         find_experiment("deep_gated/figure100")
 
@@ -206,18 +199,16 @@ def test_a_line_leaves_out_what_is_not_finite():
 
 
 def test_a_picture_of_many_lines_has_room_for_its_legend_below():
-    def height(count: int) -> int:
+    def height(count: int) -> float:
         lines = [Line(f"unit {i}", [1, 2], [i, i + 1]) for i in range(count)]
-        return int.from_bytes(
-            png("t", [Panel("p", "x", "y", lines)])[20:24], "big"
-        )  # of the PNG's header
+        file = svg("t", [Panel("p", "x", "y", lines)])
+        return float(ElementTree.fromstring(file).get("height", "nan"))  # noqa: S314
 
-    few, many = height(7), height(16)
-    assert many > few == height(1)
+    assert height(16) > height(7) > height(1)
 
 
 def test_a_record_is_never_overwritten_at_another_scale(tmp_path: Path):
-    found = experiment(lambda run: Findings([], [Row("a", 1.0, None, 1)]))
+    found = experiment(Findings([], [Row("a", 1.0, None, 1)]))
     found.run("desk", out=tmp_path)
     kept = (tmp_path / "some/thing/results.json").read_bytes()
     with pytest.raises(ArgumentError, match=r"scale desk; .*fix: name another folder with --out"):
@@ -227,51 +218,20 @@ def test_a_record_is_never_overwritten_at_another_scale(tmp_path: Path):
     found.run("full", out=tmp_path / "elsewhere")
 
 
-def test_other_data_than_that_of_the_record_is_named_and_the_record_stays(tmp_path: Path):
-    digests = ["a" * 64]
-
-    def measure(run: Run) -> Findings:
-        note_data("photos", digests[0])
-        return Findings([], [Row("a", 1.0, None, 1)])
-
-    experiment(measure).run("desk", out=tmp_path)
-    kept = (tmp_path / "some/thing/results.json").read_bytes()
-    digests[0] = "b" * 64
-    with pytest.raises(ArgumentError, match=r"data set photos is not.*bbb.*aaa.*GATEWISE_DATA"):
-        experiment(measure).run("desk", out=tmp_path)
-    assert (tmp_path / "some/thing/results.json").read_bytes() == kept
-
-
 def test_finished_cells_are_not_joined_with_cells_of_other_data(tmp_path: Path):
     digests = ["a" * 64]
 
-    def measure(run: Run) -> Findings:
-        run.cell("first", lambda: note_data("photos", digests[0]))
-        if digests[0].startswith("a"):
-            raise KeyboardInterrupt
-        run.cell("second", lambda: note_data("photos", digests[0]))
-        return Findings([], [Row("a", 1.0, None, 1)])
+    def note() -> None:
+        note_data("photos", digests[0])
 
     with pytest.raises(KeyboardInterrupt):
-        experiment(measure).run("desk", out=tmp_path)
+        experiment(None, ("first", note), ("second", stop)).run("desk", out=tmp_path)
+    # A killed process writes nothing at its end, so the data is noted before the first cell ends.
+    assert read_json(tmp_path / "some/thing/unfinished_data.json") == {"photos": "a" * 64}
     digests[0] = "b" * 64
-    with pytest.raises(ArgumentError, match="photos is not the one of the record and cells"):
-        experiment(measure).run("desk", out=tmp_path)
-    experiment(measure).run("desk", out=tmp_path / "elsewhere")
-    assert not list((tmp_path / "elsewhere").rglob("unfinished*"))
-
-
-def test_cells_of_a_killed_process_are_not_joined_with_cells_of_other_data(tmp_path: Path):
-    """A killed process writes nothing at its end, so the data is noted before the first cell."""
-    digests = ["a" * 64]
-
-    def measure(run: Run) -> Findings:
-        run.cell("first", lambda: note_data("photos", digests[0]))
-        assert read_json(tmp_path / "some/thing/unfinished_data.json") == {"photos": "a" * 64}
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        experiment(measure).run("desk", out=tmp_path)
+    with pytest.raises(ArgumentError, match=r"photos is not the one.*bbb.*aaa"):
+        experiment(None, ("first", note), ("second", note)).run("desk", out=tmp_path)
+    experiment(None, ("first", note)).run("desk", out=tmp_path / "elsewhere")
 
 
 def test_workers_are_not_started_with_other_data_than_that_of_the_folder(

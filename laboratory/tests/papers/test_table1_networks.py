@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gatewise_papers.common import Experiment, cost_of
+from gatewise_papers.common import CellValues, Experiment, cost_of
 from gatewise_papers.crelu.experiments import CONVPOOL, TABLE1, figure4, figure5, table1, table6
 
 from gatewise.errors import ArgumentError
@@ -101,9 +101,9 @@ def test_without_the_record_of_table_1_the_error_names_the_command(module, tmp_p
 
 
 def test_a_network_without_the_measurement_is_named():
-    networks = figure4.TrainedNetworks({"CIFAR-10, ReLU, seed 0": {"test": None}}, ())
+    values = CellValues(None, (0,), {"one": {"CIFAR-10, ReLU, seed 0": {"test": None}}})
     with pytest.raises(ArgumentError, match=r"invariance of the network .CIFAR-10, ReLU, seed 0"):
-        networks.measured("CIFAR-10, ReLU, seed 0", "invariance")
+        values.measured("CIFAR-10, ReLU, seed 0", "invariance")
 
 
 def test_table_1_measures_as_many_images_and_draws_as_the_figures_say():

@@ -16,6 +16,7 @@ from gatewise_papers.deep_gated.experiments import (
     largest_gate_overlap,
     linear_kernel_variance,
 )
+from loops import for_each
 from papers.simulated import (
     activity,
     enumerated_paths,
@@ -53,7 +54,7 @@ def frozen_gates(gate: str) -> list[torch.Tensor]:
     return [each.detach() for each in model.gates(X, torch.arange(N) if gate == "random" else None)]
 
 
-@pytest.mark.parametrize("gate", ["linear", "random", "galu", "soft_galu"])
+@for_each("gate", ["linear", "random", "galu", "soft_galu"])
 def test_the_expected_kernel_is_that_of_theorem_2_3(gate: str):
     model, gates, sigma = network("linear"), frozen_gates(gate), 0.7
     sampled = kernels(model, X, signs(strength_shapes(model), DRAWS, sigma, 2), "weights", gates)
@@ -104,7 +105,7 @@ def test_paths_are_orthogonal_on_average_and_of_fixed_length_as_lemma_2_2_says()
     assert worst_miss(products, theory + 0.1) > 1
 
 
-@pytest.mark.parametrize("mu", [0.3, 0.5])
+@for_each("mu", [0.3, 0.5])
 def test_random_gates_overlap_as_lemma_2_4_says(mu: float):
     """Examples are independent of each other, so pairs of them are independent draws."""
     pairs = 20_000
@@ -176,7 +177,7 @@ def linear_kernels(width: int, depth: int, draws: int) -> torch.Tensor:
     return psi.square().sum((1, 2))
 
 
-@pytest.mark.parametrize(("width", "depth"), [(4, 2), (4, 3), (6, 5), (10, 4)])
+@for_each(("width", "depth"), [(4, 2), (4, 3), (6, 5), (10, 4)])
 def test_a_linear_network_has_the_kernel_of_corollary_8_1_with_the_exact_variance(
     width: int, depth: int
 ):
@@ -287,7 +288,7 @@ def test_the_printed_sum_of_lemma_2_1_is_the_mean_over_signs_for_fixed_gates():
     assert cross.std(0).max() > 0.1 * theory.diagonal().max()
 
 
-@pytest.mark.parametrize("gate", ["random", "galu", "soft_galu"])
+@for_each("gate", ["random", "galu", "soft_galu"])
 def test_eta_bounds_the_overlap_of_sub_networks(gate: str):
     gates = frozen_gates(gate)
     taus = gate_overlaps(gates)

@@ -5,39 +5,47 @@ from typing import Any
 
 import pytest
 from gatewise_papers.common import (
-    Curves,
-    Experiment,
-    Findings,
     Line,
-    Panel,
-    Run,
+    Table,
     TableTraining,
-    at_end,
     counted,
     curve_lines,
     judge,
     judged_by_p,
-    train_all,
-    train_once,
+    shortened,
+    training_cells,
 )
 from torch import nn
 
+from gatewise.devices import describe_processor
+from gatewise.errors import ArgumentError
 from gatewise.stats import standard_deviation
-from gatewise.train.run import records, train
+from gatewise.studies import CellCall
+from gatewise.train import StopSignal, records, train
 
 DIGITS = TableTraining(
     "digits", "adam", ("epochs = 2", "batch = 50"), {"train": 100}, {"widths": [4, 4]}
 )
 
 
-def test_a_curve_has_the_numbers_of_the_run(tmp_path: Path):
+def trained(folder: Path, table: Table, **options: Any) -> dict[str, Any]:
+    """What the cells of a table return, by the name of the network."""
+    found = {}
+    for cell in training_cells(table, **options):
+        call = CellCall(cell.settings, {"name": cell.name}, folder / cell.name, StopSignal())
+        found |= cell.function(call)
+    return found
+
+
+def test_a_curve_has_the_numbers_of_the_run_and_its_machine(tmp_path: Path):
     config = DIGITS.config("small_cnn", 3, "leaky_relu")
     train(config, tmp_path / "run")
     epochs = records(tmp_path / "run")
-    curve = train_once(config)
+    curve = trained(tmp_path, {"a": [config]})["a, seed 3"]
     assert curve["loss"] == [epoch["train_loss"] for epoch in epochs] and len(epochs) == 2
     assert curve["train"] == [epoch["train_accuracy"] for epoch in epochs]
     assert curve["test"] == [epoch["test_accuracy"] for epoch in epochs]
+    assert curve["machine"] == f"{describe_processor()}, float32"
 
 
 def test_a_config_has_the_tables_values_and_then_its_own():
@@ -55,12 +63,14 @@ def test_a_config_has_the_tables_values_and_then_its_own():
     assert DIGITS.changed_recipe().total_epochs == 2
 
 
-def test_a_run_that_diverges_has_no_numbers_from_there_on():
-    curve = train_once(DIGITS.config("small_cnn", 0, changes=["diverged_above = 1e-6"]))
+def test_a_run_that_diverges_has_no_numbers_from_there_on(tmp_path: Path):
+    config = DIGITS.config("small_cnn", 0, changes=["diverged_above = 1e-6"])
+    curve = trained(tmp_path, {"a": [config]})["a, seed 0"]
+    del curve["machine"]
     assert curve == {"loss": [None, None], "train": [None, None], "test": [None, None]}
 
 
-def test_epochs_that_are_not_evaluated_have_no_test_accuracy():
+def test_epochs_that_are_not_evaluated_have_no_test_accuracy(tmp_path: Path):
     seldom = TableTraining(
         "digits",
         "adam",
@@ -69,7 +79,7 @@ def test_epochs_that_are_not_evaluated_have_no_test_accuracy():
         {"widths": [4, 4]},
         evaluate_every=3,
     )
-    curve = train_once(seldom.config("small_cnn", 0))
+    curve = trained(tmp_path, {"a": [seldom.config("small_cnn", 0)]})["a, seed 0"]
     assert (
         curve["test"][:2] == [None, None]
         and curve["test"][2] is not None
@@ -82,32 +92,60 @@ def test_an_altered_network_is_the_one_that_is_trained(tmp_path: Path):
         network.requires_grad_(False)
         list(network.parameters())[-1].requires_grad_(True)
 
-    done: list[Curves] = []
-
-    def measure(run: Run) -> Findings:
-        configs = [DIGITS.config("small_cnn", seed) for seed in run.seeds]
-        done.append(train_all(run, {"free": configs, "frozen": configs}, {"frozen": freeze}))
-        return Findings([Panel("p", "x", "y", curve_lines(done[-1], "loss"))], [])
-
-    Experiment("some/table", "t", {"cpu": DIGITS_SETTINGS}, measure, seeds=2).run(
-        "cpu", out=tmp_path
-    )
-    (found,) = done
-    assert [len(curves) for curves in found.values()] == [2, 2]
-    for free, frozen in zip(found["free"], found["frozen"], strict=True):
-        # The first batches are the same and so are the weights there: frozen, the loss falls less.
-        assert (
-            frozen["loss"][1] > free["loss"][1]
-            and abs(frozen["loss"][0] / free["loss"][0] - 1) < 0.2
-        )
-    assert at_end(found, "loss")["free"] == [curve["loss"][-1] for curve in found["free"]]
+    config = DIGITS.config("small_cnn", 0)
+    table = {"free": [config], "frozen": [config]}
+    found = trained(tmp_path, table, alter={"frozen": freeze})
+    free, frozen = (found[f"{name}, seed 0"]["loss"] for name in ("free", "frozen"))
+    # The first batches are the same and so are the weights there: frozen, the loss falls less.
+    assert frozen[1] > free[1] and abs(frozen[0] / free[0] - 1) < 0.2
 
 
-class _Settings(TableTraining):
-    reduced = "digits"
+def test_cells_go_seed_by_seed():
+    table = {name: [DIGITS.config("mlp", seed) for seed in (0, 1)] for name in ("a", "b")}
+    names = [cell.name for cell in training_cells(table)]
+    assert names == ["a, seed 0", "b, seed 0", "a, seed 1", "b, seed 1"]
+    grouped = [cell.name for cell in training_cells(table, groups=[["a", "b"]], until=0.1)]
+    assert grouped == ["a and 1 more, seed 0", "a and 1 more, seed 1"]
 
 
-DIGITS_SETTINGS = _Settings("digits", "adam")
+LONG = TableTraining(
+    "digits",
+    "adam",
+    ("epochs = 20", "batch = 20", "optimiser.lr = 0.003", 'schedule.name = "constant"'),
+    {"train": 100},
+    evaluate_every=20,
+)
+
+
+def test_all_networks_of_a_group_are_trained_until_the_first_fits(tmp_path: Path):
+    """The others end after as many epochs, and are then evaluated."""
+    table = {
+        "first": [LONG.config("mlp", 0)],
+        "other": [LONG.config("mlp", 0, changes=["optimiser.lr = 1e-5"])],
+    }
+    found = trained(tmp_path, table, groups=[["first", "other"]], until=0.05)
+    first, other = (found[f"{name}, seed 0"] for name in ("first", "other"))
+    assert 1 < len(first["train"]) < 20
+    assert first["train"][-1] > 0.95 >= max(first["train"][:-1])
+    assert len(other["train"]) == len(first["train"]) and other["train"][-1] < 0.95
+    assert first["test"][-1] is not None and other["test"][-1] is not None
+    whole = trained(tmp_path / "whole", {"first": [LONG.config("mlp", 0)]})["first, seed 0"]
+    assert whole["loss"][: len(first["loss"])] == first["loss"]
+    assert len(curve_lines({"a": [first, whole]}, "loss")[0].x) == 20
+
+
+def test_a_shortened_run_has_the_epochs_of_the_longer_one(tmp_path: Path):
+    steps = ("epochs = 3", "batch = 50", 'schedule.name = "step"', "schedule.at = [1, 2]")
+    config = TableTraining("digits", "adam", steps, {"train": 100}).config("mlp", 0)
+    for epochs, left in ((1, []), (2, [1]), (3, [1, 2])):
+        short = shortened(config, epochs)
+        assert short.recipe.schedule.at == left and short.recipe.total_epochs == epochs
+        train(short, tmp_path / str(epochs))
+    losses = [each["train_loss"] for each in records(tmp_path / "3")]
+    for epochs in (1, 2):
+        assert [each["train_loss"] for each in records(tmp_path / str(epochs))] == losses[:epochs]
+    with pytest.raises(ArgumentError, match="cannot be shortened"):
+        shortened(DIGITS.config("mlp", 0), 1)
 
 
 def test_lines_are_means_over_seeds():

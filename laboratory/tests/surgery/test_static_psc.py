@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from gatewise_papers import psc
+from loops import for_each
 from studies.own_networks import digits
 from torch import Tensor, nn
 
@@ -45,7 +46,7 @@ def by_hand(model: nn.Sequential, x: Tensor, share: float) -> Tensor:
     return split(head, flat(split(conv2, pool(norm(conv1(x))))))
 
 
-@pytest.mark.parametrize("split", ["learned", 0.5, 0.3, 0.0, 1.0])
+@for_each("split", ["learned", 0.5, 0.3, 0.0, 1.0])
 def test_outputs_are_those_of_the_formula_and_the_receipt_is_proved(split):
     model, x = network().eval(), images()
     state = torch.random.get_rng_state()
@@ -143,7 +144,7 @@ def test_a_comparison_trains_it_and_the_split_settles_and_is_deployed():
 
     data = digits()
     result = gw.compare(
-        net, ["static_psc"], data, seeds=1, epochs=4, progress=False, tune=False, evaluate=evaluate
+        net, ["static_psc"], data, seeds=2, rates=1, epochs=4, progress=False, evaluate=evaluate
     )
     assert result.units[1] == "static_psc"
     trained = next(model for model in reversed(kept) if psc.learned_splits(model))

@@ -15,6 +15,7 @@ from gatewise_papers.deep_gated import (
     train_stacked,
 )
 from gatewise_papers.deep_gated.experiments import generator, orders, uniform
+from loops import for_each
 from torch.nn import functional as F
 
 from gatewise.errors import ArgumentError
@@ -42,7 +43,7 @@ X, Y = uniform((N, D_IN), 0, "x"), uniform((N,), 0, "y")
 ORDERS = partial(orders, N, SEEDS)
 
 
-@pytest.mark.parametrize("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
+@for_each("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
 def test_outputs_are_those_of_each_network(gate: str):
     # Weights of plus or minus one size cancel exactly, and rounding then decides about a gate.
     alone = networks(gate, init="normal")
@@ -52,7 +53,7 @@ def test_outputs_are_those_of_each_network(gate: str):
         torch.testing.assert_close(many.network(place)(X), network(X))
 
 
-@pytest.mark.parametrize("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
+@for_each("gate", ["linear", "relu", "galu", "soft_relu", "soft_galu"])
 def test_one_network_is_that_network(gate: str):
     network = networks(gate, init="normal")[0]
     one = StackedNetworks([network])
@@ -74,8 +75,8 @@ def train_alone(network: DeepGatedNetwork, seed: int, optimiser, epochs: int, ba
             optimiser.step()
 
 
-@pytest.mark.parametrize("gate", ["relu", "galu", "soft_galu"])
-@pytest.mark.parametrize(
+@for_each("gate", ["relu", "galu", "soft_galu"])
+@for_each(
     ("name", "kind"),
     [("sgd", torch.optim.SGD), ("rmsprop", torch.optim.RMSprop), ("adam", torch.optim.Adam)],
 )

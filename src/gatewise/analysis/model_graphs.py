@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from gatewise.analysis.finite import first_not_finite
+from gatewise.checks import check_kind
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import (
     Graph,
@@ -110,6 +111,7 @@ def check_points(what: str, name: str, x: Tensor, model: nn.Module) -> Tensor:
 
 def check_weights(what: str, model: nn.Module) -> None:
     """Raise an error that names the first parameter or buffer that is not finite."""
+    check_kind(what, "model", model, nn.Module)
     for path, value in model.named_parameters():
         if value.is_meta:
             raise ArgumentError(

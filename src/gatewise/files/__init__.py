@@ -27,6 +27,7 @@ from gatewise.files.failure import show as show
 from gatewise.files.journal import Journal as Journal
 from gatewise.files.pickled_weights import PICKLED as PICKLED
 from gatewise.files.pickled_weights import read_pickled_weights as read_pickled_weights
+from gatewise.files.plain_json import decode_json as decode_json
 from gatewise.files.plain_json import find_json as find_json
 from gatewise.files.plain_json import read_json as read_json
 from gatewise.files.plain_json import write_json as write_json

@@ -7,7 +7,7 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.files.failure import StrPath, damaged, explained
-from gatewise.files.plain_json import decode, encode
+from gatewise.files.plain_json import decode_json, encode
 
 
 class Journal:
@@ -85,7 +85,7 @@ class Journal:
         records = []
         for number, line in enumerate(content[: _end(content)].splitlines(), 1):
             try:
-                record = decode(line)
+                record = decode_json(line)
                 if not isinstance(record, dict):
                     raise ValueError("it is not a JSON object")
             except ValueError as problem:

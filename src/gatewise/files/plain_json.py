@@ -51,7 +51,7 @@ def read_json(path: StrPath) -> Json:
     """
     data = read_bytes(path, LARGEST)
     try:
-        content = decode(data)
+        content = decode_json(data)
     except ValueError as problem:
         raise damaged(path, str(problem)) from problem
     # Earlier versions wrote a digest first, and some files had the content under a key.
@@ -88,7 +88,7 @@ def encode(value: object) -> bytes:
     return data
 
 
-def decode(data: bytes) -> Json:
+def decode_json(data: bytes) -> Json:
     """Return the value.
 
     Raises:

@@ -85,6 +85,7 @@ from gatewise.graph.trace import read_by_export as read_by_export
 from gatewise.graph.trace import read_by_tracing as read_by_tracing
 from gatewise.graph.trace import split_example as split_example
 from gatewise.graph.trace import tensors_in as tensors_in
+from gatewise.graph.unchanged import OWN_ATTRIBUTES as OWN_ATTRIBUTES
 from gatewise.graph.unchanged import RandomState as RandomState
 from gatewise.graph.unchanged import check_not_lazy as check_not_lazy
 from gatewise.graph.unchanged import copied as copied

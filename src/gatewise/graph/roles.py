@@ -3,7 +3,15 @@
 from collections import deque
 
 from gatewise.graph.glu import Glu
-from gatewise.graph.ops import CONVOLUTIONS, ELEMENTWISE, GATES, LEAVES, MOVES, SPATIAL
+from gatewise.graph.ops import (
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GATES,
+    LEAVES,
+    MOVES,
+    SPATIAL,
+    is_activation,
+)
 from gatewise.graph.relations import ancestors, consumers, multiplies_own_ancestor, producers
 from gatewise.graph.sites import SiteNodes
 from gatewise.graph.trace import Node
@@ -42,7 +50,8 @@ def role_of(site: SiteNodes, earlier: set[Node], glu: Glu | None = None) -> str:
         return "block-out"
     before = producers(site.input)
     if site.op == "tanh" and len(before) == 1 and _reads_one_position(before[0]):
-        return POOLER
+        if not _feeds_an_activation(site.output):  # as the step of a recurrent loop does
+            return POOLER
     after = consumers(site.output)
     if before and after and all(node.op in ("linear", "addmm") for node in (*before, *after)):
         return "mlp"
@@ -69,6 +78,20 @@ def _reads_one_position(layer: Node) -> bool:
     while node.op in ELEMENTWISE | {"slice"} and node.inputs:
         node = node.inputs[0]
     return node.op in ("select", "index", "gather") and (node.inputs[0].rank or 0) > 2
+
+
+def _feeds_an_activation(node: Node) -> bool:
+    """Return whether an activation is computed from ``node``."""
+    seen = {node}
+    waiting = [node]
+    while waiting:
+        for user in waiting.pop().users:
+            if is_activation(user.op):
+                return True
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    return False
 
 
 def _follows_a_sum(node: Node) -> bool:

@@ -111,7 +111,7 @@ def find_written(graph: Graph) -> Sequence[Written]:
 
 def _written(node: Node, roots: "_Roots") -> Written | None:
     """Return the activation of several calls that ``node`` ends, if there is one."""
-    if not roots.ends_activation(node, nonlinear_readers=False):
+    if is_activation(node.op) or not roots.ends_activation(node, nonlinear_readers=False):
         return None
     region = roots.region(node)
     root = roots.of[node]
@@ -123,7 +123,8 @@ def _written(node: Node, roots: "_Roots") -> Written | None:
     if not activations and not any(member.op in STARTS for member in region):
         return None
     op = WRITTEN_AS.get(_recognise(region, root))
-    if op is None and activations and node.op in ("square", "pow"):
+    is_read = any(reader.op not in STATISTICS | AVERAGES for reader in node.users)
+    if op is None and activations and node.op in ("square", "pow") and is_read:
         op = "composite"
     return None if op is None else Written(root, node, tuple(region), op)
 
@@ -179,9 +180,11 @@ def incomplete_activations(
     for node, value in known.items():
         is_more = len(value.activations) > value.affine and node.floating
         readers = [user for user in node.users if known[user].root is not value.root]
-        if not is_more or (value.affine and not _is_named(node, value.root)):
+        readers = [reader for reader in readers if reader.op not in STATISTICS]
+        if not is_more or not readers:
             continue
-        if any(reader.op not in STATISTICS | AVERAGES for reader in readers):
+        is_averaged = all(reader.op in AVERAGES for reader in readers)  # as a mean of powers is
+        if not (value.affine or is_averaged) or _is_named(node, value.root):
             for end in value.activations:
                 parts.setdefault(end, tuple(dict.fromkeys((end.op, *value.ops))))
     return parts
@@ -193,7 +196,7 @@ def _is_named(end: Node, root: Node | None) -> bool:
 
 
 def _polynomial(node: Node, known: Mapping[Node, _Polynomial]) -> _Polynomial:
-    if node.op in ("parameter", "buffer", "constant"):
+    if node.op in LEAVES - {"input"} or get_operator(node.op).kind is Kind.FILL:
         return _Polynomial()
     sources = [known[source] for source in node.inputs if known[source].root is not None]
     if node.op in ARRANGEMENTS and len(sources) == 1 and sources[0].affine:

@@ -1,6 +1,6 @@
 """Records in, one HTML file out.
 
-`charts` is the chart model with its layout and its two renderers. `sheet` is a page made of text
+`charts` is the chart model with its layout. `sheet` is a page made of text
 and charts. `comparison`, `diagnosis` and `gallery` fill these records from the plain result of a
 study, of a diagnosis and from the catalogue of units.
 """
@@ -18,7 +18,6 @@ from gatewise.report.charts import RateRows as RateRows
 from gatewise.report.charts import Regions as Regions
 from gatewise.report.charts import Series as Series
 from gatewise.report.charts import Table as Table
-from gatewise.report.charts import picture_file as picture_file
 from gatewise.report.charts import size_colours as size_colours
 from gatewise.report.comparison import comparison_page as comparison_page
 from gatewise.report.comparison import comparison_picture as comparison_picture
@@ -41,6 +40,7 @@ from gatewise.report.gallery import Plot as Plot
 from gatewise.report.gallery import figure as figure
 from gatewise.report.gallery import gallery_page as gallery_page
 from gatewise.report.gallery import plain as plain
+from gatewise.report.picture_files import picture_file as picture_file
 from gatewise.report.sheet import Code as Code
 from gatewise.report.sheet import Folded as Folded
 from gatewise.report.sheet import Section as Section

@@ -29,12 +29,12 @@ def render(
             without it, and may hold images.
         **records: What the template shows. Every string in them is text, never markup.
     """
-    css = _read("page.css") + _read("charts.css") + category_style()
-    css += _read(style) if style else ""
+    css = read_template("page.css") + read_template("charts.css") + category_style()
+    css += read_template(style) if style else ""
     name = script or ("page.js" if interactive else "")
-    code = _read(name) if name else ""
+    code = read_template(name) if name else ""
     allowed = policy(css, code, images=interactive)
-    page = _environment().get_template(template)
+    page = environment().get_template(template)
     return page.render(css=css, script=code, policy=allowed, **records)
 
 
@@ -54,8 +54,8 @@ def policy(css: str, script: str = "", *, images: bool = False) -> str:
     return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
 
 
-def _read(name: str) -> str:
-    """The text of a file in ``templates``."""
+def read_template(name: str) -> str:
+    """Return the text of a file in ``templates``."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
@@ -65,8 +65,8 @@ def _digest(text: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Any:
-    """The template engine with the filters that our templates use."""
+def environment() -> Any:
+    """Return the template engine with the filters that our templates use."""
     import jinja2
     from markupsafe import Markup
 

@@ -25,3 +25,19 @@ from gatewise.sparsity.sparsifying import LEVELS as LEVELS
 from gatewise.sparsity.sparsifying import sparsify as sparsify
 from gatewise.sparsity.thresholds import threshold_for as threshold_for
 from gatewise.sparsity.timing import Timing as Timing
+
+# What users call. The other names are for other parts of gatewise.
+__all__ = [
+    "CurvePoint",
+    "FineTuning",
+    "LayerSparsity",
+    "LayerTime",
+    "Quality",
+    "ShiftedReLU",
+    "Sparsified",
+    "SparsityMeasure",
+    "Timing",
+    "measure_sparsity",
+    "relufy",
+    "sparsify",
+]

@@ -109,7 +109,7 @@ def sparsify(
     Raises:
         ArgumentError: an argument is not allowed, or the model has no place for a threshold.
     """
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise unknown_name("method", method, METHODS)
     targets = checked_targets("sparsify", model, target, levels, evaluate, repeats)
     parts = divided(read_batches("sparsify", data, batches, device_of(model)))

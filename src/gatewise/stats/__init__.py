@@ -15,6 +15,7 @@ from gatewise.stats.factorial import factorial_progress as factorial_progress
 from gatewise.stats.factorial import grid_steps as grid_steps
 from gatewise.stats.factorial import judge_factorial as judge_factorial
 from gatewise.stats.factorial import judge_single_rates as judge_single_rates
+from gatewise.stats.factorial import paired_t as paired_t
 from gatewise.stats.factorial import planned_steps as planned_steps
 from gatewise.stats.new_examples import NewExamples as NewExamples
 from gatewise.stats.power import detectable_difference as detectable_difference

@@ -47,3 +47,39 @@ from gatewise.surgery.tools import merge_curve as merge_curve
 from gatewise.surgery.tools import merge_pairs as merge_pairs
 from gatewise.surgery.tools import orthogonalize as orthogonalize
 from gatewise.surgery.undoing import undo as undo
+
+# What users call. The other names are for other parts of gatewise.
+__all__ = [
+    "DeployReceipt",
+    "Entry",
+    "Match",
+    "MergeCurve",
+    "MergePoint",
+    "MergeReceipt",
+    "OrthogonalReceipt",
+    "PairedReLU",
+    "Plan",
+    "Proof",
+    "Reason",
+    "Receipt",
+    "Request",
+    "RevivalReceipt",
+    "RevivedSite",
+    "Swap",
+    "SwapFailed",
+    "ThresholdedUnit",
+    "deploy",
+    "from_pretrained",
+    "load_swaps",
+    "match",
+    "merge_curve",
+    "merge_pairs",
+    "orthogonalize",
+    "plan",
+    "receipt",
+    "revive",
+    "save_swaps",
+    "swap",
+    "twin_of",
+    "undo",
+]

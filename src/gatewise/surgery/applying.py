@@ -6,18 +6,15 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, copied, one_at_a_time, parameter_count, split_example
-from gatewise.layers import PSConv1d, PSConv2d, PSLinear
+from gatewise.surgery.installing import execute_plan
 from gatewise.surgery.planning import (
     ENTRY_POINTS,
-    Entry,
     Plan,
     Where,
-    find_swap,
-    keep_dtype,
     make_plan,
     name_entry_points,
     read_examples,
@@ -25,38 +22,27 @@ from gatewise.surgery.planning import (
     with_unit_dtype,
     without_examples,
 )
-from gatewise.surgery.proof import Receipt, check_proof, make_receipt, prove
+from gatewise.surgery.proof import ModelCall, Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.rewrite import (
     DEPLOYED,
     RECORD,
     LoadOriginal,
     LoadStep,
-    Placement,
     RewrittenCalls,
     SwapRecord,
     Transaction,
     WeightsAtSwap,
-    apply_edits,
     by_name,
     carry_over,
     check_optimizer,
     copy_with_same_tensors,
     names_of_tensors,
-    negative_weight,
-    no_fast_paths,
-    place_units,
     state_shapes,
     state_tensors,
 )
 from gatewise.surgery.saving import TRANSFORMERS, follow_transformers
+from gatewise.surgery.tools import match_plan
 from gatewise.surgery.undoing import find_record, forget_record, opposite_signs
-
-PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
-    nn.Conv1d: PSConv1d,
-    nn.Conv2d: PSConv2d,
-    nn.Linear: PSLinear,
-}
-NO_MODULE = ("functional", "addition")  # kinds of sites without a module that is replaced
 
 
 @one_at_a_time
@@ -158,8 +144,6 @@ def plan(
                     got=f"match={match!r}",
                     fix="leave match out",
                 )
-        from gatewise.surgery.tools import match_plan  # here: it makes and applies plans itself
-
         made = match_plan(
             lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
         )
@@ -185,6 +169,7 @@ def swap(
     unit_dtype: torch.dtype | None = None,
     inplace: bool = False,
     optimizer: Any = None,
+    calls: Sequence[ModelCall] = (),
     **options: Any,
 ) -> nn.Module:
     """Plan a swap and apply it; :func:`receipt` tells what was done.
@@ -208,6 +193,9 @@ def swap(
         inplace: change ``model`` itself, not a copy.
         optimizer: an optimizer of the model, whose groups and state follow the change. It needs
             ``inplace``. New numbers of units get a group without weight decay.
+        calls: functions of a model that are checked, too, such as ``lambda model:
+            model.encode(x)``. A swap that keeps the function fails if one returns something else;
+            for other swaps the receipt says by how much it differs.
         **options: the unit's own.
 
     Returns:
@@ -233,7 +221,7 @@ def swap(
         unit_dtype=unit_dtype,
         **options,
     )
-    return made.apply(model, inplace=inplace, optimizer=optimizer)
+    return made.apply(model, inplace=inplace, optimizer=optimizer, calls=calls)
 
 
 @one_at_a_time
@@ -244,6 +232,7 @@ def apply_plan(
     inplace: bool,
     examples: Sequence[Example],
     optimizer: Any = None,
+    calls: Sequence[ModelCall] = (),
 ) -> nn.Module:
     """See :meth:`gatewise.surgery.Plan.apply`."""
     plan.check_fits(model)
@@ -253,7 +242,7 @@ def apply_plan(
     shapes = state_shapes(model)
     original = copy_with_same_tensors(model) if inplace and examples else model
     changed = model if inplace else copied(model)
-    calls = RewrittenCalls.of(changed)
+    rewritten = RewrittenCalls.of(changed)
     held = [id(tensor) for tensor in state_tensors(changed).values()]
     work = Transaction(changed)
     try:
@@ -261,10 +250,10 @@ def apply_plan(
         proof = None
         if examples:
             arguments = [split_example(example) for example in examples]
-            proof = prove(plan, original, changed, work.units, arguments)
+            proof = prove(plan, original, changed, work.units, arguments, calls)
             check_proof(plan, proof)
         receipt = make_receipt(plan, parameter_count(changed), proof, work.level)
-        _keep_record(plan, work, receipt, calls, shapes, held)
+        _keep_record(plan, work, receipt, rewritten, shapes, held)
         if optimizer is not None:
             units = list(work.units.values())
             carry_over(optimizer, before, changed, by_name(plan.edits), units)
@@ -272,76 +261,6 @@ def apply_plan(
         work.roll_back()
         raise
     return changed
-
-
-def execute_plan(plan: Plan, work: Transaction) -> None:
-    """Make every edit, and install every layer and unit of ``plan``."""
-    model = work.model
-    like = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), None)
-    groups = plan.by_swap()
-    prepared = [swap.prepare(model, entries, like) for swap, entries in groups]
-    apply_edits(work, plan.edits, plan.settings)
-    for path in {**plan.layers, **plan.replaced}:
-        home, _, name = path.rpartition(".")
-        layer = model.get_submodule(path)
-        if path in plan.replaced:
-            options = dict(plan.replaced[path])
-            new = find_swap(options.pop("swap")).replace_layer(layer, options)
-        else:
-            new = _phase_selective(layer, plan.layers[path])
-        work.replace(home, name, new, "module")
-    _install_units(plan, work, like)
-    for (swap, entries), needed in zip(groups, prepared, strict=True):
-        swap.install(work, entries, like, needed)
-    no_fast_paths(work, (entry.path for entry in plan.swapped))
-    if plan.unit_dtype:
-        for unit in work.units.values():
-            keep_dtype(unit, plan.unit_dtype)
-
-
-def _phase_selective(layer: nn.Module, slopes: tuple[float, ...]) -> nn.Module:
-    """The layer with a second weight for negative inputs, and its own parameters as they are."""
-    weight = layer._parameters["weight"]
-    if weight is None:
-        raise ArgumentError("plan: a layer has no weight of its own", got=type(layer).__name__)
-    form = PHASE_SELECTIVE[type(layer)]
-    new = form.like(layer, 0.0, device="meta", dtype=weight.dtype)
-    second = nn.Parameter(negative_weight(weight, slopes), weight.requires_grad)
-    new._parameters["weight"] = weight
-    new._parameters["bias"] = layer._parameters["bias"]
-    new._parameters["weight_neg"] = second
-    return new.train(layer.training)
-
-
-def _install_units(plan: Plan, work: Transaction, like: Tensor | None) -> None:
-    """One unit for each entry; entries that share a call's place share the unit."""
-    placements = placements_of(work.model, plan.swapped, like)
-    for number, edge in enumerate(plan.put_back):
-        placements.append(Placement(f"put back {number}", "", edge.call, edge.unit(like)))
-    if all(placement.call is None for placement in placements):  # no method is rewritten
-        for placement in placements:
-            work.install(placement.name, placement.path, placement.unit)
-    else:
-        place_units(work, placements)
-    for number in range(len(plan.put_back)):
-        del work.units[f"put back {number}"]
-
-
-def placements_of(
-    model: nn.Module, entries: Sequence[Entry], like: Tensor | None
-) -> list[Placement]:
-    """Where the units of ``entries`` go. Units that are bound in place have no placement."""
-    units: dict[Any, nn.Module] = {}
-    placements = []
-    for entry in entries:
-        if entry.bindings and not entry.moved:
-            continue
-        slot = entry.path if entry.call is None else entry.call.slot
-        if slot not in units:
-            old = None if entry.kind in NO_MODULE else model.get_submodule(entry.path)
-            units[slot] = find_swap(entry.unit).build(entry, old, like)
-        placements.append(Placement(entry.site, entry.path, entry.call, units[slot]))
-    return placements
 
 
 def _keep_record(

@@ -19,3 +19,17 @@ from gatewise.testing.ulps import every_16_bit_value as every_16_bit_value
 from gatewise.testing.ulps import float32_values as float32_values
 from gatewise.testing.ulps import ulps_apart as ulps_apart
 from gatewise.testing.vectors import reference_vectors as reference_vectors
+
+# What users call. The other names are for other parts of gatewise.
+__all__ = [
+    "CHECKS",
+    "LAYER_CHECKS",
+    "Case",
+    "Measured",
+    "Outcome",
+    "check_activation",
+    "check_layer",
+    "check_unit",
+    "measure",
+    "reference_vectors",
+]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from gatewise.checks import check_kind
 from gatewise.errors import ContractError, GatewiseError, MissingExtraError, unknown_name
 from gatewise.testing import gradients, layout, modes, numbers, shape
 from gatewise.testing.case import Case
@@ -131,7 +132,7 @@ def check_unit(
     >>> print(check_unit("relu", only=["module_and_function_agree"]))
     relu: 1 of 1 checks passed
     """
-    spec = get_unit(unit) if isinstance(unit, str) else unit
+    spec = unit if isinstance(unit, Unit) else get_unit(unit)
     samples = spec.samples
     if sample is not None or options:
         samples = ({**(sample or {}), **options},)
@@ -154,7 +155,7 @@ def _chosen(only: Iterable[str] | None, full: bool) -> dict[str, Check]:
         checks["compiles_with_inductor"] = modes.compiles_with_inductor
     if only is None:
         return checks
-    names = list(only)
+    names = list(check_kind("check_unit", "only", only, Iterable))
     for name in names:
         if name not in checks:
             raise unknown_name("check", name, checks)

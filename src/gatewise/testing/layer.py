@@ -1,12 +1,13 @@
 """The contract of layers with weights: the checks of units that apply to them, and more."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_count, check_kind
 from gatewise.errors import ArgumentError, ContractError, unknown_name
 from gatewise.testing import gradients, layer_checks, modes
 from gatewise.testing.contract import Outcome, Receipt, run
@@ -144,6 +145,10 @@ def check_layer(
     >>> print(check_layer(lambda: PReLU(channels=3), (2, 3), only=["state_survives"]))
     PReLU: 1 of 1 checks passed
     """
+    for size in check_kind("check_layer", "shape", shape, Sequence):
+        check_count("check_layer", "a size of shape", size)
+    if not callable(build):
+        raise ArgumentError("check_layer: build is no function", got=build, allowed="a function")
     # A batch norm in training needs two samples.
     batch_shape = (max(2, shape[0]), *shape[1:])
     layer = Layer(build, batch_shape, channel_dim, largest, rtol, seed)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gatewise.checks import check_choice, check_kind
 from gatewise.testing.case import Case
 from gatewise.testing.ulps import inputs_of, ulps_apart
 from gatewise.units import DTYPES, Bound, Unit, get_unit
@@ -62,7 +63,6 @@ class Measured:
         kept: whether every result is within the bound.
         torch_ulps: the largest error of torch's function, if torch has one.
         torch_absolute: its largest absolute error beyond the promised ulps.
-        torch_hidden: the number of inputs where it hides or adds a NaN.
     """
 
     unit: str
@@ -79,7 +79,6 @@ class Measured:
     kept: bool
     torch_ulps: float | None = None
     torch_absolute: float | None = None
-    torch_hidden: int | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +201,9 @@ def measure(
         dtypes: names of dtypes.
         full: whether to try ten million float32 inputs instead of 131,072.
     """
-    spec = get_unit(unit) if isinstance(unit, str) else unit
+    spec = unit if isinstance(unit, Unit) else get_unit(unit)
+    for name in check_kind("measure", "dtypes", dtypes, Sequence):
+        check_choice("measure", "a dtype", name, DTYPES)
     rows = []
     for options in spec.samples:
         case = Case(spec, options)
@@ -236,7 +237,6 @@ def _summary(
         theirs = {
             "torch_ulps": float(torch_sweep.ulps.max()),
             "torch_absolute": float(torch_sweep.absolute_beyond(bound).max()),
-            "torch_hidden": int(torch_sweep.wrong_nan.sum()),
         }
     return Measured(
         unit=case.unit.name,

@@ -28,7 +28,7 @@ def reference_vectors(unit: str, dtype: str) -> tuple[dict[str, Tensor], dict[st
     Returns:
         The tensors ``x``, ``value`` and ``derivative``, and what they are, as strings.
     """
-    if dtype not in HALVES:
+    if not isinstance(dtype, str) or dtype not in HALVES:
         raise ArgumentError("vectors: unknown dtype", got=dtype, allowed=", ".join(HALVES))
     spec = get_unit(unit)
     case = Case(spec, spec.samples[0])

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from gatewise.analysis import invariance
+from gatewise.train import RunConfig
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     ClaimResult,
     Experiment,
@@ -14,9 +16,6 @@ from gatewise_papers.common import (
     Judgement,
     Panel,
     Row,
-    Run,
-    Table,
-    TrainedNetworks,
     all_better,
     by_seed,
     column,
@@ -34,13 +33,10 @@ from gatewise_papers.crelu.experiments.shared import (
     NEEDS,
     TABLE1,
     CifarSettings,
-    cell_name,
-    configuration,
+    ErrorTable,
     levels_of,
     network_inputs,
     published,
-    trained,
-    trainings,
 )
 
 FORMS = ("ReLU", "CReLU")
@@ -62,75 +58,17 @@ class CreluFigure4Settings(CifarSettings):
     """Sizes of the training, and how many test images are transformed."""
 
     images: int = 10_000  # the paper says 50,000 test images; there are 10,000
-    data: tuple[str, ...] = tuple(CIFAR)
-    networks_of: str = ""  # the experiment whose trained networks are measured; none: its own
 
 
-def measure(run: Run) -> Findings:
-    """Measure the scores of both forms on every data set."""
-    settings: CreluFigure4Settings = run.settings
-    if settings.networks_of:
-        networks = run.networks_of(settings.networks_of)
-        cells = _read_scores(settings, run.seeds, networks)
-        notes = networks.notes
-    else:
-        cells = _measured_scores(run)
-        notes = settings.notes
-    panels = []
-    for place in PLACES:
-        for data in settings.data:
-            panels.append(_panel(data, place, cells))
-    claims = [_higher_claim(cells), _pooling_claim(cells), _unevenly_claim(cells)]
-    return Findings(panels, _rows(cells), claims, (NOTE, *notes))
-
-
-def _read_scores(
-    settings: CreluFigure4Settings, seeds: tuple[int, ...], networks: TrainedNetworks
-) -> Cells:
-    """Return the scores that another experiment measured on its networks."""
-    cells: Cells = {}
-    for data in settings.data:
-        for form in FORMS:
-            cells[data, form] = []
-            for seed in seeds:
-                name = cell_name(data, form, seed)
-                scores = networks.measured(name, INVARIANCE)
-                errors = networks.errors(name)
-                cells[data, form].append({**scores, "errors": errors})
-    return cells
-
-
-def _measured_scores(run: Run) -> Cells:
-    """Train the networks and measure their scores."""
-    cells: Cells = {}
-    for data in run.settings.data:
-        for form in FORMS:
-            cells[data, form] = []
-            for seed in run.seeds:
-                cell = run.cell(
-                    cell_name(data, form, seed),
-                    lambda data=data, form=form, seed=seed: _scores(run, data, form, seed),
-                )
-                cells[data, form].append(cell)
-    return cells
-
-
-def _scores(run: Run, data: str, form: str, seed: int) -> dict[str, Any]:
-    """Train one network and return its scores and errors."""
-    settings: CreluFigure4Settings = run.settings
-    config = configuration(settings, CONVPOOL[form], data, seed)
-    network, errors = trained(config, run.training(f"{data} {form} {seed}"))
-    images = network_inputs(config, settings.images)
-    return {"errors": errors, **invariance_scores(network, images)}
-
-
-def invariance_scores(network: nn.Module, images: Tensor) -> dict[str, list[float]]:
+def invariance_scores(network: nn.Module, config: RunConfig, count: int) -> dict[str, list[float]]:
     """Return the mean invariance scores of the convolutions of ConvPool-CNN-C, by place.
 
     Args:
         network: trained.
-        images: as the network reads them.
+        config: of its run.
+        count: test images that are transformed.
     """
+    images = network_inputs(config, count)
     batches = list(images.split(BATCH))
     by_place = {}
     for place in PLACES:
@@ -141,11 +79,22 @@ def invariance_scores(network: nn.Module, images: Tensor) -> dict[str, list[floa
     return by_place
 
 
-def _trainings(settings: CreluFigure4Settings, seeds: tuple[int, ...]) -> Table:
-    """Return the training runs; none if the networks are those of another experiment."""
-    if settings.networks_of:
-        return {}
-    return trainings(settings, seeds, {form: CONVPOOL[form] for form in FORMS}, settings.data)
+TABLE = ErrorTable(
+    {form: CONVPOOL[form] for form in FORMS},
+    measures=lambda settings, form: {INVARIANCE: (invariance_scores, settings.images)},
+)
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the scores of both forms on every data set."""
+    cells: Cells = {}
+    for form in FORMS:
+        for data, seeds in TABLE.measurements(values, form, INVARIANCE).items():
+            cells[data, form] = [{"errors": one["errors"], **one["measured"]} for one in seeds]
+    panels = [_panel(data, place, cells) for place in PLACES for data in values.settings.data]
+    claims = [_higher_claim(cells), _pooling_claim(cells), _unevenly_claim(cells)]
+    notes = (NOTE, *values.settings.notes, *values.read.notes)
+    return Findings(panels, _rows(cells), claims, notes)
 
 
 def _panel(data: str, place: str, cells: Cells) -> Panel:
@@ -228,11 +177,6 @@ def _rises_unevenly(levels: dict[int, dict[int, float]]) -> ClaimResult:
     return slope
 
 
-def _listed(layers: list[int]) -> str:
-    """Return numbers of layers in words; "-" for none."""
-    return ", ".join(map(str, layers)) or "-"
-
-
 EXPERIMENT = Experiment(
     name="crelu/figure4",
     title="invariance scores with ReLU and CReLU",
@@ -256,8 +200,9 @@ EXPERIMENT = Experiment(
         ),
         "full": CreluFigure4Settings("no ImageNet"),
     },
-    measure=measure,
-    trainings=_trainings,
+    cells=TABLE.cells,
+    findings=findings,
+    trainings=TABLE.trainings,
     seeds=8,
     needs=NEEDS,
     levels=tuple(level for data in CIFAR for level in levels_of("ReLU", data, published.TABLE1)),

@@ -6,15 +6,14 @@ from typing import Any
 from torch import nn
 
 from gatewise.stats import mean
+from gatewise.train import RunConfig
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Judgement,
     Row,
-    Run,
-    Table,
-    TrainedNetworks,
     all_better,
     column,
     judged,
@@ -31,15 +30,12 @@ from gatewise_papers.crelu.experiments.shared import (
     PAIRS,
     TABLE1,
     CifarSettings,
+    ErrorTable,
     Layer,
-    cell_name,
-    configuration,
     histogram,
     levels_of,
     paired_layers,
     published,
-    trained,
-    trainings,
 )
 
 LAYERS = tuple(f"conv{place}" for place in FOUR_LAYERS)
@@ -59,70 +55,15 @@ class CreluFigure5Settings(CifarSettings):
     """Sizes of the training, and how many sets of random filters are drawn."""
 
     draws: int = 30
-    networks_of: str = ""  # the experiment whose trained networks are measured; none: its own
+    data: tuple[str, ...] = (FOUR_LAYER_DATA,)
 
 
-def measure(run: Run) -> Findings:
-    """Measure the pairing after training, with CReLU and, for comparison, with ReLU."""
-    settings: CreluFigure5Settings = run.settings
-    if settings.networks_of:
-        networks = run.networks_of(settings.networks_of)
-        cells = _read_pairs(run.seeds, networks)
-        notes = (f"{INSTEAD_TABLE1}; {TOGETHER}", *networks.notes)
-    else:
-        cells = _measured_pairs(run)
-        notes = (f"{INSTEAD}; {TOGETHER}", *settings.notes)
-    panels = []
-    for form, seeds in cells.items():
-        for place in range(len(LAYERS)):
-            panels.append(histogram(_pooled(form, seeds, place)))
-    return Findings(panels, _rows(cells), [_aligned_claim(cells), _vanished_claim(cells)], notes)
-
-
-def _read_pairs(seeds: tuple[int, ...], networks: TrainedNetworks) -> Cells:
-    """Return the pairing that another experiment measured on its networks."""
-    cells: Cells = {}
-    for form in FOUR_LAYER_FORMS:
-        cells[form] = []
-        for seed in seeds:
-            name = cell_name(FOUR_LAYER_DATA, form, seed)
-            errors = networks.errors(name)
-            cells[form].append({"errors": errors, "layers": networks.measured(name, PAIRS)})
-    return cells
-
-
-def _measured_pairs(run: Run) -> Cells:
-    """Train the networks and measure the pairing of their first four layers."""
-    cells: Cells = {}
-    for form in FOUR_LAYER_FORMS:
-        cells[form] = []
-        for seed in run.seeds:
-            cell = run.cell(
-                f"{form}, seed {seed}",
-                lambda form=form, seed=seed: _measure_seed(run, form, seed),
-            )
-            cells[form].append(cell)
-    return cells
-
-
-def _measure_seed(run: Run, form: str, seed: int) -> dict[str, Any]:
-    """Train one network and return the pairing of its first four layers."""
-    config = configuration(
-        run.settings,
-        FOUR_LAYER_FORMS[form],
-        FOUR_LAYER_DATA,
-        seed,
-        FOUR_LAYER_MODEL,
-    )
-    network, errors = trained(config, run.training(f"{form} {seed}"))
-    return {"errors": errors, "layers": first_pairs(network, run.settings.draws)}
-
-
-def first_pairs(network: nn.Module, draws: int) -> list[dict[str, Any]]:
+def first_pairs(network: nn.Module, config: RunConfig, draws: int) -> list[dict[str, Any]]:
     """Return the pairing of the first four convolutions, without the single correlations.
 
     Args:
         network: trained; its convolutions are named conv1, conv2 and so on.
+        config: of its run.
         draws: sets of random filters.
     """
     first = nn.ModuleDict({layer: network.get_submodule(f"{layer}.layer") for layer in LAYERS})
@@ -132,11 +73,26 @@ def first_pairs(network: nn.Module, draws: int) -> list[dict[str, Any]]:
     return layers
 
 
-def _trainings(settings: CreluFigure5Settings, seeds: tuple[int, ...]) -> Table:
-    """Return the training runs; none if the networks are those of another experiment."""
-    if settings.networks_of:
-        return {}
-    return trainings(settings, seeds, FOUR_LAYER_FORMS, (FOUR_LAYER_DATA,), FOUR_LAYER_MODEL)
+TABLE = ErrorTable(
+    FOUR_LAYER_FORMS,
+    FOUR_LAYER_MODEL,
+    measures=lambda settings, form: {PAIRS: (first_pairs, settings.draws)},
+)
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the pairing after training with CReLU and with ReLU."""
+    cells: Cells = {}
+    for form in FOUR_LAYER_FORMS:
+        measured = TABLE.measurements(values, form, PAIRS)[FOUR_LAYER_DATA]
+        cells[form] = [{"errors": one["errors"], "layers": one["measured"]} for one in measured]
+    panels = []
+    for form, seeds in cells.items():
+        for place in range(len(LAYERS)):
+            panels.append(histogram(_pooled(form, seeds, place)))
+    instead = INSTEAD_TABLE1 if values.settings.networks_of else INSTEAD
+    notes = (f"{instead}; {TOGETHER}", *values.settings.notes, *values.read.notes)
+    return Findings(panels, _rows(cells), [_aligned_claim(cells), _vanished_claim(cells)], notes)
 
 
 def _pooled(form: str, seeds: list[Any], place: int) -> Layer:
@@ -236,8 +192,9 @@ EXPERIMENT = Experiment(
         ),
         "full": CreluFigure5Settings(INSTEAD),
     },
-    measure=measure,
-    trainings=_trainings,
+    cells=TABLE.cells,
+    findings=findings,
+    trainings=TABLE.trainings,
     seeds=8,
     needs=(CIFAR[FOUR_LAYER_DATA],),
     levels=levels_of("ReLU", FOUR_LAYER_DATA, published.TABLE1),

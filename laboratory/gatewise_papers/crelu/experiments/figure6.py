@@ -1,21 +1,21 @@
 """Figure 6: images rebuilt from the features of four convolutions with CReLU (Algorithm 1)."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.stats import mean
+from gatewise.train import RunConfig
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Panel,
     Picture,
     Row,
-    Run,
     all_better,
     data_of,
     judged,
@@ -30,7 +30,7 @@ from gatewise_papers.crelu.experiments.shared import (
     FOUR_LAYERS,
     INSTEAD,
     CifarSettings,
-    configuration,
+    ErrorTable,
     folded,
     initial_network,
     inverted,
@@ -38,8 +38,6 @@ from gatewise_papers.crelu.experiments.shared import (
     mosaic,
     network_inputs,
     published,
-    trained,
-    trainings,
 )
 
 LAYERS = tuple(f"conv{place}" for place in FOUR_LAYERS)
@@ -50,6 +48,7 @@ MEASURES = {"ratio": "|x - x'| / |x|", "correlation": "correlation of x and x'"}
 REASONABLE = 0.5
 SHOWN = 6
 
+BUILT = "rebuilt"
 Cells = dict[int, Any]  # by seed: nearness by kind and layer, errors, and pictures
 
 
@@ -58,35 +57,18 @@ class CreluFigure6Settings(CifarSettings):
     """Sizes of the training, and how many test images are rebuilt."""
 
     images: int = 100
+    data: tuple[str, ...] = (FOUR_LAYER_DATA,)
 
 
-def measure(run: Run) -> Findings:
-    """Measure the ratios after each layer, of the trained and of the initial network."""
-    cells: Cells = {}
-    for seed in run.seeds:
-        cells[seed] = run.cell(f"seed {seed}", lambda seed=seed: _measure_seed(run, seed))
-    panels = [_picture(cells[run.seeds[0]])]
-    panels += [_panel(cells, measure) for measure in MEASURES]
-    notes = (
-        f"{INSTEAD}. Ratios are of images with the mean taken off and divided by the deviation, as "
-        "the network reads them. Layers are undone one after another.",
-        *run.settings.notes,
-    )
-    return Findings(panels, _rows(cells), [_claim(cells)], notes)
+def rebuilt_images(network: nn.Module, config: RunConfig, count: int) -> dict[str, Any]:
+    """Return how near images are that are rebuilt from every layer, and some of them.
 
-
-def _measure_seed(run: Run, seed: int) -> dict[str, Any]:
-    """Train one network and rebuild test images from every layer."""
-    settings: CreluFigure6Settings = run.settings
-    config = configuration(
-        settings,
-        FOUR_LAYER_FORMS["CReLU"],
-        FOUR_LAYER_DATA,
-        seed,
-        FOUR_LAYER_MODEL,
-    )
-    x = network_inputs(config, settings.images)
-    network, errors = trained(config, run.training(f"seed {seed}"))
+    Args:
+        network: trained.
+        config: of its run; the network at its start is measured too.
+        count: test images that are rebuilt.
+    """
+    x = network_inputs(config, count)
     networks = {"trained": network, "at the start": folded(initial_network(config).eval())}
     near: dict[str, dict[str, dict[str, float]]] = {}
     rebuilt: dict[str, list[Tensor]] = {}
@@ -98,7 +80,30 @@ def _measure_seed(run: Run, seed: int) -> dict[str, Any]:
     # (shown, 1 + layers, 3, h, w)
     shown = torch.stack([x.double(), *rebuilt["trained"]], 1)[:SHOWN]
     data = data_of(config)
-    return {"near": near, "errors": errors, "pictures": _bytes(shown, data.mean, data.std)}
+    return {"near": near, "pictures": _bytes(shown, data.mean, data.std)}
+
+
+TABLE = ErrorTable(
+    {"CReLU": FOUR_LAYER_FORMS["CReLU"]},
+    FOUR_LAYER_MODEL,
+    measures=lambda settings, form: {BUILT: (rebuilt_images, settings.images)},
+)
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the images that are rebuilt after each layer with the originals."""
+    cells: Cells = {}
+    measured = TABLE.measurements(values, "CReLU", BUILT)[FOUR_LAYER_DATA]
+    for seed, one in zip(values.seeds, measured, strict=True):
+        cells[seed] = {"errors": one["errors"], **one["measured"]}
+    panels = [_picture(cells[values.seeds[0]])]
+    panels += [_panel(cells, measure) for measure in MEASURES]
+    notes = (
+        f"{INSTEAD}. Ratios are of images with the mean taken off and divided by the deviation, as "
+        "the network reads them. Layers are undone one after another.",
+        *values.settings.notes,
+    )
+    return Findings(panels, _rows(cells), [_claim(cells)], notes)
 
 
 def _rebuild(network: nn.Module, x: Tensor) -> list[Tensor]:
@@ -201,13 +206,9 @@ EXPERIMENT = Experiment(
         ),
         "full": CreluFigure6Settings(INSTEAD),
     },
-    measure=measure,
-    trainings=partial(
-        trainings,
-        forms={"CReLU": FOUR_LAYER_FORMS["CReLU"]},
-        data=(FOUR_LAYER_DATA,),
-        model=FOUR_LAYER_MODEL,
-    ),
+    cells=TABLE.cells,
+    findings=findings,
+    trainings=TABLE.trainings,
     seeds=8,
     needs=(CIFAR[FOUR_LAYER_DATA],),
     levels=levels_of("CReLU", FOUR_LAYER_DATA, published.TABLE1),

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from gatewise.files import read_tensors
-from gatewise.studies import CellCall, FunctionCell, plain_config
-from gatewise.train import WEIGHTS, outputs, run_config
+from gatewise.studies import FunctionCell
+from gatewise.train import Result, RunConfig, outputs
 from gatewise_papers.common import (
     IN_ANY_ORDER,
     CellValues,
@@ -25,9 +26,11 @@ from gatewise_papers.common import (
     column,
     data_of,
     line,
+    network_name,
     row,
+    training_cells,
 )
-from gatewise_papers.crelu.experiments.shared import initial_network, published
+from gatewise_papers.crelu.experiments.shared import published, trained_network
 
 BASELINE = "baseline"
 BEST = "CReLU (conv1-4)"
@@ -140,23 +143,25 @@ def networks(settings: CReLUTable4Settings, seeds: tuple[int, ...]) -> Table:
 
 def cells(settings: CReLUTable4Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
     """Return one training per network and seed."""
-    found = []
-    for name, configs in networks(settings, seeds).items():
-        for config in configs:
-            chosen = {"config": plain_config(config), "patch": settings.patch}
-            found.append(FunctionCell(f"{name}, seed {config.seed}", errors_of_cell, chosen))
-    return found
+    measure = partial(top_errors, settings.patch)
+    return training_cells(networks(settings, seeds), measure=measure)
 
 
-def errors_of_cell(cell: CellCall) -> dict[str, float | None]:
-    """Train the configuration in the cell's settings and return its test errors in per cent."""
-    config = run_config(**cell.settings["config"])
+def top_errors(
+    patch: int, name: str, config: RunConfig, folder: Path, result: Result
+) -> dict[str, float | None]:
+    """Return the test errors of a trained network in per cent.
+
+    Args:
+        patch: side of the ten patches in pixels; 0 to leave them out.
+        name: of the network.
+        config: of the run.
+        folder: of the run.
+        result: of the run.
+    """
     data = data_of(config)
-    cell.train(config, data=data)
-    network = initial_network(config)
-    network.load_state_dict(read_tensors(cell.folder / "run" / WEIGHTS)[0])
+    network = trained_network(config, folder)
     augment = config.recipe.augmentation().with_normalise(data.mean, data.std)
-    patch = cell.settings["patch"]
     errors: dict[str, float | None] = {}
     for words, ten in PATCHES.items():
         if ten and not patch:
@@ -186,8 +191,7 @@ def findings(values: CellValues) -> Findings:
     settings: CReLUTable4Settings = values.settings
     errors: dict[str, dict[str, Numbers]] = {}
     for name, configs in networks(settings, values.seeds).items():
-        data_of(configs[0])  # notes its digest, if worker processes read it
-        by_seed = [values[f"{name}, seed {config.seed}"] for config in configs]
+        by_seed = [values.networks[network_name(name, config.seed)] for config in configs]
         errors[name] = {what: column(by_seed, what) for what in settings.columns}
     notes = (*NOTES, *STAND_IN) if settings.stand_in else NOTES
     return Findings([_panel(errors)], _rows(settings, errors), _claims(errors), notes)

@@ -12,16 +12,15 @@ from torch import Tensor, nn
 
 from gatewise.analysis import Reconstruction, random_ratio, reconstruct
 from gatewise.stats import mean
+from gatewise.train import RunConfig
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Line,
     Panel,
     Row,
-    Run,
-    Table,
-    TrainedNetworks,
     all_comparable,
     all_lower,
     judged,
@@ -35,13 +34,10 @@ from gatewise_papers.crelu.experiments.shared import (
     RATIOS,
     TABLE1,
     CifarSettings,
-    cell_name,
-    configuration,
+    ErrorTable,
     levels_of,
     network_inputs,
     published,
-    trained,
-    trainings,
 )
 
 FORM = "CReLU, half"
@@ -71,78 +67,35 @@ class CreluTable6Settings(CifarSettings):
     """Sizes of the training, and how many test images are reconstructed."""
 
     images: int = 1000
-    data: tuple[str, ...] = tuple(CIFAR)
-    networks_of: str = ""  # the experiment whose trained networks are measured; none: its own
 
 
-def measure(run: Run) -> Findings:
-    """Measure the ratios for all data sets and layers."""
-    settings: CreluTable6Settings = run.settings
-    if settings.networks_of:
-        networks = run.networks_of(settings.networks_of)
-        cells = _read_ratios(settings, run.seeds, networks)
-        notes = (*NOTES, *networks.notes)
-    else:
-        cells = _measured_ratios(run)
-        notes = (*NOTES, *settings.notes)
-    panels = [_panel(data, cells) for data in cells]
-    return Findings(panels, _rows(cells), _claims(cells), notes)
-
-
-def _read_ratios(
-    settings: CreluTable6Settings, seeds: tuple[int, ...], networks: TrainedNetworks
-) -> Cells:
-    """Return the ratios that another experiment measured on its networks."""
-    cells: Cells = {}
-    for data in settings.data:
-        cells[data] = []
-        for seed in seeds:
-            name = cell_name(data, FORM, seed)
-            errors = networks.errors(name)
-            cells[data].append({"errors": errors, **networks.measured(name, RATIOS)})
-    return cells
-
-
-def _measured_ratios(run: Run) -> Cells:
-    """Train the networks and reconstruct the inputs of their layers."""
-    cells: Cells = {}
-    for data in run.settings.data:
-        cells[data] = []
-        for seed in run.seeds:
-            cell = run.cell(
-                f"{CIFAR[data]}, seed {seed}",
-                lambda data=data, seed=seed: _measure_seed(run, data, seed),
-            )
-            cells[data].append(cell)
-    return cells
-
-
-def _measure_seed(run: Run, data: str, seed: int) -> dict[str, Any]:
-    """Train one network and reconstruct the inputs of its layers."""
-    settings: CreluTable6Settings = run.settings
-    config = configuration(settings, CONVPOOL[FORM], data, seed)
-    network, errors = trained(config, run.training(f"{data} {seed}"))
-    x = network_inputs(config, settings.images)
-    return {"errors": errors, **reconstruction_ratios(network, x, seed)}
-
-
-def reconstruction_ratios(network: nn.Module, x: Tensor, seed: int) -> dict[str, Any]:
+def reconstruction_ratios(network: nn.Module, config: RunConfig, count: int) -> dict[str, Any]:
     """Return the ratios of the layers before the pools, with learned and with random filters.
 
     Args:
         network: ConvPool-CNN-C with CReLU, trained.
-        x: images as the network reads them.
-        seed: of the random filters and of the windows that are cut out.
+        config: of its run; its seed is that of the random filters and of the windows.
+        count: test images that are reconstructed.
     """
-    generator = torch.Generator().manual_seed(seed)
+    x = network_inputs(config, count)
+    generator = torch.Generator().manual_seed(config.seed)
     return {layer: _measure_layer(network, layer, x, generator) for layer in LAYERS}
 
 
-def _trainings(settings: CreluTable6Settings, seeds: tuple[int, ...]) -> Table:
-    """Return the training runs; none if the networks are those of another experiment."""
-    if settings.networks_of:
-        return {}
-    return trainings(settings, seeds, {FORM: CONVPOOL[FORM]}, settings.data)
+TABLE = ErrorTable(
+    {FORM: CONVPOOL[FORM]},
+    measures=lambda settings, form: {RATIOS: (reconstruction_ratios, settings.images)},
+)
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the ratios of all data sets and layers."""
+    cells: Cells = {}
+    for data, seeds in TABLE.measurements(values, FORM, RATIOS).items():
+        cells[data] = [{"errors": one["errors"], **one["measured"]} for one in seeds]
+    panels = [_panel(data, cells) for data in cells]
+    notes = (*NOTES, *values.settings.notes, *values.read.notes)
+    return Findings(panels, _rows(cells), _claims(cells), notes)
 
 
 @torch.no_grad()
@@ -310,8 +263,9 @@ EXPERIMENT = Experiment(
         ),
         "full": CreluTable6Settings(),
     },
-    measure=measure,
-    trainings=_trainings,
+    cells=TABLE.cells,
+    findings=findings,
+    trainings=TABLE.trainings,
     seeds=8,
     needs=NEEDS,
     levels=tuple(level for data in CIFAR for level in levels_of(FORM, data, published.TABLE1)),

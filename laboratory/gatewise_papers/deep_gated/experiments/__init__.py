@@ -2,7 +2,7 @@
 
 from gatewise_papers.common import experiments_in
 from gatewise_papers.deep_gated.experiments.shared import BinaryImages as BinaryImages
-from gatewise_papers.deep_gated.experiments.shared import convergence as convergence
+from gatewise_papers.deep_gated.experiments.shared import descend as descend
 from gatewise_papers.deep_gated.experiments.shared import (
     expected_gate_kernel as expected_gate_kernel,
 )

@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gatewise.analysis import ideal_spectrum, spectrum
 from gatewise.stats import mean
+from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Line,
     Panel,
     Row,
-    Run,
     all_lower,
     column,
+    depends_on,
     line,
     row,
 )
@@ -38,16 +41,28 @@ class GatedFigure1Settings:
     mu: float = 0.5
 
 
-def measure(run: Run) -> Findings:
-    """Measure the spectra of K_0 / d for every width and depth."""
-    settings: GatedFigure1Settings = run.settings
+def cells(settings: GatedFigure1Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one cell for every width and depth."""
+    found = []
+    for width in settings.widths:
+        for depth in settings.depths:
+            function = partial(_spectra, settings, width, depth, seeds)
+            found.append(FunctionCell(_cell(width, depth), function, depends_on(settings, seeds)))
+    return found
+
+
+def _cell(width: int, depth: int) -> str:
+    """Return the name of the cell of a width and depth."""
+    return f"w={width} d={depth}"
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the spectra of K_0 / d for every width and depth with the ideal ones."""
+    settings: GatedFigure1Settings = values.settings
     spectra: Spectra = {}
     for width in settings.widths:
         for depth in settings.depths:
-            spectra[width, depth] = run.cell(
-                f"w={width} d={depth}",
-                lambda w=width, d=depth: _spectra(settings, w, d, run.seeds),
-            )
+            spectra[width, depth] = values[_cell(width, depth)]
     ideal: IdealCurves = {}
     for depth in settings.depths:
         ideal[depth] = ideal_spectrum(settings.n, mu=settings.mu, depth=depth).curve().tolist()
@@ -62,9 +77,10 @@ def _spectra(
     width: int,
     depth: int,
     seeds: Sequence[int],
+    _: CellCall,
 ) -> list[dict[str, Any]]:
     """Measure cumulative eigenvalues and mean diagonal of K_0 / d for every seed."""
-    x, _ = inputs(1, settings.n, 0)
+    x = inputs(1, settings.n, 0)[0]
     measured = []
     for seed in seeds:
         network = start("random", 1, width, depth, seed, n=settings.n, mu=settings.mu)
@@ -146,6 +162,7 @@ EXPERIMENT = Experiment(
         "desk": GatedFigure1Settings(),
         "full": GatedFigure1Settings(),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=8,  # the paper does not say how many
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -9,17 +10,19 @@ import torch
 
 from gatewise.analysis import ntk
 from gatewise.stats import mean
+from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Line,
     Panel,
     Row,
-    Run,
     all_better,
     all_comparable,
     column,
+    depends_on,
     judged,
     line,
     row,
@@ -55,15 +58,27 @@ class GatedFigure10Settings:
         return expected_linear_kernel(width=self.width, depth=depth, sigma=self.width**-0.5)
 
 
-def measure(run: Run) -> Findings:
-    """Run gradient descent with step size 0.1 / d on (x, y) = (1, 1), for every depth."""
-    settings: GatedFigure10Settings = run.settings
-    by_depth: ByDepth = {}
+def cells(settings: GatedFigure10Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one cell per depth."""
+    depends = depends_on(settings, seeds)
+    found = []
     for depth in settings.depths:
-        by_depth[depth] = run.cell(
-            f"d={depth}",
-            lambda depth=depth: train_linear(settings.width, depth, settings.steps, run.seeds),
-        )
+        function = partial(_train, settings.width, depth, settings.steps, seeds)
+        found.append(FunctionCell(f"d={depth}", function, depends))
+    return found
+
+
+def _train(
+    width: int, depth: int, steps: int, seeds: Sequence[int], _: CellCall
+) -> dict[str, list[list[float]]]:
+    """Return what :func:`train_linear` returns."""
+    return train_linear(width, depth, steps, seeds)
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare gradient descent with step size 0.1 / d on (x, y) = (1, 1) over depths."""
+    settings: GatedFigure10Settings = values.settings
+    by_depth: ByDepth = {depth: values[f"d={depth}"] for depth in settings.depths}
     steps = list(range(settings.steps + 1))
     ideal = Line("0.81 a step", steps, [published.IDEAL_RATIO**step for step in steps], theory=True)
     growth = "length of all weights over the first"
@@ -203,7 +218,8 @@ EXPERIMENT = Experiment(
         "desk": GatedFigure10Settings(),
         "full": GatedFigure10Settings(),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=8,  # the paper has 5
     own_loop=True,
 )

@@ -1,9 +1,12 @@
 """Figure 3: convergence of random gates by depth at two widths, and their normalised spectra."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from gatewise.analysis import ideal_spectrum
+from gatewise.studies import FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     ClaimResult,
     Experiment,
@@ -12,8 +15,8 @@ from gatewise_papers.common import (
     Line,
     Panel,
     Row,
-    Run,
     by_seed,
+    depends_on,
     judge_better,
     judged,
 )
@@ -21,9 +24,9 @@ from gatewise_papers.deep_gated.experiments.shared import (
     DEPTHS,
     STEP,
     DepthCells,
-    convergence,
     depth_rows,
     depth_trend,
+    descend,
     final_ratios,
     in_words,
     published,
@@ -60,30 +63,30 @@ class GatedFigure3Settings:
     mu: float = 0.5
 
 
-def measure(run: Run) -> Findings:
-    """Run gradient descent for every width and depth."""
-    settings: GatedFigure3Settings = run.settings
-
-    def descend(width: int, depth: int) -> dict:
-        """Run descent for one width and depth."""
-        return convergence(
-            "random",
-            width,
-            depth,
-            d_in=1,
-            n=settings.n,
-            steps=settings.steps,
-            seeds=run.seeds,
-        )
-
-    measured = {}
+def cells(settings: GatedFigure3Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one descent for every width and depth."""
+    depends = depends_on(settings, seeds)
+    found = []
     for width in settings.widths:
-        measured[width] = {}
         for depth in settings.depths:
-            measured[width][depth] = run.cell(
-                f"w={width} d={depth}", lambda w=width, d=depth: descend(w, d)
+            function = partial(
+                descend, "random", width, depth, 1, settings.n, settings.steps, seeds
             )
-    by_width: dict[int, DepthCells] = dict(reversed(measured.items()))
+            found.append(FunctionCell(_cell(width, depth), function, depends))
+    return found
+
+
+def _cell(width: int, depth: int) -> str:
+    """Return the name of the cell of a width and depth."""
+    return f"w={width} d={depth}"
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare gradient descent over widths and depths."""
+    settings: GatedFigure3Settings = values.settings
+    by_width: dict[int, DepthCells] = {}
+    for width in reversed(settings.widths):
+        by_width[width] = {depth: values[_cell(width, depth)] for depth in settings.depths}
     theory = {}
     for depth in settings.depths:
         theory[depth] = ideal_ratio(settings.n, settings.mu, depth, settings.steps)
@@ -180,7 +183,8 @@ EXPERIMENT = Experiment(
         "desk": GatedFigure3Settings(),
         "full": GatedFigure3Settings(),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=8,  # the paper has 5
     own_loop=True,
 )

@@ -2,24 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Panel,
     Row,
-    Run,
     all_better,
+    depends_on,
     judged,
     row,
 )
 from gatewise_papers.deep_gated.experiments.shared import (
     DEPTHS,
     DepthCells,
-    convergence,
     depth_rows,
     depth_trend,
+    descend,
     final_ratios,
     inputs,
     largest_gate_overlap,
@@ -48,46 +51,46 @@ class GatedFigure4Settings:
     steps: int = 5000
 
 
-def measure(run: Run) -> Findings:
-    """Run gradient descent for both networks and every depth."""
-    settings: GatedFigure4Settings = run.settings
+def cells(settings: GatedFigure4Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one descent for both networks and every depth, and the overlaps of gates."""
+    depends = depends_on(settings, seeds)
+    found = []
+    for name, gate in GATES.items():
+        for depth in settings.depths:
+            function = partial(
+                descend, gate, settings.width, depth, 2, settings.n, settings.steps, seeds
+            )
+            found.append(FunctionCell(f"{name} d={depth}", function, depends))
+    for depth in settings.depths:
+        function = partial(_overlaps, settings, depth, seeds)
+        found.append(FunctionCell(f"overlap d={depth}", function, depends))
+    return found
 
-    def descend(name: str, depth: int) -> dict:
-        """Run descent for one network and depth."""
-        return convergence(
-            GATES[name],
-            settings.width,
-            depth,
-            d_in=2,
-            n=settings.n,
-            steps=settings.steps,
-            seeds=run.seeds,
-        )
 
+def findings(values: CellValues) -> Findings:
+    """Compare gradient descent of both networks over depths."""
+    settings: GatedFigure4Settings = values.settings
     by_gate: dict[str, DepthCells] = {}
     panels: list[Panel] = []
     rows: list[Row] = []
     for name in GATES:
-        cells = {}
-        for depth in settings.depths:
-            cells[depth] = run.cell(
-                f"{name} d={depth}", lambda name=name, depth=depth: descend(name, depth)
-            )
-        by_gate[name] = cells
-        panels += [spectrum_panel(name, cells), ratio_panel(name, cells)]
-        rows += depth_rows(name, cells)
+        by_gate[name] = {depth: values[f"{name} d={depth}"] for depth in settings.depths}
+        panels += [spectrum_panel(name, by_gate[name]), ratio_panel(name, by_gate[name])]
+        rows += depth_rows(name, by_gate[name])
     for depth in settings.depths:
-        overlaps = run.cell(f"overlap d={depth}", lambda d=depth: _overlaps(settings, d, run.seeds))
+        overlaps = values[f"overlap d={depth}"]
         rows.append(row(f"largest overlap of gates (eta), GaLU, d={depth}", overlaps))
     return Findings(panels, rows, _claims(settings, by_gate), [NOTE])
 
 
-def _overlaps(settings: GatedFigure4Settings, depth: int, seeds: Sequence[int]) -> list[float]:
+def _overlaps(
+    settings: GatedFigure4Settings, depth: int, seeds: Sequence[int], _: CellCall
+) -> list[float]:
     """Return the largest overlap of the gates of two inputs in a layer, by seed."""
     found = []
     for seed in seeds:
         network = start("galu", 2, settings.width, depth, seed, n=settings.n)
-        x, _ = inputs(2, settings.n, seed)
+        x = inputs(2, settings.n, seed)[0]
         found.append(largest_gate_overlap(network.gates(x)))
     return found
 
@@ -127,7 +130,8 @@ EXPERIMENT = Experiment(
         "desk": GatedFigure4Settings(),
         "full": GatedFigure4Settings(),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=8,  # the paper has 5
     own_loop=True,
 )

@@ -1,17 +1,20 @@
 """Figure 6: nu of the normalised Gram matrix of the path features of a ReLU network in training."""
 
 from dataclasses import replace
+from functools import partial
 
+from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Level,
     Numbers,
     Panel,
-    Run,
     all_lower,
     column,
+    depends_on,
     row,
 )
 from gatewise_papers.deep_gated.experiments.shared import (
@@ -21,22 +24,27 @@ from gatewise_papers.deep_gated.experiments.shared import (
     network,
     nu_line,
     published,
+    read_mnist,
 )
 
 KERNEL = "M_hat"
 SHARE = "tracking took {:.1%} of the processor time of the training it watched"
 
 
-def measure(run: Run) -> Findings:
-    """Train one network of depth 5, as in the paper's text, and track nu."""
-    settings: BinaryMnistSettings = run.settings
+def cells(settings: BinaryMnistSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return the one cell: networks of depth 5, as in the paper's text, of all seeds."""
+    return [FunctionCell("ReLU", partial(track, settings, seeds), depends_on(settings, seeds))]
 
-    def track() -> dict:
-        """Train all seeds and track nu."""
-        networks = [network("relu", settings, seed) for seed in run.seeds]
-        return fit_and_track(networks, settings, run.seeds, (KERNEL,))[1]
 
-    curves = run.cell("ReLU", track)
+def track(settings: BinaryMnistSettings, seeds: tuple[int, ...], _: CellCall) -> dict:
+    """Train all seeds and track nu."""
+    networks = [network("relu", settings, seed) for seed in seeds]
+    return fit_and_track(networks, settings, seeds, (KERNEL,))[1]
+
+
+def findings(values: CellValues) -> Findings:
+    """Judge nu over the training."""
+    curves = values["ReLU"]
     nu = curves["nu"][KERNEL]
     lines = [nu_line("ReLU", curves, KERNEL)]
     panel = Panel("y' M^-1 y, M over its trace", "epochs", "nu", lines, log_y=True)
@@ -69,7 +77,9 @@ EXPERIMENT = Experiment(
         "desk": FULL,
         "full": FULL,
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
+    read_data=read_mnist,
     seeds=8,  # the paper does not say how many
     own_loop=True,
     levels=(Level("test accuracy at the end", at_least=LEAST_TEST),),

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 from gatewise.stats import finite
+from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
@@ -14,9 +17,8 @@ from gatewise_papers.common import (
     Numbers,
     Panel,
     Row,
-    Run,
-    TrainedNetworks,
     column,
+    depends_on,
     judge,
     line,
     row,
@@ -28,6 +30,7 @@ from gatewise_papers.deep_gated.experiments.shared import (
     fit,
     network,
     published,
+    read_mnist,
     with_gates_of,
 )
 
@@ -52,61 +55,80 @@ class GatedFigure7Settings(BinaryMnistSettings):
     networks_of: str = ""  # the experiment that trained most of these networks; none: this one
 
 
-def measure(run: Run) -> Findings:
+def cells(settings: GatedFigure7Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one cell for each kind of network that no other experiment has trained."""
+    kinds: dict[str, Any] = {SAME_START: partial(train, SAME_START, "galu", {"same_start": True})}
+    if not settings.networks_of:
+        kinds |= {
+            "soft-GaLU": partial(train, "soft-GaLU", "soft_galu", {"beta": 4.0}),
+            "soft-ReLU": partial(train, "soft-ReLU", "soft_relu", {"beta": 4.0}),
+            "ReLU, then a GaLU with its gates": relu_then_its_gates,
+            FROZEN: partial(train, FROZEN, "galu", {}),
+        }
+    depends = depends_on(settings, seeds)
+    return [
+        FunctionCell(name, partial(function, settings, seeds), depends)
+        for name, function in kinds.items()
+    ]
+
+
+def sizes(settings: GatedFigure7Settings) -> dict[str, Any]:
+    """Return the settings that the networks of another experiment must have."""
+    found = {field.name: getattr(settings, field.name) for field in fields(BinaryMnistSettings)}
+    del found["reduced"]
+    return found
+
+
+def train(
+    name: str,
+    gate: str,
+    options: dict[str, Any],
+    settings: GatedFigure7Settings,
+    seeds: tuple[int, ...],
+    _: CellCall,
+) -> dict[str, Curves]:
+    """Train one kind of network with every seed.
+
+    Args:
+        name: of the networks.
+        gate: the kind of gates.
+        options: of the networks.
+        settings: sizes.
+        seeds: of the networks.
+    """
+    networks = [network(gate, settings, seed, **options) for seed in seeds]
+    return {name: fit(networks, settings, seeds)[1]}
+
+
+def relu_then_its_gates(
+    settings: GatedFigure7Settings, seeds: tuple[int, ...], _: CellCall
+) -> dict[str, Curves]:
+    """Train ReLU networks, then GaLU networks with their gates.
+
+    Args:
+        settings: sizes.
+        seeds: of the networks.
+    """
+    networks = [network("relu", settings, seed) for seed in seeds]
+    trained, relu = fit(networks, settings, seeds)
+    _trained, learned = fit(with_gates_of(trained, settings, seeds), settings, seeds)
+    return {"ReLU": relu, LEARNED: learned}
+
+
+def findings(values: CellValues) -> Findings:
     """Compare the four networks of Experiment 3, then those of Experiments 4 and 5."""
-    settings: GatedFigure7Settings = run.settings
-    notes = NOTES
-    if settings.networks_of:
-        sizes = {field.name: getattr(settings, field.name) for field in fields(BinaryMnistSettings)}
-        del sizes["reduced"]
-        networks = run.networks_of(settings.networks_of, sizes)
-        curves = _read_curves(networks, run.seeds)
-        notes += networks.notes
-    else:
-        curves = _trained_curves(run)
-    curves[SAME_START] = run.cell(SAME_START, lambda: _train(run, "galu", same_start=True))
+    curves: dict[str, Curves] = {}
+    for name in (*ADAPTING, LEARNED, FROZEN, SAME_START):
+        curves[name] = {}
+        for part in TRAINING_CURVES:
+            by_seed = values.measured(name, part)
+            curves[name][part] = [by_seed[seed] for seed in values.seeds]
     claims = [
         _better(published.ADAPTING_BEATS_FROZEN_GATES, curves, ADAPTING, FROZEN),
         _better(published.ADAPTING_BEATS_SAME_START, curves, ("ReLU",), SAME_START),
         _better(published.LEARNED_BEATS_UNLEARNED, curves, (LEARNED,), FROZEN),
     ]
-    return Findings(_panels(curves), _rows(curves), claims, notes)
-
-
-def _read_curves(networks: TrainedNetworks, seeds: Sequence[int]) -> dict[str, Curves]:
-    """Return the curves that the record of another experiment keeps, of these seeds."""
-    curves: dict[str, Curves] = {}
-    for name in (*ADAPTING, LEARNED, FROZEN):
-        curves[name] = {}
-        for part in TRAINING_CURVES:
-            by_seed = networks.measured(name, part)
-            curves[name][part] = [by_seed[seed] for seed in seeds]
-    return curves
-
-
-def _trained_curves(run: Run) -> dict[str, Curves]:
-    """Train the networks of Experiments 3 and 5."""
-    settings: GatedFigure7Settings = run.settings
-
-    def relu_then_its_gates() -> dict[str, Curves]:
-        """Train ReLU networks, then GaLU networks with their gates."""
-        networks = [network("relu", settings, seed) for seed in run.seeds]
-        trained, relu = fit(networks, settings, run.seeds)
-        _, learned = fit(with_gates_of(trained, settings, run.seeds), settings, run.seeds)
-        return {"ReLU": relu, LEARNED: learned}
-
-    return {
-        "soft-GaLU": run.cell("soft-GaLU", lambda: _train(run, "soft_galu", beta=4.0)),
-        "soft-ReLU": run.cell("soft-ReLU", lambda: _train(run, "soft_relu", beta=4.0)),
-        **run.cell("ReLU, then a GaLU with its gates", relu_then_its_gates),
-        FROZEN: run.cell(FROZEN, lambda: _train(run, "galu")),
-    }
-
-
-def _train(run: Run, gate: str, **options: Any) -> Curves:
-    """Train one kind of network with every seed."""
-    networks = [network(gate, run.settings, seed, **options) for seed in run.seeds]
-    return fit(networks, run.settings, run.seeds)[1]
+    return Findings(_panels(curves), _rows(curves), claims, (*NOTES, *values.read.notes))
 
 
 def _panels(curves: dict[str, Curves]) -> list[Panel]:
@@ -173,7 +195,10 @@ EXPERIMENT = Experiment(
         "desk": replace(FULL, networks_of="deep_gated/figure8"),
         "full": FULL,
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
+    read_data=read_mnist,
+    trained_with=sizes,
     seeds=8,  # the paper has 5
     own_loop=True,
     levels=(Level("test accuracy at the end, ReLU", at_least=LEAST_TEST),),

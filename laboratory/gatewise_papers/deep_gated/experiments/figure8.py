@@ -1,17 +1,20 @@
 """Figure 8: nu of the tangent kernel and of its gates' part in training (Experiments 3 and 5)."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Level,
     Panel,
     Row,
-    Run,
     column,
+    depends_on,
     finite_mean,
     judge,
     not_tested,
@@ -26,6 +29,7 @@ from gatewise_papers.deep_gated.experiments.shared import (
     network,
     nu_line,
     published,
+    read_mnist,
     with_gates_of,
 )
 
@@ -47,29 +51,63 @@ TITLES = {
 }
 
 
-def measure(run: Run) -> Findings:
-    """Train the networks and track nu of the kernels after every epoch."""
-    settings: BinaryMnistSettings = run.settings
+def cells(settings: BinaryMnistSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one cell for each kind of network; GaLU with learned gates needs ReLU's."""
+    depends = depends_on(settings, seeds)
+    return [
+        FunctionCell(name, partial(function, settings, seeds), depends)
+        for name, function in (
+            ("soft-GaLU", partial(track, "soft-GaLU", "soft_galu", WHOLE + GATES, 4.0)),
+            ("soft-ReLU", partial(track, "soft-ReLU", "soft_relu", WHOLE, 4.0)),
+            ("ReLU, then a GaLU with its gates", relu_then_its_gates),
+            (FROZEN, partial(track, FROZEN, "galu", WHOLE, None)),
+        )
+    ]
 
-    def track(gate: str, kernels: tuple[str, ...] = WHOLE, **options: Any) -> Curves:
-        """Train one kind of network and track nu of its kernels."""
-        networks = [network(gate, settings, seed, **options) for seed in run.seeds]
-        return fit_and_track(networks, settings, run.seeds, kernels)[1]
 
-    def relu_then_its_gates() -> dict[str, Curves]:
-        """Track ReLU networks, then GaLU networks with their gates."""
-        networks = [network("relu", settings, seed) for seed in run.seeds]
-        trained, relu = fit_and_track(networks, settings, run.seeds, WHOLE)
-        gated = with_gates_of(trained, settings, run.seeds)
-        _, learned = fit_and_track(gated, settings, run.seeds, WHOLE)
-        return {"ReLU": relu, LEARNED: learned}
+def track(
+    name: str,
+    gate: str,
+    kernels: tuple[str, ...],
+    beta: float | None,
+    settings: BinaryMnistSettings,
+    seeds: tuple[int, ...],
+    _: CellCall,
+) -> dict[str, Curves]:
+    """Train one kind of network and track nu of its kernels.
 
-    curves: dict[str, Curves] = {
-        "soft-GaLU": run.cell("soft-GaLU", lambda: track("soft_galu", WHOLE + GATES, beta=4.0)),
-        "soft-ReLU": run.cell("soft-ReLU", lambda: track("soft_relu", beta=4.0)),
-        **run.cell("ReLU, then a GaLU with its gates", relu_then_its_gates),
-        FROZEN: run.cell(FROZEN, lambda: track("galu")),
-    }
+    Args:
+        name: of the networks.
+        gate: the kind of gates.
+        kernels: whose nu is tracked.
+        beta: of soft gates.
+        settings: sizes.
+        seeds: of the networks.
+    """
+    options: dict[str, Any] = {} if beta is None else {"beta": beta}
+    networks = [network(gate, settings, seed, **options) for seed in seeds]
+    return {name: fit_and_track(networks, settings, seeds, kernels)[1]}
+
+
+def relu_then_its_gates(
+    settings: BinaryMnistSettings, seeds: tuple[int, ...], _: CellCall
+) -> dict[str, Curves]:
+    """Track ReLU networks, then GaLU networks with their gates.
+
+    Args:
+        settings: sizes.
+        seeds: of the networks.
+    """
+    networks = [network("relu", settings, seed) for seed in seeds]
+    trained, relu = fit_and_track(networks, settings, seeds, WHOLE)
+    gated = with_gates_of(trained, settings, seeds)
+    _trained, learned = fit_and_track(gated, settings, seeds, WHOLE)
+    return {"ReLU": relu, LEARNED: learned}
+
+
+def findings(values: CellValues) -> Findings:
+    """Judge nu of the kernels after every epoch."""
+    curves: dict[str, Curves] = values.networks
     panels = []
     for kernel, title in TITLES.items():
         lines = []
@@ -135,7 +173,9 @@ EXPERIMENT = Experiment(
         "desk": FULL,
         "full": FULL,
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
+    read_data=read_mnist,
     seeds=8,  # the paper does not say how many
     own_loop=True,
     levels=(Level("test accuracy at the end, ReLU", at_least=LEAST_TEST),),

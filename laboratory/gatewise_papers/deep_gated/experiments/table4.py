@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field, replace
 
 from gatewise.stats import finite
+from gatewise.studies import FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Curves,
     Experiment,
@@ -12,7 +14,6 @@ from gatewise_papers.common import (
     Numbers,
     Panel,
     Row,
-    Run,
     Table,
     TableTraining,
     all_comparable,
@@ -21,7 +22,8 @@ from gatewise_papers.common import (
     judged,
     percent,
     row,
-    train_all,
+    table_curves,
+    training_cells,
 )
 from gatewise_papers.deep_gated.experiments.shared import DESK_CNN, REDUCED, TINY_CNN, published
 
@@ -64,10 +66,15 @@ def networks(settings: GatedTable4Settings, seeds: tuple[int, ...]) -> Table:
     return table
 
 
-def measure(run: Run) -> Findings:
-    """Train every network and take the best accuracies of each run, as the paper does."""
-    settings: GatedTable4Settings = run.settings
-    curves = train_all(run, networks(settings, run.seeds))
+def cells(settings: GatedTable4Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one training per network and seed."""
+    return training_cells(networks(settings, seeds))
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the best accuracies of each run, as the paper does."""
+    settings: GatedTable4Settings = values.settings
+    curves = table_curves(networks(settings, values.seeds), values)
     best = {part: _best(curves, part) for part in ("train", "test")}
     panels = [
         Panel("training", "epochs", "accuracy", curve_lines(curves, "train")),
@@ -152,7 +159,8 @@ EXPERIMENT = Experiment(
         ),
         "full": FULL,
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     trainings=networks,
     levels=(
         Level(f"{WORDS['train']}, {RELU}", published.RELU_ACCURACY[0]),

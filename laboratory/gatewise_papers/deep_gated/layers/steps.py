@@ -367,7 +367,7 @@ def _slopes(module: nn.Module, q: Tensor) -> Tensor | None:
     if isinstance(module, nn.LeakyReLU):
         return torch.where(q > 0, 1.0, torch.full_like(q, module.negative_slope))
     if isinstance(module, LeakyReLU):
-        return torch.where(q > 0, 1.0, torch.full_like(q, module.slope))
+        return torch.where(q > 0, 1.0, torch.full_like(q, float(module.slope)))
     if isinstance(module, Abs):
         return torch.sign(q.detach())
     if isinstance(module, SoftReLU):

@@ -88,7 +88,9 @@ def kernel_parts(model: nn.Module, x: Tensor, x2: Tensor | None = None) -> Kerne
         (w, a), (w2, a2) = rows[0], rows[-1]
         strengths = strengths + _products(w, w2)
         activities = activities + _products(a, a2)
-        cross = cross + _products(w, a2) + _products(a, w2)
+        one = _products(w, a2)
+        other = one.T if x2 is None else _products(a, w2)
+        cross = cross + (one + other)  # in this order it is symmetric to the last bit
     if not isinstance(strengths, Tensor):
         raise ArgumentError("kernel_parts: the network has no weight that is trained")
     return KernelParts(strengths, torch.as_tensor(activities), torch.as_tensor(cross))

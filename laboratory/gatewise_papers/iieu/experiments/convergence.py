@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from gatewise.studies import FunctionCell
-from gatewise.train import convergence
 from gatewise_papers.common import (
     IN_ANY_ORDER,
     CellValues,
@@ -122,11 +121,14 @@ def _fall(curve: Curve, thresholds: Sequence[float]) -> dict[str, float | None]:
             epochs.append({"epoch": place, "train_loss": loss})
     if not epochs:
         return dict.fromkeys(("lowest", "lowest_at", *map(_below, thresholds), "top1"))
-    summary = convergence(epochs, thresholds)
-    reached = {_below(threshold): summary.reached[threshold] for threshold in thresholds}
+    best = min(epochs, key=lambda record: record["train_loss"])
+    reached: dict[str, float | None] = {}
+    for threshold in thresholds:
+        below = [each["epoch"] for each in epochs if each["train_loss"] < threshold]
+        reached[_below(threshold)] = below[0] if below else None
     return {
-        "lowest": summary.lowest,
-        "lowest_at": summary.lowest_at,
+        "lowest": best["train_loss"],
+        "lowest_at": best["epoch"],
         **reached,
         "top1": curve["test"][-1],
     }

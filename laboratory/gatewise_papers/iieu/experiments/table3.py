@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from gatewise.models import create_model
+from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Line,
     Panel,
     Row,
-    Run,
     counted,
+    depends_on,
     not_tested,
     row,
 )
@@ -46,22 +49,34 @@ class IieuTable3Settings:
     scale: float = 1.0
 
 
-def measure(run: Run) -> Findings:
-    """Count each network."""
-    settings: IieuTable3Settings = run.settings
+def cells(settings: IieuTable3Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one cell per network."""
+    found = []
+    for depth in settings.depths:
+        for name in settings.networks:
+            function = partial(_count, settings, name, depth)
+            found.append(FunctionCell(_cell(name, depth), function, depends_on(settings, ())))
+    return found
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the counts with the printed ones."""
+    settings: IieuTable3Settings = values.settings
     counts: Counts = {}
     for depth in settings.depths:
         for name in settings.networks:
-            counts[name, depth] = run.cell(
-                f"ResNet-{depth} {name}",
-                lambda name=name, depth=depth: _count(settings, name, depth),
-            )
+            counts[name, depth] = values[_cell(name, depth)]
     claims = _printed_claims(settings, counts)
     claims += _added_claims(settings, counts)
     return Findings(_panels(settings, counts), _rows(settings, counts), claims, NOTES)
 
 
-def _count(settings: IieuTable3Settings, name: str, depth: int) -> dict[str, int]:
+def _cell(name: str, depth: int) -> str:
+    """Return the name of the cell that counts a network."""
+    return f"ResNet-{depth} {name}"
+
+
+def _count(settings: IieuTable3Settings, name: str, depth: int, _: CellCall) -> dict[str, int]:
     """Count one network."""
     network = create_model("resnet", depth=depth, scale=settings.scale, **NETWORKS[name])
     return count(network, settings.size)
@@ -152,6 +167,7 @@ EXPERIMENT = Experiment(
         "desk": IieuTable3Settings(),
         "full": IieuTable3Settings(),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=1,  # counts do not depend on random numbers
 )

@@ -5,24 +5,26 @@ from typing import Any
 
 from torch import nn
 
+from gatewise.studies import FunctionCell
 from gatewise.train import RunConfig
 from gatewise.units import IIEUB, TermB
 from gatewise_papers.common import (
     IN_ANY_ORDER,
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Level,
     Numbers,
     Panel,
-    Run,
     Table,
     TableTraining,
     at_end,
     curve_lines,
     judge,
     row,
-    train_all,
+    table_curves,
+    training_cells,
 )
 from gatewise_papers.iieu.experiments import published
 from gatewise_papers.iieu.experiments.networks import MOVED
@@ -70,17 +72,22 @@ def networks(settings: IieuTable4Settings, seeds: tuple[int, ...]) -> Table:
     return table
 
 
-def measure(run: Run) -> Findings:
-    """Train the seven networks."""
-    settings: IieuTable4Settings = run.settings
-    curves = train_all(run, networks(settings, run.seeds), {ALONE: leave_channels_alone})
+def cells(settings: IieuTable4Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return one training per network and seed."""
+    return training_cells(networks(settings, seeds), alter={ALONE: leave_channels_alone})
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare the accuracies of the seven networks."""
+    settings: IieuTable4Settings = values.settings
+    curves = table_curves(networks(settings, values.seeds), values)
     test = at_end(curves, "test")
     rows = []
-    for name, values in test.items():
+    for name, numbers in test.items():
         printed = _published(settings, name)
-        rows.append(row(f"test accuracy, {name}", values, published=printed))
-    for name, values in at_end(curves, "loss").items():
-        rows.append(row(f"training loss of the last epoch, {name}", values))
+        rows.append(row(f"test accuracy, {name}", numbers, published=printed))
+    for name, numbers in at_end(curves, "loss").items():
+        rows.append(row(f"training loss of the last epoch, {name}", numbers))
     panels = [
         Panel("training", "epochs", "loss", curve_lines(curves, "loss")),
         Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
@@ -152,7 +159,8 @@ EXPERIMENT = Experiment(
         ),
         "full": FULL,
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     trainings=networks,
     levels=(Level(f"test accuracy, {RELU}", published.TERM_B[RELU][0] / 100, at_least=FITTED),),
     seeds=8,  # the paper does not say how many

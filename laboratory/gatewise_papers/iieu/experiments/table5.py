@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import torch
@@ -12,18 +13,20 @@ from torch import Tensor, nn
 
 from gatewise.models import create_model
 from gatewise.stats import mean, standard_deviation
+from gatewise.studies import CellCall, FunctionCell
 from gatewise.units import IIEUB
 from gatewise_papers.common import (
+    CellValues,
     Claim,
     Experiment,
     Findings,
     Line,
     Panel,
     Row,
-    Run,
     all_better,
     all_comparable,
     column,
+    depends_on,
     judged,
     not_tested,
     row,
@@ -70,19 +73,23 @@ class IieuTable5Settings:
     kernels: tuple[str, ...] = KERNELS
 
 
-def measure(run: Run) -> Findings:
-    """Count each network once, and time all in turns, with weights and images of each seed."""
-    settings: IieuTable5Settings = run.settings
-    counts = {}
+def cells(settings: IieuTable5Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+    """Return a count of each network, and for each seed the times of all, taken in turns."""
+    depends = depends_on(settings, ())
+    found = []
     for unit in settings.units:
-        counts[unit] = run.cell(
-            f"count {unit}", lambda unit=unit: count(_network(settings, unit), settings.size)
-        )
-    ratios = []
-    for seed in run.seeds:
-        ratios.append(
-            run.cell(f"throughput, seed {seed}", lambda seed=seed: _ratios(settings, seed))
-        )
+        found.append(FunctionCell(f"count {unit}", partial(_count, settings, unit), depends))
+    for seed in seeds:
+        name = f"throughput, seed {seed}"
+        found.append(FunctionCell(name, partial(_ratios, settings, seed), depends))
+    return found
+
+
+def findings(values: CellValues) -> Findings:
+    """Compare throughputs and counts with the printed ones."""
+    settings: IieuTable5Settings = values.settings
+    counts = {unit: values[f"count {unit}"] for unit in settings.units}
+    ratios = [values[f"throughput, seed {seed}"] for seed in values.seeds]
     speeds: dict[str, Speeds] = {}
     for kernels in settings.kernels:
         by_seed = column(ratios, kernels)
@@ -92,12 +99,17 @@ def measure(run: Run) -> Findings:
     return Findings(panels, rows, claims(counts, speeds), NOTES)
 
 
+def _count(settings: IieuTable5Settings, unit: str, _: CellCall) -> dict[str, int]:
+    """Count the network with one unit."""
+    return count(_network(settings, unit), settings.size)
+
+
 def _network(settings: IieuTable5Settings, unit: str) -> nn.Module:
     """Return a ResNet with this unit, in evaluation mode."""
     return create_model("resnet", depth=settings.depth, unit=unit, scale=settings.scale).eval()
 
 
-def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, dict[str, float]]:
+def _ratios(settings: IieuTable5Settings, seed: int, _: CellCall) -> dict[str, dict[str, float]]:
     """Return throughput over ReLU's by kernels and unit: the median over turns."""
     with torch.random.fork_rng(devices=[]), _one_thread(), torch.no_grad():
         torch.manual_seed(seed)
@@ -106,7 +118,7 @@ def _ratios(settings: IieuTable5Settings, seed: int) -> dict[str, dict[str, floa
         networks = {PLAIN: plain, OWN: own}
         x = torch.randn(settings.batch, 3, settings.size, settings.size)
         turns = []
-        for _ in range(settings.turns + 1):
+        for _turn in range(settings.turns + 1):
             turn = {}
             for kernels in settings.kernels:
                 chosen = networks[kernels]
@@ -266,7 +278,8 @@ EXPERIMENT = Experiment(
             turns=51,
         ),
     },
-    measure=measure,
+    cells=cells,
+    findings=findings,
     seeds=3,
     measures_time=True,
 )

@@ -13,7 +13,7 @@ from gatewise_papers.iieu.unit_properties.scalar_curve import FAR, Curve, is_bou
 ROUNDING = 1e-9  # a weight may decrease by this and still count as not decreasing
 LEAST = 1e-6  # weights that differ by less are equal
 DISTANCES = tuple(2.0**k for k in range(-6, 11))  # tried for epsilon of property 4
-THRESHOLDS = torch.linspace(-10, 10, 401).tolist()  # tried for eta of property 4
+THRESHOLDS = torch.linspace(-10, 10, 401, device="cpu").tolist()  # tried for eta of property 4
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,7 @@
 """Section 6: beta forms of leaky ReLU and the absolute value against swish."""
 
-from collections.abc import Mapping
-
+from gatewise.studies import CheckedStudy
 from gatewise_papers.common import (
-    TINY,
-    ByRate,
     CellValues,
     Claim,
     Experiment,
@@ -12,24 +9,33 @@ from gatewise_papers.common import (
     Level,
     UnitTableSettings,
     judge_over_rates,
-    unit_cells,
-    unit_findings,
-    unit_runs,
+    plan_table,
+    table_findings,
+    table_runs,
+    unit_with,
 )
 from gatewise_papers.maso.experiments import published
 
 SWISH = "swish"
 ABS = "beta form of abs"
 LEAKY = "beta form of leaky ReLU"
-ARMS = {
-    SWISH: {"unit": "swish"},
-    ABS: {"unit": {"name": "beta_vq", "pieces": "abs", "learn_beta": True}},
-    LEAKY: {"unit": {"name": "beta_vq", "pieces": "leaky_relu", "learn_beta": True}},
-    "beta form of ReLU": {"unit": {"name": "beta_vq", "pieces": "relu", "learn_beta": True}},
-    "ReLU": {"unit": "relu"},
-    "leaky ReLU": {"unit": "leaky_relu"},
-    "abs": {"unit": "abs"},
-}
+
+
+def _beta_form(label: str, pieces: str) -> dict:
+    """Return a unit with a trained beta for each channel."""
+    return unit_with(label, unit={"name": "beta_vq", "pieces": pieces, "learn_beta": True})
+
+
+DESK = UnitTableSettings(
+    (
+        unit_with(SWISH, unit="swish"),
+        _beta_form(ABS, "abs"),
+        _beta_form(LEAKY, "leaky_relu"),
+        _beta_form("beta form of ReLU", "relu"),
+        unit_with("leaky ReLU", unit="leaky_relu"),
+        unit_with("abs", unit="abs"),
+    )
+)
 NOTES = (
     "every beta starts at 1/2 and is trained, one for each channel; swish trains its own number",
     "ReLU, leaky ReLU and abs are the limits beta = 1. The beta form of ReLU is swish in another "
@@ -39,31 +45,21 @@ NOTES = (
 
 def findings(values: CellValues) -> Findings:
     """Compare the beta forms with swish."""
-    return unit_findings(values, claims, NOTES)
+    return table_findings(values, claims, NOTES)
 
 
-def claims(test: Mapping[str, ByRate], chance: float) -> list[Claim]:
-    """Judge whether the beta forms are better than swish.
-
-    Args:
-        test: accuracies by arm and rate, one per seed.
-        chance: the accuracy of a guess.
-    """
-    return [
-        judge_over_rates(published.BETA_BEATS_SWISH, test, [ABS, LEAKY], [SWISH], chance=chance)
-    ]
+def claims(study: CheckedStudy) -> list[Claim]:
+    """Judge whether the beta forms are better than swish."""
+    return [judge_over_rates(published.BETA_BEATS_SWISH, study, [ABS, LEAKY], [SWISH])]
 
 
 EXPERIMENT = Experiment(
     name="maso/beta_forms",
     title="beta forms of abs and leaky ReLU against swish",
-    scales={
-        "tiny": UnitTableSettings(ARMS, "25 images of CIFAR-10, 1 epoch", TINY, rates=(0.5,)),
-        "desk": UnitTableSettings(ARMS),
-    },
-    cells=unit_cells,
+    scales={"tiny": DESK.tiny(), "desk": DESK},
+    comparison=plan_table,
     findings=findings,
-    trainings=unit_runs,
+    trainings=table_runs,
     seeds=5,
     levels=(Level("test accuracy, ReLU"),),
     needs=("CIFAR-10",),

@@ -1,10 +1,8 @@
 """Phase selective layers on real data, beside ReLU and CReLU."""
 
-from collections.abc import Mapping
-
+from gatewise.studies import CheckedStudy
 from gatewise_papers.common import (
-    TINY,
-    ByRate,
+    RELU,
     CellValues,
     Claim,
     Experiment,
@@ -12,29 +10,31 @@ from gatewise_papers.common import (
     Level,
     UnitTableSettings,
     judge_over_rates,
-    unit_cells,
-    unit_findings,
-    unit_runs,
+    plan_table,
+    table_findings,
+    table_runs,
+    unit_with,
 )
 from gatewise_papers.psc.experiments import published
 
-RELU = "ReLU"
-CRELU = "CReLU, narrower"
-DYNAMIC = "PSC, narrower"
+CRELU = "crelu"
+DYNAMIC = "psc"
 LEARNED = "static PSC, learned split"
 LOW_RANK = "PSC of low rank"
-# At these widths both networks have the parameters of ReLU's within 1 %. Factors of low rank have
-# 4 % fewer, since ranks are whole numbers.
-NARROWER = [16, 44, 44]
-ARMS = {
-    RELU: {"unit": "relu"},
-    CRELU: {"unit": "crelu", "widths": NARROWER},
-    DYNAMIC: {"unit": "psc", "widths": NARROWER},
-    LEARNED: {"unit": "static_psc"},
-    LOW_RANK: {"unit": "low_rank_psc"},
-}
+# ReLU, CReLU and PSC as units_cifar10 has them, at equal parameters. Factors of low rank have 4 %
+# fewer, since ranks are whole numbers.
+DESK = UnitTableSettings(
+    (
+        {"name": CRELU, "model": {"whitening": "once"}},
+        {"name": DYNAMIC, "model": {"pool": "behind", "whitening": "once"}},
+        unit_with(LEARNED, unit="static_psc"),
+        unit_with(LOW_RANK, unit="low_rank_psc"),
+    ),
+    reads="units_cifar10.jsonl",
+)
 EQUAL = (DYNAMIC, LEARNED, LOW_RANK)
 NOTES = (
+    "runs of ReLU, CReLU and PSC are those of the comparison units_cifar10",
     "a learned split has about twice the parameters while it is trained, and those of ReLU's "
     "network when it is deployed",
     "splits are cooled by the trainer, from 1 to 0.001 in three quarters of the training",
@@ -43,33 +43,25 @@ NOTES = (
 
 def findings(values: CellValues) -> Findings:
     """Compare the phase selective networks with ReLU and CReLU."""
-    return unit_findings(values, claims, NOTES)
+    return table_findings(values, claims, NOTES)
 
 
-def claims(test: Mapping[str, ByRate], chance: float) -> list[Claim]:
-    """Judge the questions at equal parameters.
-
-    Args:
-        test: accuracies by arm and rate, one per seed.
-        chance: the accuracy of a guess.
-    """
+def claims(study: CheckedStudy) -> list[Claim]:
+    """Judge the questions at equal parameters."""
     return [
-        judge_over_rates(published.BETTER_THAN_RELU, test, EQUAL, [RELU], chance=chance),
-        judge_over_rates(published.BETTER_THAN_CRELU, test, EQUAL, [CRELU], chance=chance),
+        judge_over_rates(published.BETTER_THAN_RELU, study, EQUAL, [RELU]),
+        judge_over_rates(published.BETTER_THAN_CRELU, study, EQUAL, [CRELU]),
     ]
 
 
 EXPERIMENT = Experiment(
     name="psc/cifar10",
     title="dynamic, static and low-rank phase selection on CIFAR-10",
-    scales={
-        "tiny": UnitTableSettings(ARMS, "25 images of CIFAR-10, 1 epoch", TINY, rates=(0.5,)),
-        "desk": UnitTableSettings(ARMS),
-    },
-    cells=unit_cells,
+    scales={"tiny": DESK.tiny(), "desk": DESK},
+    comparison=plan_table,
     findings=findings,
-    trainings=unit_runs,
+    trainings=table_runs,
     seeds=5,
-    levels=(Level(f"test accuracy, {RELU}"),),
+    levels=(Level("test accuracy, ReLU"),),
     needs=("CIFAR-10",),
 )

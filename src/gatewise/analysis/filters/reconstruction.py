@@ -17,6 +17,7 @@ from gatewise.analysis.filters.least_squares import (
 )
 from gatewise.analysis.filters.theorem_pooling import pooling_bound
 from gatewise.analysis.record import AnalysisResult
+from gatewise.checks import check_count
 from gatewise.errors import ArgumentError
 
 METHODS = ("auto", "fft", "cg")
@@ -200,10 +201,8 @@ def random_ratio(kept: int, dimension: int) -> float:
         kept: the dimension k of the subspace.
         dimension: the dimension D of the space.
     """
-    if not 0 <= kept <= dimension or dimension < 1:
-        raise ArgumentError(
-            "random_ratio: kept must be at most the dimension", got=(kept, dimension)
-        )
+    check_count("random_ratio", "dimension", dimension)
+    check_count("random_ratio", "kept", kept, least=0, most=dimension)
     rest = dimension - kept
     if rest == 0:
         return 0.0

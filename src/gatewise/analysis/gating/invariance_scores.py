@@ -270,7 +270,7 @@ class _Passes:
 
 def _check_arguments(batches: Iterable[Any], rate: float, location: str) -> None:
     check_number("invariance", "rate", rate, above=0, below=1)
-    if location not in LOCATIONS:
+    if not isinstance(location, str) or location not in LOCATIONS:
         raise unknown_name("location", location, LOCATIONS)
     if isinstance(batches, Iterator):
         raise ArgumentError(

@@ -157,22 +157,22 @@ def _row(
         values = _module_values(found, model, x)
         if values is not None:
             return _site_function(name, role, found.op, recognise(values), "", None), found.output
-        text = _slopes(found, model) or "not a function of one number"
-        return SiteFunction(name, role, found.op, text, "", {}, float("nan"), ""), None
+        return _unknown(name, role, found, model), None
     value, limit = _value_of(found, graph, model, outputs)
     row = _site_function(name, role, found.op, recognise(region.values), value, limit)
     return row, region.end
 
 
-def _slopes(found: SiteNodes, model: nn.Module) -> str:
-    """Return PReLU with the range of its slopes; empty for another activation."""
+def _unknown(name: str, role: str, found: SiteNodes, model: nn.Module) -> SiteFunction:
+    """Return the row of a site that is not one function of one number: PReLU with its slopes."""
     weight = found.output.tensor("weight") if found.op == "prelu" else None
-    if weight is None or weight.op != "parameter":
-        return ""
-    slopes = model.get_parameter(weight.name).detach()
-    return (
-        f"prelu, {len(slopes)} slopes from {float(slopes.min()):.3g} to {float(slopes.max()):.3g}"
-    )
+    text, known, constants = "not a function of one number", "", {}
+    if weight is not None and weight.op == "parameter":
+        slopes = model.get_parameter(weight.name).detach().double()
+        known, constants = "prelu", {"least": float(slopes.min()), "largest": float(slopes.max())}
+        least, largest = (f"{each:.3g}" for each in constants.values())
+        text = f"prelu, {len(slopes)} slopes from {least} to {largest}"
+    return SiteFunction(name, role, found.op, text, known, constants, float("nan"), "")
 
 
 def _branches(found: SiteNodes, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from gatewise.analysis.planes import Extent
 from gatewise.analysis.record import AnalysisResult, new_axes
 from gatewise.analysis.regions.drawing import animation, check_seconds
 from gatewise.analysis.regions.exact_partition import Partition, SoftPartition, partition
+from gatewise.checks import check_kind
 from gatewise.errors import ArgumentError
 from gatewise.files import write_bytes
 
@@ -99,6 +100,7 @@ def film(
         **options: other options of :func:`partition`.
     """
     seconds = check_seconds(seconds)
+    check_kind("film", "checkpoints", checkpoints, Iterable)
     total: int | None = len(checkpoints) if isinstance(checkpoints, Sequence) else None
     frames = []
     for number, checkpoint in enumerate(checkpoints, 1):

@@ -23,7 +23,13 @@ from gatewise.cli.options import (
     toml_table,
 )
 from gatewise.cli.output import print_error, print_json, print_note
-from gatewise.errors import ArgumentError, FileError, HeldError, LostProcessError
+from gatewise.errors import (
+    ArgumentError,
+    FileError,
+    HeldError,
+    LostProcessError,
+    unknown_name,
+)
 
 if TYPE_CHECKING:
     from gatewise.studies import ComparisonResult, ComparisonStudy, Running
@@ -200,6 +206,7 @@ def _study(
             changes of it.
         device: Where it is trained.
     """
+    from gatewise.models import list_models
     from gatewise.studies import Choices, make_recipe, plan_comparison, presets, read_comparison
 
     given = {key: value for key, value in table.items() if value is not None}
@@ -221,6 +228,8 @@ def _study(
             data_folder=folder,
             device=device,
         )
+    if subject.isidentifier() and subject not in list_models():
+        raise unknown_name("model or study", subject, [*list_models(), *presets()])
     factory = model_factory(subject)
     if "units" not in given or name is None:
         raise ArgumentError(

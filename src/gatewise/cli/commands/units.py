@@ -38,7 +38,7 @@ PlotFile = Annotated[
     typer.Option(
         "--plot",
         metavar="FILE",
-        help="With NAME: plot the function and its derivative to a .png, .svg or .pdf file.",
+        help="With NAME: plot the function and its derivative to an .svg file.",
     ),
 ]
 Page = Annotated[

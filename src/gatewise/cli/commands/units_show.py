@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gatewise.report import ErrorRow
     from gatewise.units import Unit
 
-PLOT_ENDINGS = (".png", ".svg", ".pdf")
+PLOT_ENDINGS = (".svg",)
 HOW_TO_READ = (
     "An ulp is one step between neighbouring numbers of the dtype. A result is within its bound if "
     "its error is at most that many ulp or, near zero, at most the absolute number. If results "
@@ -107,5 +107,5 @@ def _draw(unit: "Unit", target: Path) -> None:
     from gatewise.report import figure, plain
 
     title = f"{unit.name}: {plain(unit.formula)}"
-    write_bytes(target, figure(title, sweep(unit), target.suffix.lower().removeprefix(".")))
+    write_bytes(target, figure(title, sweep(unit)))
     print_note(f"wrote {target}")

@@ -1,8 +1,5 @@
 """Command line options, and what they name: models, weights, data and checkpoints."""
 
-from gatewise.cli.options.advised_commands import MORE_INPUTS as MORE_INPUTS
-from gatewise.cli.options.advised_commands import advised_commands as advised_commands
-from gatewise.cli.options.advised_commands import as_options as as_options
 from gatewise.cli.options.checkpoints import find_checkpoints as find_checkpoints
 from gatewise.cli.options.comparison_inputs import comparison_data as comparison_data
 from gatewise.cli.options.comparison_inputs import model_factory as model_factory
@@ -37,3 +34,6 @@ from gatewise.cli.options.shared_options import Workers as Workers
 from gatewise.cli.options.shared_options import check_least as check_least
 from gatewise.cli.options.shared_options import recipe_lines as recipe_lines
 from gatewise.cli.options.shared_options import toml_table as toml_table
+from gatewise.cli.options.shell_words import MORE_INPUTS as MORE_INPUTS
+from gatewise.cli.options.shell_words import advised_commands as advised_commands
+from gatewise.cli.options.shell_words import as_options as as_options

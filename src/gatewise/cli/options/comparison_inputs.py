@@ -42,8 +42,11 @@ def model_factory(reference: str) -> Any:
     Args:
         reference: A reference to a model, or the name of a network of gatewise.
     """
-    from gatewise.studies import BuiltIn
+    from gatewise.models import list_models
+    from gatewise.studies import BuiltIn, presets
 
+    if ":" not in reference and reference not in list_models():
+        raise unknown_name("model or study", reference, [*list_models(), *presets()])
     kind, name = split_reference(reference)
     return BuiltIn(name) if kind == "gatewise" else ModelFactory(reference)
 

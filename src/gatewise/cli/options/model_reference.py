@@ -39,7 +39,7 @@ def load_model(reference: str, options: Mapping[str, Any] | None = None) -> "nn.
     """
     from torch import nn
 
-    kind, name = split_reference(reference)
+    kind = split_reference(reference)[0]
     build = _BUILDERS.get(kind, _from_factory)
     model = build(reference, options or {})
     if not isinstance(model, nn.Module):
@@ -58,13 +58,14 @@ def split_reference(reference: str) -> tuple[str, str]:
         reference: A reference in one of the forms ``FORMS``.
     """
     kind, colon, name = reference.rpartition(":")
+    known: list[str] = []
     if not colon:
         from gatewise.models import list_models
 
-        if name in list_models():
+        known = list_models()
+        if name in known:
             return "gatewise", name
     if not kind or not name:
-        known = [] if colon else list_models()
         near = closest_name(name, known)
         raise ArgumentError(
             "model: not a reference to a model",

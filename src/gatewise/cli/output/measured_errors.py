@@ -47,7 +47,6 @@ def _row(group: list["Measured"]) -> ErrorRow:
         kept=all(error.kept for error in group),
         torch_ulps=_largest(group, "torch_ulps"),
         torch_absolute=_largest(group, "torch_absolute"),
-        torch_hidden=_largest(group, "torch_hidden"),
     )
 
 

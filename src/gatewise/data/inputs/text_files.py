@@ -62,8 +62,8 @@ def _tokenizer(file: Path | None) -> Callable[[str], Iterable[int]]:
         raise ArgumentError(
             "data: text needs the tokenizer of the model",
             got="no tokenizer" if file is None else show(file),
-            fix=f"tokenizer=FILE, the {TOKENIZER} of the model, or data=FILE, an .npy file of token "
-            "numbers (n, length)",
+            fix=f"tokenizer=FILE, the {TOKENIZER} of the model, or data=FILE, an .npy file of "
+            "token numbers (n, length)",
         )
     try:
         from tokenizers import Tokenizer

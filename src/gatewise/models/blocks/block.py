@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_kind
 from gatewise.errors import ArgumentError
 from gatewise.models.blocks.slot import PHASE_CHOICES, RELU, Slot
 from gatewise.units import registered_units, run_block
@@ -31,8 +32,10 @@ class Block(nn.Module):
         channels: int,
     ) -> None:
         super().__init__()
-        self.layer = layer
+        self.layer = check_kind("Block", "layer", layer, nn.Module)
         self.norm = norm
+        if slot is not None:
+            check_kind("Block", "slot", slot, Slot)
         self.unit = None if slot is None else slot.module(layer, channels)
         self.binds = slot is not None and slot.binds
 
@@ -107,6 +110,7 @@ def unit_places(model: nn.Module) -> Mapping[str, str]:
 
     Phase selective layers are included.
     """
+    check_kind("unit_places", "model", model, nn.Module)
     names: dict[type[nn.Module], str] = {}
     for name, choice in PHASE_CHOICES.items():
         names |= {choice.conv: name, choice.linear: name}

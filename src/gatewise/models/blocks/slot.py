@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.checks import check_choice
+from gatewise.checks import check_choice, check_kind
 from gatewise.errors import ArgumentError
 from gatewise.extensions import load_extensions, unknown_addition
 from gatewise.layers import PSConv2d, PSLinear
@@ -58,6 +58,10 @@ def phase_layers(
         linear: the linear layer after an empty slot.
         options: of these layers, that a choice of the unit may set.
     """
+    check_kind("phase_layers", "name", name, str)
+    for kind in (conv, linear):
+        check_kind("phase_layers", "a layer", kind, type)
+    check_kind("phase_layers", "options", options, Sequence)
     PHASE_CHOICES[name] = PhaseChoice(conv, linear, tuple(options))
 
 

@@ -1,4 +1,4 @@
-"""One chart model, one layout, two renderers: SVG in pages and matplotlib for image files."""
+"""The chart model, and its layout, which templates draw as SVG."""
 
 from gatewise.report.charts.label_places import HIGH as HIGH
 from gatewise.report.charts.label_places import LETTER as LETTER
@@ -7,7 +7,6 @@ from gatewise.report.charts.label_places import WIDE as WIDE
 from gatewise.report.charts.label_places import place_labels as place_labels
 from gatewise.report.charts.layout import as_cells as as_cells
 from gatewise.report.charts.layout import lay_out as lay_out
-from gatewise.report.charts.matplotlib_renderer import picture_file as picture_file
 from gatewise.report.charts.palette import CATEGORIES as CATEGORIES
 from gatewise.report.charts.palette import COLOURS as COLOURS
 from gatewise.report.charts.palette import DARK_CATEGORIES as DARK_CATEGORIES
@@ -15,7 +14,6 @@ from gatewise.report.charts.palette import SOLID as SOLID
 from gatewise.report.charts.palette import category_style as category_style
 from gatewise.report.charts.palette import first_dash as first_dash
 from gatewise.report.charts.palette import size_colours as size_colours
-from gatewise.report.charts.rate_rows_renderer import rate_rows_picture as rate_rows_picture
 from gatewise.report.charts.records import DASHES as DASHES
 from gatewise.report.charts.records import SAFE_LINK as SAFE_LINK
 from gatewise.report.charts.records import Cell as Cell

@@ -1,7 +1,7 @@
 """The chart model: charts, rows of a comparison, pictures, tables and regions as plain records.
 
-A record says what is shown, not where. `layout` computes where, once for both renderers: the
-template ``charts.html`` draws records into a page, and `picture_file` draws them into a file.
+A record says what is shown, not where. `layout` computes where, and the template ``charts.html``
+draws it, into a page or a file.
 Every string in a record is text, never markup.
 """
 

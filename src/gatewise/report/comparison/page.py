@@ -33,8 +33,9 @@ HOW_TO_READ_DIFFERENCES = (
     "comparisons. It decides: better or worse if it leaves out zero.",
 )
 PLATEAU = (
-    "Peak: where the fitted curve is highest. Plateau: by which factor the rate can change while "
-    "the curve stays within one standard deviation of a run of its best."
+    "The peak is where the fitted curve is highest. sd: of a run at the best rate tried. Plateau: "
+    "by which factor the rate can change while the curve stays within one standard deviation of a "
+    "run of its best."
 )
 
 

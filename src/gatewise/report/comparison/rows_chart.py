@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 
 from gatewise.errors import ArgumentError
-from gatewise.report.charts import Point, RateRow, RateRows, rate_rows_picture
+from gatewise.report.charts import Point, RateRow, RateRows
+from gatewise.report.picture_files import picture_file
 from gatewise.studies import ComparisonResult, CurvePoint, ModelAnswer, UnitRow, verdict_line
 from gatewise.words import MINUS, plural, rate
 
@@ -45,21 +46,19 @@ def rate_rows(result: ComparisonResult, answer: ModelAnswer) -> RateRows:
 
 def comparison_picture(
     result: ComparisonResult,
-    format: str = "png",
     *,
     model: str | None = None,
 ) -> bytes:
-    """Return the rows of one model as the bytes of an image file.
+    """Return the rows of one model as the bytes of an SVG file.
 
     Args:
         result: The comparison.
-        format: ``png``, ``svg`` or ``pdf``.
         model: Of the study; not needed if there is only one.
     """
     answer = result.answer(model)
     if len(answer.rows) < 2:
         raise ArgumentError("comparison_picture: there is no unit besides the baseline")
-    return rate_rows_picture(rate_rows(result, answer), format)
+    return picture_file(rate_rows(result, answer))
 
 
 def _row(result: ComparisonResult, row: UnitRow) -> RateRow:

@@ -24,14 +24,15 @@ def differences_table(result: ComparisonResult, answer: ModelAnswer) -> Table:
     """
     display = result.display
     has_rates = any(row.best_rate is not None for row in answer.rows)
-    columns = ["unit", "mean", "sd"]
-    columns += ["best rate", "peak", "plateau"] if has_rates else ["n"]
+    columns = ["unit", "at the peak" if has_rates else "mean", "sd"]
+    columns += ["peak rate", "best rate", "plateau"] if has_rates else ["n"]
     columns += ["difference", "interval", "p", "verdict"]
     rows: list[Cells] = []
     for row in answer.rows[:MOST_ROWS]:
-        cells: Cells = [row.unit, _value(result, row.best), _value(result, row.spread)]
+        height = row.height if math.isfinite(row.height) else row.best
+        cells: Cells = [row.unit, _value(result, height), _value(result, row.spread)]
         if has_rates:
-            cells += [_rate(row.best_rate), _rate(row.peak_rate), _plateau(row)]
+            cells += [_rate(row.peak_rate), _rate(row.best_rate), _plateau(row)]
         else:
             cells.append(Cell(str(row.runs), row.runs))
         cells += [
@@ -41,9 +42,7 @@ def differences_table(result: ComparisonResult, answer: ModelAnswer) -> Table:
             Cell(verdict_line(result, row), look=LOOKS.get(row.verdict, "")),
         ]
         rows.append(cells)
-    caption = f"{answer.model}: {display.label}, at the best rate tried"
-    if not has_rates:
-        caption = f"{answer.model}: {display.label}"
+    caption = f"{answer.model}: {display.label}"
     if math.isfinite(answer.confidence):
         caption += f"; intervals at {100 * answer.confidence:.3g} %, p corrected"
     align = "lrr" + ("rrr" if has_rates else "r") + "rlrl"
@@ -111,7 +110,7 @@ def equal_rates_table(result: ComparisonResult, answer: ModelAnswer) -> Table | 
 
 
 def costs_table(result: ComparisonResult, model: str) -> Table | None:
-    """Return parameters, operations and time of every unit; None if nothing is known.
+    """Return parameters and time of every unit; None if nothing is known.
 
     Args:
         result: The comparison.
@@ -119,20 +118,17 @@ def costs_table(result: ComparisonResult, model: str) -> Table | None:
     """
     records = result.study.of_model(model)
     runs = {label: [one for one in records if one.unit == label] for label in result.units}
-    columns = ["unit", "parameters", "FLOPs of one example", "seconds of a run (median)"]
+    columns = ["unit", "parameters", "seconds of a run (median)"]
     rows: list[Cells] = []
     known = False
     for label, found in runs.items():
         parameters = [one.parameters for one in found if one.parameters is not None]
-        flops = [one.flops for one in found if one.flops is not None]
         seconds = [one.seconds for one in found if one.seconds is not None]
         known = known or bool(parameters or seconds)
-        row: Cells = [label]
-        row += [_middle(parameters, whole=True), _middle(flops, whole=True), _middle(seconds)]
-        rows.append(row)
+        rows.append([label, _middle(parameters, whole=True), _middle(seconds)])
     if not known:
         return None
-    return Table(columns, rows[:MOST_ROWS], f"{model}: costs", "lrrr")
+    return Table(columns, rows[:MOST_ROWS], f"{model}: costs", "lrr")
 
 
 def metrics_table(result: ComparisonResult, answer: ModelAnswer) -> Table | None:

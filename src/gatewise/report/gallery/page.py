@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gatewise.report.charts import Chart, Panels
 from gatewise.report.gallery.plain_formula import plain
-from gatewise.report.gallery.records import Card, Gallery
+from gatewise.report.gallery.records import Card, Fact, Gallery
 from gatewise.report.gallery.unit_charts import tile, unit_panels
 from gatewise.report.page import render
 
@@ -23,6 +23,11 @@ class _View:
     family: int
 
     @property
+    def words(self) -> str:
+        """What the search looks at."""
+        return f"{self.card.name} {self.card.title} {self.card.family}"
+
+    @property
     def kept(self) -> bool:
         """Whether every measured error is within its bound."""
         return all(row.kept for row in self.card.errors)
@@ -30,10 +35,7 @@ class _View:
     @property
     def has_torch(self) -> bool:
         """Whether PyTorch has the same function."""
-        for row in self.card.errors:
-            if row.torch_ulps is not None or row.torch_hidden is not None:
-                return True
-        return False
+        return any(row.torch_ulps is not None for row in self.card.errors)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class _Summary:
 def gallery_page(gallery: Gallery) -> str:
     """Return the page as one HTML text that needs no other file and no network.
 
-    The grid of curves comes first. Without scripts only the sliders are missing.
+    The curves come first, by family. Without scripts the search and the sliders are missing.
 
     Args:
         gallery: The units.
@@ -64,15 +66,21 @@ def gallery_page(gallery: Gallery) -> str:
                 plain=plain(card.formula),
                 panels=unit_panels(card.plot, card.name),
                 tile=tile(card.plot),
-                family=families.index(card.family) + 1 if card.family in families else 0,
+                family=families.index(card.family) if card.family in families else 0,
             )
         )
+    groups = []
+    for place, family in enumerate(gallery.families or (Fact("units", ""),)):
+        shown = [view for view in views if view.family == place]
+        if shown:
+            groups.append((family, shown))
     return render(
         "gallery.html",
         style="gallery.css",
         script="gallery.js",
         gallery=gallery,
         views=views,
+        groups=groups,
         summary=_summary(gallery.cards),
     )
 

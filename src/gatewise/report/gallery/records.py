@@ -82,7 +82,6 @@ class ErrorRow:
         kept: Whether every error is within the bound.
         torch_ulps: The largest error of PyTorch's own function; None if it has none.
         torch_absolute: Its largest absolute error.
-        torch_hidden: For how many inputs it returns NaN for a number, or a number for NaN.
     """
 
     dtype: str
@@ -96,7 +95,6 @@ class ErrorRow:
     kept: bool
     torch_ulps: float | None = None
     torch_absolute: float | None = None
-    torch_hidden: int | None = None
 
     @property
     def largest(self) -> str:

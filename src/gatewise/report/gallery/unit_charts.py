@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gatewise.report.charts import DASHES, Chart, Panels, Series, picture_file
+from gatewise.report.charts import DASHES, Chart, Panels, Series
 from gatewise.report.gallery.records import Kink, Plot
+from gatewise.report.picture_files import picture_file
 from gatewise.words import number
 
 PARTS = ("base", "two")  # colours of the parts of the output with default options
@@ -46,9 +47,9 @@ def tile(plot: Plot) -> Chart | None:
     return Chart("", "", "", "", series, x_range=TILE_X, y_range=TILE_Y, legend=False)
 
 
-def figure(title: str, plot: Plot, format: str) -> bytes:
-    """Return value and derivative side by side as the bytes of a png, svg or pdf file."""
-    return picture_file(replace(unit_panels(plot), title=title), format)
+def figure(title: str, plot: Plot) -> bytes:
+    """Return value and derivative side by side as the bytes of an SVG file."""
+    return picture_file(replace(unit_panels(plot), title=title))
 
 
 def _chart(title: str, series: list[Series], description: str) -> Chart:

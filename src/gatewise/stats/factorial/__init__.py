@@ -15,3 +15,4 @@ from gatewise.stats.factorial.schedule import factorial_progress as factorial_pr
 from gatewise.stats.factorial.single_rates import judge_single_rates as judge_single_rates
 from gatewise.stats.factorial.verdicts import FactorialVerdicts as FactorialVerdicts
 from gatewise.stats.factorial.verdicts import judge_factorial as judge_factorial
+from gatewise.stats.factorial.verdicts import paired_t as paired_t

@@ -16,13 +16,10 @@ from pydantic import (
 
 from gatewise.errors import DamagedFileError, shorten
 from gatewise.stats import FEWEST_RATES, FactorialRuns, grid_steps, planned_steps
+from gatewise.studies.engine import DIVERGED, DONE, FAILED
 
-FORMAT = "gatewise study"
 MOST_RUNS = 1_000_000
 MOST_RATES = 64
-DONE = "done"
-DIVERGED = "diverged"
-FAILED = "failed"
 # Numbers whose squares and quotients are finite.
 Moderate = Annotated[float, Field(ge=-1e100, le=1e100)]
 Positive = Annotated[float, Field(ge=1e-30, le=1e30)]
@@ -92,7 +89,7 @@ class RateGrid(Facts):
     """
 
     center: Positive
-    ratio: float = Field(10**0.5, gt=1, le=1e6)
+    ratio: float = Field(default=10**0.5, gt=1, le=1e6)
     count: int = Field(5, ge=1, le=MOST_RATES)
 
     @field_validator("count")
@@ -142,7 +139,7 @@ class StudyHeader(Facts):
         settings: Everything else that is shown.
     """
 
-    format: Literal["gatewise study"] = FORMAT
+    format: Literal["gatewise study"] = "gatewise study"
     name: str = "study"
     title: str = ""
     metric: MetricFacts
@@ -202,7 +199,6 @@ class RunRecord(Facts):
         seconds: Of training.
         processor_seconds: Of training.
         parameters: Of the network.
-        flops: Of one example.
         machine: What the run was made on.
     """
 
@@ -219,7 +215,6 @@ class RunRecord(Facts):
     seconds: Moderate | None = None
     processor_seconds: Moderate | None = None
     parameters: int | None = Field(None, ge=0, le=10**18)
-    flops: Moderate | None = None
     machine: dict[str, Any] = {}
 
     @model_validator(mode="after")

@@ -1,10 +1,9 @@
-"""A comparison as plain values and as CSV."""
+"""A comparison as CSV."""
 
 import csv
 import io
 import math
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gatewise.studies.answer.result import ComparisonResult
@@ -29,15 +28,6 @@ COLUMNS = (
 )
 # A spreadsheet runs a cell that begins with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def plain_answers(result: "ComparisonResult") -> dict[str, Any]:
-    """Return the rows of every model as plain values.
-
-    Args:
-        result: The comparison.
-    """
-    return {model: _plain(asdict(answer)) for model, answer in result.answers.items()}
 
 
 def comparison_csv(result: "ComparisonResult") -> str:
@@ -81,15 +71,4 @@ def csv_cell(value: object) -> object:
         return ""
     if isinstance(value, str) and value.startswith(FORMULA):
         return f"'{value}"
-    return value
-
-
-def _plain(value: Any) -> Any:
-    """Return values of JSON: numbers that are not finite become None."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     return value

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from gatewise.stats import (
     factorial_progress,
     judge_factorial,
     judge_single_rates,
+    paired_t,
 )
-from gatewise.studies.answer.checked_study import FAILED, CheckedStudy
+from gatewise.studies.answer.checked_study import CheckedStudy
 from gatewise.studies.answer.rows import CurvePoint, EqualRate, ModelAnswer, UnitRow, Verdict
+from gatewise.studies.engine import FAILED
 from gatewise.words import plural, rate
 
 PEAK_ALONE = "only the fitted peak is {side}"
@@ -41,9 +43,10 @@ class ModelJudge:
     Args:
         study: Its header and records.
         model: Of the header.
+        verdicts: Whether to give verdicts if the runs of the model have ended.
     """
 
-    def __init__(self, study: CheckedStudy, model: str) -> None:
+    def __init__(self, study: CheckedStudy, model: str, *, verdicts: bool = True) -> None:
         self.study = study
         self.model = model
         self.header = study.header
@@ -51,6 +54,7 @@ class ModelJudge:
         self.sign = study.header.metric.sign
         self.runs = study.runs(model)
         self.state = factorial_progress(self.runs, widen=not study.header.origin)
+        self.ended = verdicts and bool(self.state.ended[0])
 
     @property
     def missing(self) -> list[tuple[str, int, int]]:
@@ -63,9 +67,8 @@ class ModelJudge:
 
     def answer(self) -> ModelAnswer:
         """Return the rows: with verdicts if the study has ended."""
-        ended = bool(self.state.ended[0])
         verdicts = None
-        if ended and self.header.seeds >= FEWEST_SEEDS:
+        if self.ended and self.header.seeds >= FEWEST_SEEDS:
             verdicts = judge_factorial(self.runs, self.state, comparisons=self.header.family)
         rows = [self._row(unit, verdicts) for unit in range(len(self.labels))]
         units = sorted(rows[1:], key=self._from_best_to_worst)
@@ -78,8 +81,6 @@ class ModelJudge:
             done=int((used & self.runs.present).sum()),
             total=int(used.sum()),
             confidence=verdicts.confidence if verdicts else math.nan,
-            refined=self.runs.count > 1 and int(self.state.stride[0]) == 1,
-            noise=float(verdicts.fit.scale[0]) if verdicts else math.nan,
             missing=self.missing,
             dropped=self._lost_rates(),
         )
@@ -95,9 +96,9 @@ class ModelJudge:
         if verdicts is None:
             if unit == 0:
                 return row
-            ended = bool(self.state.ended[0])
-            reason = TOO_FEW_SEEDS if ended else ""
-            return replace(row, verdict="not decided" if ended else "preliminary", reason=reason)
+            if not self.ended:
+                return replace(row, verdict="preliminary")
+            return replace(row, verdict="not decided", reason=TOO_FEW_SEEDS)
         if not self.state.kept[0, unit].any():
             verdict: Verdict = "not decided" if unit else "baseline"
             return replace(row, verdict=verdict, reason=TOO_FEW_RATES)
@@ -108,9 +109,7 @@ class ModelJudge:
         if not self.state.kept[0, 0].any():
             return replace(row, verdict=verdict, reason=reason)
         place = (0, unit - 1)
-        low, high = sorted(
-            (self.sign * float(verdicts.low[place]), self.sign * float(verdicts.high[place]))
-        )
+        low, high = self._interval(verdicts.low[place], verdicts.high[place])
         return replace(
             row,
             verdict=verdict,
@@ -180,7 +179,7 @@ class ModelJudge:
             row,
             height=height,
             best=float(means[best]),
-            spread=self._spread(unit, best),
+            spread=_spread(self._finished(unit, best)),
             best_rate=self.study.rate(self.study.steps[best]),
             peak_rate=self.study.rate(step),
             plateau=self._plateau(unit, means, best, float(fit.scale[0])),
@@ -222,13 +221,13 @@ class ModelJudge:
             if not present.any():
                 continue
             diverged = self.runs.diverged[0, unit, place]
-            left = self.sign * self.runs.values[0, unit, place][present & ~diverged]
+            left = self.sign * self._finished(unit, place)
             curve.append(
                 CurvePoint(
                     step=step,
                     rate=self.study.rate(step),
                     mean=float(left.mean()) if len(left) else math.nan,
-                    spread=float(left.std(ddof=1)) if len(left) > 1 else math.nan,
+                    spread=_spread(left),
                     runs=int(present.sum()),
                     diverged=int(diverged.sum()),
                     judged=bool(self.state.kept[0, unit, place]),
@@ -254,33 +253,32 @@ class ModelJudge:
         )
         return self.sign * float(values.mean())
 
-    def _spread(self, unit: int, place: int) -> float:
-        """Return the standard deviation over seeds of the runs that did not diverge."""
-        left = self.runs.values[0, unit, place]
-        left = left[np.isfinite(left)]
-        return float(left.std(ddof=1)) if len(left) > 1 else math.nan
-
     def _has_learned(self, unit: int) -> bool:
         """Return whether a unit beats the best constant prediction at some rate.
 
         The lower end of a 95 % interval of its mean must be above it, by the runs that did not
         collapse.
         """
-        from scipy import special
-
         if self.header.chance is None:
             return True
         chance = self.sign * self.header.chance
         for place in np.flatnonzero(self.state.kept[0, unit]):
-            left = self.runs.values[0, unit, place]
-            left = left[np.isfinite(left)]
+            left = self._finished(unit, place)
             if len(left) < 2:
                 continue
-            error = max(float(left.std(ddof=1)), self.runs.floor) / math.sqrt(len(left))
-            half = -float(special.stdtrit(len(left) - 1, (1 - LEARNED) / 2)) * error
-            if left.mean() - half > chance:
+            if float(paired_t(left, 1 - LEARNED, self.runs.floor).low) > chance:
                 return True
         return False
+
+    def _finished(self, unit: int, place: Any) -> np.ndarray:
+        """Return the values at a rate of the runs that did not diverge."""
+        values = self.runs.values[0, unit, place]
+        return values[np.isfinite(values)]
+
+    def _interval(self, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of an interval in recorded values, the lower one first."""
+        ends = sorted((self.sign * float(low), self.sign * float(high)))
+        return ends[0], ends[1]
 
     def _equal_rates(self, unit: int) -> Sequence[EqualRate]:
         """Return a unit against the baseline at every rate that all units have."""
@@ -292,9 +290,7 @@ class ModelJudge:
         found = []
         for order, place in enumerate(places):
             at = (0, unit - 1, order)
-            low, high = sorted(
-                (self.sign * float(alone.low[at]), self.sign * float(alone.high[at]))
-            )
+            low, high = self._interval(alone.low[at], alone.high[at])
             found.append(
                 EqualRate(
                     rate=self.study.rate(self.study.steps[place]),
@@ -321,13 +317,22 @@ class ModelJudge:
         return words
 
 
-def judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
-    """Return the rows of one model.
+def _spread(values: np.ndarray) -> float:
+    """Return the standard deviation; NaN for fewer than two values."""
+    return float(values.std(ddof=1)) if len(values) > 1 else math.nan
 
-    Args:
-        study: Its header and records.
-        model: Of the header.
-    """
+
+def judge_models(study: CheckedStudy) -> dict[str, ModelAnswer]:
+    """Return the rows of every model. There are no verdicts until the runs of all have ended."""
+    models = study.header.models
+    answers = {model: _judge_model(study, model) for model in models}
+    if any(answer.is_preliminary for answer in answers.values()):
+        answers = {model: ModelJudge(study, model, verdicts=False).answer() for model in models}
+    return answers
+
+
+def _judge_model(study: CheckedStudy, model: str) -> ModelAnswer:
+    """Return the rows of one model."""
     if study.header.origin and study.header.rates is None:
         return _judge_table(study, model)
     judge = ModelJudge(study, model)
@@ -366,23 +371,22 @@ def _judge_table(study: CheckedStudy, model: str) -> ModelAnswer:
     rows = []
     for one in comparison.differences:
         low, high = one.interval
-        rows.append(
-            UnitRow(
-                unit=one.name,
-                verdict=cast(Verdict, one.verdict),
-                reason=one.reason or one.note,
-                difference=one.difference,
-                low=low,
-                high=high,
-                p=one.p_corrected,
-                height=one.mean,
-                best=one.mean,
-                spread=one.spread,
-                runs=one.n,
-                diverged=one.diverged,
-                test=one.method,
-            )
+        row = UnitRow(
+            unit=one.name,
+            verdict=cast(Verdict, one.verdict),
+            reason=one.reason or one.note,
+            difference=one.difference,
+            low=low,
+            high=high,
+            p=one.p_corrected,
+            height=one.mean,
+            best=one.mean,
+            spread=one.spread,
+            runs=one.n,
+            diverged=one.diverged,
+            test=one.method,
         )
+        rows.append(row)
     sign = header.metric.sign
     rows.sort(key=lambda row: (math.isnan(row.difference), -sign * row.difference))
     count = len(study.of_model(model))

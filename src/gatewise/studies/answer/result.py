@@ -6,9 +6,11 @@ from typing import Any
 
 from gatewise.errors import ArgumentError
 from gatewise.studies.answer.checked_study import CheckedStudy, StudyHeader
-from gatewise.studies.answer.judging import judge_model, missing_runs
+from gatewise.studies.answer.judging import judge_models, missing_runs
 from gatewise.studies.answer.metric_display import MetricDisplay, metric_display
 from gatewise.studies.answer.rows import ModelAnswer, UnitRow
+from gatewise.studies.answer.text import text_lines
+from gatewise.studies.engine import plain
 from gatewise.words import FitsScreen
 
 
@@ -60,7 +62,7 @@ class ComparisonResult(FitsScreen):
     @cached_property
     def answers(self) -> dict[str, ModelAnswer]:
         """The rows of every model."""
-        return {model: judge_model(self.study, model) for model in self.header.models}
+        return judge_models(self.study)
 
     @cached_property
     def display(self) -> MetricDisplay:
@@ -109,18 +111,14 @@ class ComparisonResult(FitsScreen):
     @property
     def lines(self) -> list[str]:
         """The answer as lines of text."""
-        from gatewise.studies.answer.text import text_lines
-
         return text_lines(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values: header, records, and the verdicts."""
-        from gatewise.studies.answer.exports import plain_answers
-
         return {
             "header": self.study.plain_header,
             "records": self.study.plain_records,
-            "answers": plain_answers(self),
+            "answers": plain(self.answers),
             "text": self.lines,
         }
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gatewise.errors import unknown_name
+
 Verdict = Literal[
     "baseline",
     "better",
@@ -117,8 +119,6 @@ class ModelAnswer:
         done: Runs that have ended.
         total: Runs of the study as far as the rule has asked for them.
         confidence: Of one interval.
-        refined: Whether half-way rates were added.
-        noise: The standard deviation of a run: the median over units at their best rates.
         missing: Runs that are still asked for: unit, step and seed.
         dropped: Rates that a unit is judged without, in words.
     """
@@ -128,8 +128,6 @@ class ModelAnswer:
     done: int
     total: int
     confidence: float = math.nan
-    refined: bool = False
-    noise: float = math.nan
     missing: Sequence[tuple[str, int, int]] = ()
     dropped: Sequence[str] = ()
 
@@ -152,10 +150,4 @@ class ModelAnswer:
         for row in self.rows:
             if row.unit == unit:
                 return row
-        from gatewise.errors import ArgumentError
-
-        raise ArgumentError(
-            "comparison: no such unit",
-            got=unit,
-            allowed=", ".join(row.unit for row in self.rows),
-        )
+        raise unknown_name("unit of the comparison", unit, [row.unit for row in self.rows])

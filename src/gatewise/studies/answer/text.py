@@ -106,30 +106,6 @@ def parameters_words(row: UnitRow) -> str:
     return ""
 
 
-def row_words(result: "ComparisonResult", row: UnitRow) -> str:
-    """Return one row as a line: ``gelu +0.63 [+0.10, +1.16] points: better, p = 0.014``.
-
-    Args:
-        result: The comparison.
-        row: Of a unit.
-    """
-    display = result.display
-    words = verdict_line(result, row)
-    if not math.isfinite(row.difference):
-        return f"{row.unit}: {words}"
-    size = f"{display.difference(row.difference)} {display.interval(row.low, row.high)}".rstrip()
-    unit = f" {display.difference_unit}" if display.difference_unit else ""
-    return f"{row.unit} {size}{unit}: {words}{_p(row)}"
-
-
-def _p(row: UnitRow) -> str:
-    """Return ``, p = 0.014``; empty if there is none."""
-    shown = p_value(row.p)
-    if not shown:
-        return ""
-    return f", p {shown}" if shown.startswith("<") else f", p = {shown}"
-
-
 def foot_lines(result: "ComparisonResult") -> list[str]:
     """Return what holds for all rows: error rates, collapses, and what was left out.
 
@@ -140,7 +116,10 @@ def foot_lines(result: "ComparisonResult") -> list[str]:
     if not result.is_preliminary:
         lines.append(error_words(result))
     lines += [collapse_words(result)]
-    notes = [note for answer in result.answers.values() for note in answer.dropped]
+    notes = []
+    for answer in result.answers.values():
+        where = f"{answer.model}: " if len(result.answers) > 1 else ""
+        notes += [f"{where}{note}" for note in answer.dropped]
     for left in result.header.left_out:
         notes.append(f"{left.get('unit', '?')} was not compared: {left.get('reason', 'no reason')}")
     if len(notes) > MOST_NOTES:
@@ -173,7 +152,8 @@ def collapse_words(result: "ComparisonResult") -> str:
     for answer in result.answers.values():
         for row in answer.rows:
             if row.diverged:
-                counts.append(f"{plural(row.diverged, 'run')} of {row.unit}")
+                where = f" in {answer.model}" if len(result.answers) > 1 else ""
+                counts.append(f"{plural(row.diverged, 'run')} of {row.unit}{where}")
     kind = "diverged or collapsed" if result.header.chance is not None else "diverged"
     if counts:
         return f"Runs that {kind}: {joined(counts, most=6)}."

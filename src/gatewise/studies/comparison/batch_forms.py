@@ -40,17 +40,22 @@ def length(batch: Any) -> int:
     return 1
 
 
+def map_tensors(batch: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """Return a batch with ``function`` applied to every tensor in it."""
+    if isinstance(batch, Tensor):
+        return function(batch)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(map_tensors(item, function) for item in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(map_tensors(item, function) for item in batch)
+    if isinstance(batch, Mapping):
+        return {key: map_tensors(item, function) for key, item in batch.items()}
+    return batch
+
+
 def take(batch: Any, index: Tensor | slice) -> Any:
     """Return the examples at ``index``: every tensor in the batch is indexed."""
-    if isinstance(batch, Tensor):
-        return batch[index]
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(take(item, index) for item in batch))
-    if isinstance(batch, list | tuple):
-        return type(batch)(take(item, index) for item in batch)
-    if isinstance(batch, Mapping):
-        return {key: take(item, index) for key, item in batch.items()}
-    return batch
+    return map_tensors(batch, lambda tensor: tensor[index])
 
 
 def first_examples(batch: Any, count: int) -> Any:
@@ -59,9 +64,7 @@ def first_examples(batch: Any, count: int) -> Any:
     for leaf in leaves(batch):
         if not isinstance(leaf, Tensor) or not leaf.dim() or len(leaf) != whole:
             return batch
-    if whole > count:
-        return take(batch, slice(0, count))
-    return batch
+    return take(batch, slice(0, count))
 
 
 def batch_digest(value: Any, decimals: int | None = None) -> str:

@@ -7,13 +7,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.files import digest
 from gatewise.studies.comparison.batch_forms import function_fingerprint
 from gatewise.studies.comparison.model_calls import (
     BatchReader,
-    ModelCall,
-    Outputs,
     find_reader,
     read_outputs,
     run_model,
@@ -74,12 +73,12 @@ class Choices:
             function = getattr(self, name)
             if function is not None and not callable(function):
                 raise ArgumentError(f"{name}: a function is needed", got=function)
-        names = [self.metric, *_name_list(self.metrics)]
-        for name in names:
-            if name is not None and (not isinstance(name, str) or not name):
+        judged = [] if self.metric is None else [self.metric]
+        for name in (*judged, *_name_list(self.metrics)):
+            if not isinstance(name, str) or not name:
                 raise ArgumentError("metric: a name is needed", got=name, allowed="such as 'f1'")
-        if self.mode not in (None, "max", "min"):
-            raise ArgumentError("mode: not a direction", got=self.mode, allowed="'max' or 'min'")
+        if self.mode is not None:
+            check_choice("compare", "mode", self.mode, ("max", "min"))
 
 
 def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Recipe) -> Training:
@@ -103,9 +102,11 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
         outputs = read_outputs(run_model(model, call))
     name = recognise(call, outputs, passed_target=reader.passes_target)
     task = LearningTask(name, recipe)
-    judged = _judged(task, call, outputs)
+    judged = task
+    if name == MODEL_LOSS:  # its outputs may be classes or tokens as well
+        judged = LearningTask(model_loss_task(call, outputs), recipe)
     aligned = None if judged.name == MODEL_LOSS else judged.align(call, outputs)
-    count = _output_count(judged.name, aligned)
+    count = 1 if aligned is None or judged.name == BINARY else int(aligned.outputs.shape[1])
     _check_targets(judged, aligned, count, data, reader)
     metric, wanted = _wanted(choices, judged.name)
     if choices.evaluate is None:
@@ -120,7 +121,6 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
         mode="" if choices.evaluate else metric_mode(metric, choices.mode),
         task=words,
         identity=_identity(choices, name, wanted),
-        counts=name == CLASSES,
     )
 
 
@@ -167,33 +167,14 @@ def make_recipe(recipe: Any, epochs: int | None = None, *, changes: Sequence[str
 
 def _own_training(choices: Choices) -> Training:
     """Return training by the user's step, judged by the user's evaluation or by the loss."""
-    evaluate = choices.evaluate or loss_evaluate(choices.step)
-    metric = bare_metric(choices.metric) if choices.metric else ""
     return Training(
-        choices.step,
-        evaluate,
-        metric,
-        "",
-        OWN,
-        _identity(choices, OWN, tuple(choices.metrics)),
+        step=choices.step,
+        evaluate=choices.evaluate or loss_evaluate(choices.step),
+        metric=bare_metric(choices.metric) if choices.metric else "",
+        mode="",
+        task=OWN,
+        identity=_identity(choices, OWN, tuple(choices.metrics)),
     )
-
-
-def _judged(task: LearningTask, call: ModelCall, outputs: Outputs) -> LearningTask:
-    """Return the task by which a model is judged."""
-    if task.name != MODEL_LOSS:
-        return task
-    name = model_loss_task(call, outputs)
-    if name is None:
-        return task
-    return LearningTask(name, task.recipe)
-
-
-def _output_count(task: str, aligned: Aligned | None) -> int:
-    """Return the classes, labels or numbers of each row."""
-    if aligned is None or task == BINARY:
-        return 1
-    return int(aligned.outputs.shape[1])
 
 
 def _check_targets(
@@ -216,11 +197,11 @@ def _check_targets(
         counted = values[values != IGNORED]
         if not counted.numel():
             continue
-        if int(counted.max()) >= count or int(counted.min()) < 0:
-            extreme = int(counted.max()) if int(counted.max()) >= count else int(counted.min())
+        low, high = int(counted.min()), int(counted.max())
+        if high >= count or low < 0:
             raise ArgumentError(
                 "data: there are more classes than the model has outputs",
-                got=f"class {extreme}",
+                got=f"class {high if high >= count else low}",
                 allowed=f"0 to {count - 1}",
                 fix=f"a target that does not count is {IGNORED}",
             )
@@ -228,13 +209,12 @@ def _check_targets(
 
 def _wanted(choices: Choices, task: str) -> tuple[str, tuple[str, ...]]:
     """Return the judged metric, and all metrics, the judged one first."""
-    defaults = DEFAULTS[task]
     judged = bare_metric(choices.metric) if choices.metric else ""
-    more = [bare_metric(name) for name in _name_list(choices.metrics)]
     if choices.evaluate is not None:
         return judged, (judged,)
-    first = judged or (more or defaults)[0]
-    return first, tuple(dict.fromkeys([first, *more, *defaults]))
+    judged = judged or DEFAULTS[task][0]
+    more = [bare_metric(name) for name in _name_list(choices.metrics)]
+    return judged, tuple(dict.fromkeys([judged, *more, *DEFAULTS[task]]))
 
 
 def _name_list(metrics: Any) -> list[Any]:

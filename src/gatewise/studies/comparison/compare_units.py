@@ -9,8 +9,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from gatewise.studies.comparison.user_models import (
 )
 from gatewise.studies.comparison.user_objective import EvaluateFunction, StepFunction
 from gatewise.studies.engine import (
+    DONE,
     KEY,
     Progress,
     Record,
@@ -150,17 +151,15 @@ def compare(
         margin=margin,
         device=device,
     )
-    say = _say if progress else _say_nothing
+    say = partial(print, file=sys.stderr, flush=True) if progress else _say_nothing
     if progress or dry_run:
         estimate = estimate_cost(study, workers)
         for line in describe(study, estimate):
             say(line)
         if dry_run:
             return estimate
-    with ExitStack() as stack:
-        if folder is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory("gatewise-")))
-        result = run_comparison(study, folder, Running(workers=workers), say=say)
+    with tempfile.TemporaryDirectory("gatewise-") as temporary:
+        result = run_comparison(study, folder or temporary, Running(workers=workers), say=say)
     if result is None:
         raise KeyboardInterrupt("stopped; with the same folder as out, the same call resumes")
     return result
@@ -206,7 +205,8 @@ def plan_comparison(
     grid = rate_grid(rates, chosen.optimiser.lr)
     labelled, base = read_units(units, baseline)
     place = find_device(device)
-    limit = _margin(margin)
+    if margin is not None:
+        margin = check_number("compare", "margin", margin, above=0, most=1e9)
     examples = read_data(data, chosen, validation)
     subjects = {}
     for label, source in models.items():
@@ -224,7 +224,7 @@ def plan_comparison(
         baseline=base,
         grid=grid,
         seeds=count,
-        margin=limit,
+        margin=margin,
         chance=_chance(first.training.metric, examples),
         device=place,
     )
@@ -299,16 +299,18 @@ def run_comparison(
     if kept is not None:
         _join(file, kept)
     header = study.header()
-    watchers: list[Callable[[Progress], None]] = [_Printed(study, say)]
-    if kept is not None:
-        watchers.append(_Export(file, kept))
-    if watch is not None:
-        watchers.append(watch)
+    lines = _Printed(study, say)
+    exported = time.monotonic()
 
     def tell(event: Progress) -> None:
-        """Tell all watchers."""
-        for each in watchers:
-            each(event)
+        """Say a line, and write the records every few minutes, so that they outlive the file."""
+        nonlocal exported
+        lines(event)
+        if kept is not None and time.monotonic() - exported > EXPORT_SECONDS:
+            export_study(kept, header, file.records())
+            exported = time.monotonic()
+        if watch is not None:
+            watch(event)
 
     records = run(
         file.path,
@@ -321,10 +323,7 @@ def run_comparison(
     )
     if kept is not None:
         export_study(kept, header, file.records())
-    if records is None:
-        return None
-    keyed = {key: {KEY: key, **record} for key, record in records.items()}
-    return ComparisonResult(header, sorted_records(keyed))
+    return None if records is None else _result(header, records)
 
 
 def read_study(path: str | Path) -> ComparisonResult:
@@ -333,7 +332,11 @@ def read_study(path: str | Path) -> ComparisonResult:
     Args:
         path: of the file or folder.
     """
-    header, records = read_records(path)
+    return _result(*read_records(path))
+
+
+def _result(header: Mapping[str, Any], records: Mapping[str, Record]) -> ComparisonResult:
+    """Return the result of records by key."""
     keyed = {key: {KEY: key, **record} for key, record in records.items()}
     return ComparisonResult(header, sorted_records(keyed))
 
@@ -352,39 +355,19 @@ class _Printed:
         run_words = f"{labels['unit']}, rate {labels['rate']:.3g}, seed {labels['seed']}"
         if len(self.study.subjects) > 1:
             run_words = f"{labels['model']}, {run_words}"
+        if event.event == "died":
+            self.say(f"{run_words}: its process died")
         if event.record is None:
-            if event.event == "died":
-                self.say(f"{run_words}: its process died")
             return
         self.ended_now += 1
         spent = time.monotonic() - self.began
         left = spent / self.ended_now * (event.asked - event.ended)
         time_words = f", {clock(left)} left" if left else ""
-        self.say(
-            f"{event.ended} of {event.asked}: {run_words}: {self._result(event.record)}{time_words}"
-        )
-
-    def _result(self, record: Record) -> str:
-        """Return how a run ended."""
-        if record["status"] != "done":
-            return (
-                f"{record['status']} ({record['error']})" if record["error"] else record["status"]
-            )
-        return f"{self.study.first.model.training.metric} {record['value']:.4g}"
-
-
-class _Export:
-    """Writes the records to a file every few minutes, so that they outlive the database."""
-
-    def __init__(self, file: StudyFile, target: Path) -> None:
-        self.file = file
-        self.target = target
-        self.last = time.monotonic()
-
-    def __call__(self, event: Progress) -> None:
-        if event.record is not None and time.monotonic() - self.last > EXPORT_SECONDS:
-            export_study(self.target, self.file.header(), self.file.records())
-            self.last = time.monotonic()
+        status, error = event.record["status"], event.record["error"]
+        words = f"{status} ({error})" if error else status
+        if status == DONE:
+            words = f"{self.study.first.model.training.metric} {event.record['value']:.4g}"
+        self.say(f"{event.ended} of {event.asked}: {run_words}: {words}{time_words}")
 
 
 def _join(file: StudyFile, kept: Path) -> None:
@@ -412,13 +395,13 @@ def _header_before(file: StudyFile, kept: Path | None) -> dict[str, Any]:
 
 def _check_folder(folder: Path, before: Mapping[str, Any], study: ComparisonStudy) -> None:
     """Raise if the folder holds a comparison of other models or on other data."""
-    now = study.header()
-    for what, found, wanted in (
-        ("models", before.get("models"), now["models"]),
-        ("weights", _setting(before, "model_sha256"), _setting(now, "model_sha256")),
-        ("data", _setting(before, "data_sha256"), _setting(now, "data_sha256")),
-    ):
+    for name in ("models", "model_sha256", "data_sha256"):
+        found, wanted = (
+            header["models"] if name == "models" else header.get("settings", {}).get(name)
+            for header in (before, study.header())
+        )
         if found != wanted:
+            what = {"model_sha256": "weights", "data_sha256": "data"}.get(name, name)
             raise ArgumentError(
                 f"out: {folder} belongs to another study, with other {what}",
                 got=wanted,
@@ -427,36 +410,27 @@ def _check_folder(folder: Path, before: Mapping[str, Any], study: ComparisonStud
             )
 
 
-def _setting(header: Mapping[str, Any], name: str) -> Any:
-    """Return one of the settings in a header."""
-    return header.get("settings", {}).get(name)
-
-
 def _plans_before(before: Mapping[str, Any], study: ComparisonStudy) -> list[int]:
     """Return the numbers of seeds that were planned before in this folder."""
-    plans = [count for count in _setting(before, "plans") or [] if isinstance(count, int)]
+    plans = before.get("settings", {}).get("plans") or []
     return plans[:-1] if plans and plans[-1] == study.seeds else plans
 
 
 def _chance(metric: str, data: UserData) -> float | None:
     """Return what the best constant prediction reaches, where that is known."""
-    sources = (data.train, data.test)
     targets = []
-    for source in sources:
+    for source in (data.train, data.test):
         content = source.content if isinstance(source, ArraySource) else None
         target = content[-1] if isinstance(content, tuple) and len(content) > 1 else None
         if not isinstance(target, Tensor) or target.dim() != 1:
             return None
         targets.append(target)
     train, test = targets
-    if test.is_floating_point():
-        return (
-            float((test.double() - train.double().mean()).square().mean())
-            if metric == "mse"
-            else None
-        )
-    share = float((test == train.mode().values).double().mean())
-    return {"accuracy": share, "error": 1 - share}.get(metric)
+    if not test.is_floating_point():
+        share = float((test == train.mode().values).double().mean())
+        return {"accuracy": share, "error": 1 - share}.get(metric)
+    squares = (test.double() - train.double().mean()).square()
+    return float(squares.mean()) if metric == "mse" else None
 
 
 def _unknown_argument(name: str) -> Exception:
@@ -474,18 +448,6 @@ def _folder(out: Any) -> Path | None:
     if not isinstance(out, str | Path) or not str(out) or "\0" in str(out):
         raise ArgumentError("out: the path of a folder is needed", got=out)
     return Path(out)
-
-
-def _margin(margin: Any) -> float | None:
-    """Return the margin, or raise an error."""
-    if margin is None:
-        return None
-    return check_number("compare", "margin", margin, above=0, most=1e9)
-
-
-def _say(line: str) -> None:
-    """Print a line of progress."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def _say_nothing(line: str) -> None:

@@ -117,13 +117,7 @@ def seconds_of(model: UserModel, variant: Variant, device: torch.device) -> floa
         seed_all(0)
         network = place_model(variant.build(model, 0), device, channels_last=recipe.channels_last)
         evaluated = model.data.evaluated
-        objective = UserObjective(
-            model.training,
-            evaluated,
-            device,
-            precision=recipe.precision,
-            channels_last=recipe.channels_last,
-        )
+        objective = UserObjective(model.training, evaluated, device, recipe)
         batches = SeededBatches(model.data.train, 0)
         network.train()
         times = []

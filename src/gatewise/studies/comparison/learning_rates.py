@@ -30,7 +30,9 @@ def rate_grid(rates: Any, center: float) -> RateGrid:
     if not is_sequence(rates):
         raise ArgumentError("rates: not understood", got=rates, allowed=ALLOWED)
     values = sorted(check_number("rates", "a rate", rate, least=LOWEST, most=1e6) for rate in rates)
-    if len(set(values)) == 1:
+    if len(set(values)) < len(values):
+        raise ArgumentError("rates: one appears twice", got=list(rates), allowed=ALLOWED)
+    if len(values) == 1:
         return RateGrid(center=values[0], count=1)
     _check_number_of_rates(len(values), list(rates), "rates=5, or four rates at equal ratios")
     ratio, fits = equal_ratios(values)

@@ -10,7 +10,7 @@ their index, batches are used as they come, and the record says that they were n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,13 +20,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import (
     DataLoader,
+    Dataset,
     IterableDataset,
     TensorDataset,
     default_collate,
 )
 
 from gatewise.data import Augment, content_digest, order
-from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.errors import ArgumentError, GatewiseError, first_line
 from gatewise.studies.comparison.batch_forms import (
     batch_digest,
     batch_structure,
@@ -75,9 +76,12 @@ class Source(ABC):
     def read(self, seed: int, epoch: int, start: int = 0) -> Iterator[UserBatch]:
         """Yield the batches of an epoch from the one at ``start`` on."""
 
-    @abstractmethod
     def first(self, count: int) -> Any:
-        """Return a batch of a few examples."""
+        """Return a batch of a few examples, if a batch can be cut."""
+        with all_randomness():
+            for batch in self.read(0, 0):
+                return first_examples(batch.content, count)
+        raise ArgumentError("data: there is no batch", got=type(self).__name__)
 
 
 @dataclass(frozen=True)
@@ -148,21 +152,17 @@ class ArraySource(Source):
         for place in range(start, self.count):
             end = len(rows) if place == self.count - 1 else (place + 1) * self.size
             index = rows[place * self.size : end]
-            content = take(self.content, index)
-            if self.augment is not None:
-                content = self._augmented(content, index, seed, epoch)
+            content = self._images(take(self.content, index), index, seed, epoch)
             yield UserBatch(index, content, len(index))
 
     def first(self, count: int) -> Any:
         """Return the first rows."""
-        content = take(self.content, self.rows[:count])
+        return self._images(take(self.content, self.rows[:count]), None, 0, 0)
+
+    def _images(self, content: Any, index: Tensor | None, seed: int, epoch: int) -> Any:
+        """Return the batch with its images as the network reads them."""
         if self.augment is None:
             return content
-        return self._augmented(content, None, 0, 0)
-
-    def _augmented(self, content: Any, index: Tensor | None, seed: int, epoch: int) -> Any:
-        """Return the batch with its images as the network reads them."""
-        assert self.augment is not None  # noqa: S101 - callers have checked it
         images, *rest = content
         if index is None or not self.shuffle:
             images = self.augment.plain(images)
@@ -215,12 +215,6 @@ class LoaderSource(Source):
         for batch, content in zip(batches, self._load(batches, seed, epoch), strict=True):
             whole = len(batch) if self._collates else length(content)
             yield UserBatch(torch.tensor(batch), content, whole)
-
-    def first(self, count: int) -> Any:
-        """Return a batch of the first examples."""
-        batch = self._index_batches(0, 0)[0][:count]
-        with all_randomness():
-            return next(iter(self._load([batch], 0, 0)))
 
     @property
     def _collates(self) -> bool:
@@ -330,14 +324,6 @@ class StreamSource(Source):
                 whole = length(content)
                 yield UserBatch(torch.arange(whole), content, whole)
 
-    def first(self, count: int) -> Any:
-        """Return the first batch, with a few examples if it can be cut."""
-        with all_randomness():
-            seed_all(stream_seed(0, "stream", 0))
-            for content in self.batches:
-                return first_examples(content, count)
-        raise ArgumentError("data: a loader has no batch", got=type(self.batches).__name__)
-
     def _counted(self, name: str) -> int:
         """Count the batches by reading all of them once."""
         total = 0
@@ -380,14 +366,18 @@ class _SeededExamples:
         return examples
 
 
-def loader_source(part: Any, name: str) -> Source:
-    """Return the source of a data loader or of any other iterable of batches.
+def loader_source(part: Any, name: str, batch: int = 1, *, shuffle: bool = False) -> Source:
+    """Return the source of a data loader, a data set, or any other iterable of batches.
 
     Args:
         part: of the user.
         name: of the part of the data in error messages.
+        batch: examples in a batch of a data set.
+        shuffle: whether a data set is shuffled.
     """
     try:
+        if _is_examples(part):
+            part = DataLoader(part, batch, shuffle=shuffle)
         if isinstance(part, DataLoader) and not isinstance(part.dataset, IterableDataset):
             return LoaderSource(part, name)
         if iter(part) is part:
@@ -399,10 +389,18 @@ def loader_source(part: Any, name: str) -> Source:
         return StreamSource(part, name)
     except GatewiseError:
         raise
-    except Exception as problem:
+    except Exception as problem:  # whatever the code of the user raises
         raise ArgumentError(
-            f"data: {name} cannot be read", got=f"{type(problem).__name__}: {problem}"
+            f"data: {name} cannot be read", got=f"{type(problem).__name__}: {first_line(problem)}"
         ) from problem
+
+
+def _is_examples(part: Any) -> bool:
+    """Return whether something is a data set whose examples are read by index."""
+    if isinstance(part, Dataset):
+        return not isinstance(part, IterableDataset)
+    indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
+    return indexable and not isinstance(part, Sequence | DataLoader)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A comparison as cells of the engine: unit x learning rate x seed, and what is still asked for."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -138,6 +138,7 @@ class ComparisonStudy:
     shard: tuple[int, int] | None = None
     plans: Sequence[int] = ()
     first_seed: int = 0
+    _cells: dict[tuple[str, str, int, int], Cell] = field(default_factory=dict, init=False)
 
     @property
     def first(self) -> Subject:
@@ -177,7 +178,11 @@ class ComparisonStudy:
             "models": list(self.subjects),
             "baseline": self.baseline,
             "units": [self._unit_facts(unit) for unit in self.units],
-            "left_out": self._left_out(),
+            "left_out": [
+                {"unit": each.unit, "model": name, "reason": each.reason}
+                for name, subject in self.subjects.items()
+                for each in subject.left_out
+            ],
             "rates": self.grid.model_dump(),
             "seeds": self.seeds,
             "first_seed": self.first_seed,
@@ -199,7 +204,14 @@ class ComparisonStudy:
         }
 
     def cell(self, model: str, unit: str, step: int, seed: int) -> Cell:
-        """Return a cell."""
+        """Return a cell, which is made once."""
+        place = (model, unit, step, seed)
+        if place not in self._cells:
+            self._cells[place] = self._new_cell(*place)
+        return self._cells[place]
+
+    def _new_cell(self, model: str, unit: str, step: int, seed: int) -> Cell:
+        """Make a cell."""
         rate = self.grid.rate(step)
         config = self.subjects[model].config(unit, rate, seed)
         settings = {"numerics": NUMERICS, "config": plain_config(config)}
@@ -218,14 +230,14 @@ class ComparisonStudy:
         known: list[Record] = []
         steps = grid_steps(self.grid.count)
         for place in product(self.subjects, self.units, map(int, steps), self._seeds):
-            cell = self._cells[place]
+            cell = self.cell(*place)
             record = records.get(cell.key)
             if record is not None:
                 found.append(cell)
                 known.append(record)
         study = CheckedStudy(self.header(), known)
         for model in self.subjects:
-            found += [self._cells[model, *place] for place in missing_runs(study, model)]
+            found += [self.cell(model, *place) for place in missing_runs(study, model)]
         found.sort(key=lambda cell: (cell.labels["seed"], cell.labels["step"]))
         return found
 
@@ -239,17 +251,12 @@ class ComparisonStudy:
             for step in self.grid.steps:
                 for model in self.subjects:
                     for unit in self.units:
-                        yield self._cells[model, unit, step, seed]
+                        yield self.cell(model, unit, step, seed)
 
     @property
     def _seeds(self) -> range:
         """The planned seeds."""
         return range(self.first_seed, self.first_seed + self.seeds)
-
-    @cached_property
-    def _cells(self) -> "_Cells":
-        """The cells by model, unit, step and seed, each made once."""
-        return _Cells(self)
 
     def _unit_facts(self, unit: str) -> dict[str, Any]:
         """Return what the study says about a unit."""
@@ -269,26 +276,6 @@ class ComparisonStudy:
             "checked": first.checked,
             "sites": [len(v.plan.swapped) if v.plan else 0 for v in variants],
         }
-
-    def _left_out(self) -> list[dict[str, str]]:
-        """Return the units that are not compared, with reasons."""
-        left = []
-        for name, subject in self.subjects.items():
-            for each in subject.left_out:
-                left.append({"unit": each.unit, "model": name, "reason": each.reason})
-        return left
-
-
-class _Cells(dict[tuple[str, str, int, int], Cell]):
-    """Cells that are made when they are first asked for."""
-
-    def __init__(self, study: ComparisonStudy) -> None:
-        super().__init__()
-        self.study = study
-
-    def __missing__(self, place: tuple[str, str, int, int]) -> Cell:
-        self[place] = self.study.cell(*place)
-        return self[place]
 
 
 def read_shard(text: str | None) -> tuple[int, int] | None:

@@ -76,7 +76,6 @@ class TaskMetrics:
         self.losses = 0.0
         self.loss_rows = 0
         self.sums: dict[str, Tensor] = {}
-        self.right: list[Tensor] = []
         self.library: dict[str, Any] = {}
         for name in wanted:
             if name not in NATIVE.get(task, {}):
@@ -98,7 +97,7 @@ class TaskMetrics:
                 counted = targets != self.ignored
                 outputs, targets = outputs[counted], targets[counted]
                 rows = len(targets)
-            self._add_sums(outputs, targets, aligned.per_example)
+            self._add_sums(outputs, targets)
             for metric in self.library.values():
                 _update(metric, self.task, outputs, targets)
         self.losses += loss * rows
@@ -114,11 +113,6 @@ class TaskMetrics:
                 values[name] = NATIVE[self.task][name](self)
         return values
 
-    @property
-    def per_example(self) -> Tensor | None:
-        """Which examples are right; None if a row is not an example, or there is no right."""
-        return torch.cat(self.right) if self.right else None
-
     def loss(self) -> float:
         """Return the mean loss."""
         return self.losses / max(1, self.loss_rows)
@@ -130,7 +124,7 @@ class TaskMetrics:
             return float(self.sums[above].sum()) / total
         return math.nan
 
-    def _add_sums(self, outputs: Tensor, targets: Tensor, per_example: bool) -> None:
+    def _add_sums(self, outputs: Tensor, targets: Tensor) -> None:
         """Add up counts or squares."""
         if self.task == NUMBERS:
             difference = outputs.double() - targets.double()
@@ -154,20 +148,12 @@ class TaskMetrics:
         else:
             guesses = outputs.argmax(1)
             truth = targets
-            pairs = truth * self.outputs + guesses
-            both = torch.bincount(pairs, minlength=self.outputs**2) if self._small else None
-            if both is not None:
-                self._sum("confusion", both.double())
+            if "iou" in self.wanted:
+                pairs = torch.bincount(truth * self.outputs + guesses, minlength=self.outputs**2)
+                self._sum("confusion", pairs.double())
         right = guesses == truth
         self._sum("right", right.sum().double())
         self._sum("count", torch.tensor(float(right.numel())))
-        if per_example and self.task in (CLASSES, BINARY):
-            self.right.append(right)
-
-    @property
-    def _small(self) -> bool:
-        """Whether a table of all pairs of classes is needed and fits into memory."""
-        return "iou" in self.wanted and self.outputs <= 4096
 
     def _sum(self, name: str, value: Tensor) -> None:
         """Add to a sum."""

@@ -45,7 +45,6 @@ class Aligned:
 
     outputs: Tensor
     targets: Tensor
-    per_example: bool  # whether each row is one example of the data
 
 
 @dataclass(frozen=True)
@@ -175,28 +174,27 @@ def _align_classes(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned 
     if targets.shape == (len(values), 1):
         targets = targets[:, 0]
     if targets.shape == values.shape and targets.is_floating_point():
-        return Aligned(values, targets.argmax(1), True)  # one-hot, if asked for by name
+        return Aligned(values, targets.argmax(1))  # one-hot, if asked for by name
     if targets.shape != values.shape[:1] or targets.is_floating_point():
         return None
-    return Aligned(values, targets.long(), True)
+    return Aligned(values, targets.long())
 
 
 def _align_binary(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned | None:
     """Align one output with targets of 0 and 1, for each example or each pixel."""
     if values.dim() == 2 and values.shape[1] > 1:
         return None
-    per_example = values.dim() <= 2
     values, targets = _without_single(values), _without_single(targets)
     if values.shape != targets.shape:
         return None
-    return Aligned(values.flatten(), targets.flatten(), per_example)
+    return Aligned(values.flatten(), targets.flatten())
 
 
 def _align_labels(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned | None:
     """Align several labels of each example."""
     if values.dim() != 2 or values.shape != targets.shape:
         return None
-    return Aligned(values, targets, True)
+    return Aligned(values, targets)
 
 
 def _align_numbers(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned | None:
@@ -204,7 +202,7 @@ def _align_numbers(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned 
     values, targets = _without_single(values), _without_single(targets)
     if values.shape != targets.shape or not values.dim():
         return None
-    return Aligned(values.reshape(len(values), -1), targets.reshape(len(targets), -1), True)
+    return Aligned(values.reshape(len(values), -1), targets.reshape(len(targets), -1))
 
 
 def _align_pixels(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned | None:
@@ -216,14 +214,14 @@ def _align_pixels(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned |
     if targets.is_floating_point() or values.shape[1] < 2:
         return None
     flat = values.movedim(1, -1).flatten(0, -2)
-    return Aligned(flat, targets.flatten().long(), False)
+    return Aligned(flat, targets.flatten().long())
 
 
 def _align_tokens(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned | None:
     """Align (n, t, k) and (n, t)."""
     if values.dim() != 3 or targets.shape != values.shape[:2] or targets.is_floating_point():
         return None
-    return Aligned(values.flatten(0, 1), targets.flatten().long(), False)
+    return Aligned(values.flatten(0, 1), targets.flatten().long())
 
 
 def _align_next(values: Tensor, targets: Tensor, call: ModelCall) -> Aligned | None:
@@ -246,16 +244,16 @@ _ALIGN: dict[str, Callable[[Tensor, Tensor, ModelCall], Aligned | None]] = {
 }
 
 
-def model_loss_task(call: ModelCall, outputs: Outputs) -> str | None:
-    """Return the task by which a model with its own loss can be judged too; None for the loss."""
+def model_loss_task(call: ModelCall, outputs: Outputs) -> str:
+    """Return the task by which a model that returns its loss is judged."""
     values, targets = outputs.values, call.target
     if values is None or not isinstance(targets, Tensor) or targets.is_floating_point():
-        return None
+        return MODEL_LOSS
     if _ALIGN[CLASSES](values, targets, call) is not None:
         return CLASSES
     if _ALIGN[TOKENS](values, targets, call) is not None:
         return NEXT_TOKEN if _is_next_token(targets, call) else TOKENS
-    return None
+    return MODEL_LOSS
 
 
 def _tokens(call: ModelCall) -> Tensor | None:

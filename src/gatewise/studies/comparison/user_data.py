@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from gatewise.data import DataSet, StreamedSplit, load
 from gatewise.errors import ArgumentError, first_line
 from gatewise.files import digest
-from gatewise.studies.comparison.batch_forms import leaves
+from gatewise.studies.comparison.batch_forms import leaves, map_tensors
 from gatewise.studies.comparison.sources import ArraySource, Source, loader_source
 from gatewise.train import Recipe
 
 NAME = "own"
+NO_LOADER = (str, bytes, Mapping, list, tuple, set, Tensor, type)
 LARGER_BATCH = 500  # for evaluation of tensors in memory
 ALLOWED = (
     "a data set of gatewise, its name, or a pair (train, test) of loaders, data sets, "
@@ -98,14 +98,15 @@ def read_data(data: Any, recipe: Recipe, validation: Any = None) -> UserData:
         augment = None
         if not is_text:
             augment = recipe.augmentation().with_normalise(data.mean, data.std)
-        parts = []
-        for split, size, shuffle in (
-            (data.train, recipe.batch, True),
-            (data.test, LARGER_BATCH, False),
-        ):
-            content = (split.images.long() if is_text else split.images, split.labels)
-            parts.append(ArraySource(content, size, shuffle=shuffle, augment=augment))
-        train, test = parts
+        train, test = (
+            ArraySource(
+                (split.images.long() if is_text else split.images, split.labels),
+                recipe.batch if split is data.train else LARGER_BATCH,
+                shuffle=split is data.train,
+                augment=augment,
+            )
+            for split in (data.train, data.test)
+        )
         name = data.name
         facts = {"classes": data.classes, "shape": data.shape}
     else:
@@ -132,30 +133,11 @@ def _source(part: Any, name: str, recipe: Recipe) -> Source:
                 augment = recipe.augmentation()
         size = recipe.batch if train else LARGER_BATCH
         return ArraySource(content, size, shuffle=train, augment=augment)
-    if _is_examples(part):
-        return loader_source(_own_loader(part, recipe.batch, train, name), name)
     is_batches = isinstance(part, list | tuple) and part and _is_batch(part[0])
-    if is_batches or (hasattr(part, "__iter__") and not _is_plain(part)):
-        return loader_source(list(part) if is_batches else part, name)
+    is_readable = hasattr(part, "__iter__") or hasattr(part, "__getitem__")
+    if is_batches or (is_readable and not isinstance(part, NO_LOADER)):
+        return loader_source(part, name, recipe.batch, shuffle=train)
     raise ArgumentError(f"data: {name} is not understood", got=type(part).__name__, allowed=ALLOWED)
-
-
-def _is_examples(part: Any) -> bool:
-    """Return whether something is a data set whose examples are read by index."""
-    if isinstance(part, Dataset):
-        return not isinstance(part, IterableDataset)
-    indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
-    return indexable and not isinstance(part, Sequence | Mapping | Tensor | DataLoader | type)
-
-
-def _own_loader(part: Any, batch: int, shuffle: bool, name: str) -> DataLoader:
-    """Return a loader over a data set of the user, or raise an error if it has no length."""
-    try:
-        return DataLoader(part, batch, shuffle=shuffle)
-    except Exception as problem:  # whatever the code of the user raises
-        raise ArgumentError(
-            f"data: {name} cannot be read", got=f"{type(problem).__name__}: {first_line(problem)}"
-        ) from problem
 
 
 def _tensors(part: Any) -> Any:
@@ -199,7 +181,8 @@ def _check_content(content: Any, name: str) -> Any:
     for tensor in tensors:
         if tensor.is_floating_point():
             _check_finite(tensor, name)
-    return _as_float32(content)
+    # Arrays of NumPy have float64.
+    return map_tensors(content, lambda t: t.float() if t.dtype == torch.float64 else t)
 
 
 def _check_finite(tensor: Tensor, name: str) -> None:
@@ -213,17 +196,6 @@ def _check_finite(tensor: Tensor, name: str) -> None:
         )
 
 
-def _as_float32(content: Any) -> Any:
-    """Return the tensors with float64 as float32, which is what arrays of NumPy become."""
-    if isinstance(content, Tensor):
-        if content.dtype == torch.float64:
-            return content.float()
-        return content
-    if isinstance(content, tuple):
-        return tuple(_as_float32(item) for item in content)
-    return {key: _as_float32(value) for key, value in content.items()}
-
-
 def _is_array(value: Any) -> bool:
     """Return whether a value is a tensor or an array."""
     return isinstance(value, Tensor) or (hasattr(value, "__array__") and hasattr(value, "shape"))
@@ -232,8 +204,3 @@ def _is_array(value: Any) -> bool:
 def _is_batch(value: Any) -> bool:
     """Return whether a value can be a batch: it has tensors in it."""
     return any(_is_array(leaf) for leaf in leaves(value))
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is a container of plain values, which cannot be a loader."""
-    return isinstance(value, str | bytes | Mapping | list | tuple | set | Tensor)

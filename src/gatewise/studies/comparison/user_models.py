@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import check_weights
+from gatewise.checks import check_choice, check_count
 from gatewise.errors import (
     ArgumentError,
     ContractError,
@@ -34,7 +35,7 @@ from gatewise.studies.comparison.model_calls import ModelCall, find_reader, run_
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_data import UserData
 from gatewise.studies.comparison.user_objective import Training, UserObjective, try_training
-from gatewise.surgery import Plan, plan, receipt
+from gatewise.surgery import Plan, plan
 from gatewise.testing import check_activation
 from gatewise.train import (
     Recipe,
@@ -52,7 +53,7 @@ from gatewise.units import Unit, is_activation_object, unit_from
 
 ORIGINAL = "original"  # label of the unchanged model
 STARTING_INPUTS = 5000  # that a network sees which sets weights by its data before training
-MATCHES = ("parameters", "flops", "none")
+MATCHES = ("", "parameters", "flops", "none")
 INSIDE = "UNIT"  # the reason of a site that is a part of a unit or layer of this library
 SAME = 0.01  # relative difference of parameters that needs no other widths
 OTHER_SEEDS = 1_000_003  # between two streams of seeds
@@ -103,12 +104,7 @@ class UserModel:
         return not isinstance(self.source, nn.Module)
 
     def start(self, seed: int, options: Mapping[str, Any] | None = None) -> nn.Module:
-        """Return the model before surgery, with the weights that ``seed`` starts from.
-
-        Args:
-            seed: of the weights.
-            options: of the network, for one unit alone.
-        """
+        """Return the model before surgery, as :func:`start_model` does."""
         return start_model(self.source, seed, self.data, options)
 
     def setup(self, variant: "Variant", config: RunConfig, device: torch.device) -> TrainingSetup:
@@ -119,21 +115,13 @@ class UserModel:
             config: of the run.
             device: where it is trained.
         """
-        train, evaluated = self.data.train, self.data.evaluated
         recipe = config.recipe
-        objective = UserObjective(
-            self.training,
-            evaluated,
-            device,
-            precision=recipe.precision,
-            channels_last=recipe.channels_last,
-        )
         network = variant.build(self, config.seed)
         return TrainingSetup(
             config=config,
             model=place_model(network, device, channels_last=recipe.channels_last),
-            batches=SeededBatches(train, config.seed),
-            objective=objective,
+            batches=SeededBatches(self.data.train, config.seed),
+            objective=UserObjective(self.training, self.data.evaluated, device, recipe),
             identity={"config": config.digest, "data": self.data.digest},
             environment=environment(device=device),
             device=device,
@@ -146,7 +134,6 @@ class Variant:
 
     unit: UserUnit
     plan: Plan | None  # without the example, so that it is not proved again for every seed
-    receipt: Mapping[str, Any] | None
     parameters: int
     matched: str = ""  # how widths were matched, in words
     checked: str = ""  # the report on a unit that is not in the catalogue
@@ -351,66 +338,49 @@ def read_units(units: Sequence[UnitRequest], baseline: Any) -> tuple[list[UserUn
 
 def _read_unit(unit: UnitRequest) -> UserUnit:
     """Return a unit from its name, its table or an activation of the user."""
-    if isinstance(unit, str):
-        return _with_options(unit, {}, unit, None)
-    if is_activation_object(unit):
-        return _own_unit(unit, {})
-    if isinstance(unit, Mapping) and is_activation_object(unit.get("unit")):
-        rest = {key: value for key, value in unit.items() if key != "unit"}
-        return _own_unit(unit["unit"], rest)
-    if not isinstance(unit, Mapping) or not isinstance(unit.get("name"), str):
+    if isinstance(unit, Mapping):
+        table = dict(unit)
+    else:
+        table = {"unit" if is_activation_object(unit) else "name": unit}
+    activation, name = table.pop("unit", None), table.pop("name", None)
+    label = table.pop("label", None)
+    own = None
+    if is_activation_object(activation):
+        own = unit_from(activation)
+        name = own.name
+        if label is None:
+            label = own.title if own.make else name
+    elif not isinstance(name, str):
         raise ArgumentError(
             "units: a name, an activation or a table is needed",
             got=unit,
             allowed="'crelu', MyUnit, {'name': 'crelu', 'width': 'half', 'label': ...}, "
             "{'unit': MyUnit, 'label': ...}",
         )
-    table = dict(unit)
-    name = table.pop("name")
-    return _with_options(name, table, table.pop("label", _label_of(name, table)), None)
-
-
-def _own_unit(activation: Any, table: Mapping[str, Any]) -> UserUnit:
-    """Return the unit of an activation of the user; the table holds its label and options."""
-    unit = unit_from(activation)
-    label = table.get("label", unit.title if unit.make else unit.name)
-    _check_label(label)
-    options = {key: value for key, value in table.items() if key != "label"}
-    return _with_options(unit.name, options, label, unit if unit.make else None)
-
-
-def _with_options(name: str, options: dict[str, Any], label: Any, own: Unit | None) -> UserUnit:
-    """Return a unit whose options are split into ours and those of surgery and unit."""
-    _check_label(label)
-    match, stream = options.pop("match", ""), options.pop("stream", 0)
-    model = options.pop("model", {})
-    if match not in ("", *MATCHES):
-        raise ArgumentError("units: match is not understood", got=match, allowed=", ".join(MATCHES))
-    if type(stream) is not int or not 0 <= stream <= 1000:
-        raise ArgumentError("units: a stream of seeds is a number", got=stream, allowed="0 to 1000")
-    if not isinstance(model, Mapping):
-        raise ArgumentError("units: model holds options of the network", got=model)
-    is_original = name == ORIGINAL
-    return UserUnit(label, None if is_original else name, options, own, match, stream, dict(model))
-
-
-def _label_of(name: str, options: Mapping[str, Any]) -> str:
-    """Return a label with the options."""
-    words = [f"{key}={value}" for key, value in options.items() if not isinstance(value, Mapping)]
-    return " ".join([name, *words])[:100]
-
-
-def _check_label(label: Any) -> None:
-    """Raise an error for a label that is not a short text."""
+    if label is None:
+        plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+        label = " ".join([name, *(f"{key}={value}" for key, value in plain.items())])[:100]
     if not isinstance(label, str) or not 1 <= len(label) <= 100:
         raise ArgumentError("units: a label has 1 to 100 letters", got=label)
+    model = table.pop("model", {})
+    if not isinstance(model, Mapping):
+        raise ArgumentError("units: model holds options of the network", got=model)
+    return UserUnit(
+        label=label,
+        name=None if name == ORIGINAL else name,
+        own=own if own and own.make else None,
+        match=check_choice("units", "match", table.pop("match", ""), MATCHES),
+        stream=check_count("units", "stream", table.pop("stream", 0), least=0, most=1000),
+        model=dict(model),
+        options=table,
+    )
 
 
 def _variant(unit: UserUnit, model: UserModel) -> Variant:
     """Plan, apply and test one unit, and count its parameters."""
     start = model.start(0, unit.model)
     if unit.name is None:
-        return Variant(unit, None, None, parameter_count(start))
+        return Variant(unit, None, parameter_count(start))
     checked = _check_own(unit, start, model.example) if unit.own else ""
     swap, matched = _matched_plan(unit, start, model.example)
     refused = [entry for entry in swap.refused if entry.reason != INSIDE]
@@ -421,10 +391,8 @@ def _variant(unit: UserUnit, model: UserModel) -> Variant:
             got="; ".join(reasons)[:500],
             fix="name the sites with where=, or another unit",
         )
-    network = swap.apply(start, inplace=False)
-    changes = receipt(network).to_dict()
-    count = parameter_count(network)
-    return Variant(unit, Plan.from_json(swap.to_json()), changes, count, matched, checked)
+    count = parameter_count(swap.apply(start, inplace=False))
+    return Variant(unit, Plan.from_json(swap.to_json()), count, matched, checked)
 
 
 def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan, str]:
@@ -433,16 +401,14 @@ def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan,
     Returns:
         The plan, and in words what was matched or why it could not be.
     """
-    wanted = unit.match or "parameters"
     options = {"preserve": False, **unit.options}
     first = None
-    if wanted == "none" or not unit.match:
+    if unit.match in ("", "none"):
         first = plan(start, unit.name, example, **options)
-    if first is not None:
         count = parameter_count(first.apply(start, inplace=False))
-        share = count / parameter_count(start) if wanted == "parameters" else 0.0
-        if wanted == "none" or abs(share - 1) <= SAME:
+        if unit.match or abs(count / parameter_count(start) - 1) <= SAME:
             return first, ""
+    wanted = unit.match or "parameters"
     try:
         made = plan(start, unit.name, example, match=wanted, **options)
     except GatewiseError as problem:

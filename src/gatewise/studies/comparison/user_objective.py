@@ -3,22 +3,24 @@
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.checks import is_number
-from gatewise.errors import ArgumentError, GatewiseError
+from gatewise.errors import ArgumentError, GatewiseError, first_line
 from gatewise.studies.comparison.batch_forms import length
 from gatewise.studies.comparison.model_calls import BatchReader, read_outputs
 from gatewise.studies.comparison.sources import Source
 from gatewise.studies.comparison.task_metrics import TaskMetrics
-from gatewise.studies.comparison.tasks import CLASSES, IGNORED, MODEL_LOSS, LearningTask
+from gatewise.studies.comparison.tasks import IGNORED, MODEL_LOSS, LearningTask
 from gatewise.train import (
     Measured,
     Objective,
+    Recipe,
     StepLoss,
     device_of,
     evaluating,
@@ -28,7 +30,6 @@ from gatewise.train import (
     stream_seed,
 )
 
-PER_EXAMPLE = "per_example"
 MOST_METRICS = 100
 
 StepFunction = Callable[[Any, Any], Any]
@@ -85,7 +86,6 @@ class Training:
         mode: ``"max"`` or ``"min"``.
         task: in words; "own" if the functions are the user's.
         identity: a digest of all of this.
-        counts: whether ``step`` returns the loss and how many examples are right.
     """
 
     step: StepFunction
@@ -94,13 +94,6 @@ class Training:
     mode: str
     task: str
     identity: str
-    counts: bool = False
-
-    def losses(self, model: Any, batch: Any) -> tuple[Tensor, int]:
-        """Return the loss of a batch, checked, and how many examples are right, if counted."""
-        returned = self.step(model, batch)
-        loss, right = returned if self.counts else (returned, 0)
-        return check_loss_value(loss), right
 
 
 class UserObjective(Objective):
@@ -110,27 +103,25 @@ class UserObjective(Objective):
         training: the functions.
         parts: the data that are evaluated, by name.
         device: of the model.
-        precision: of the recipe.
-        channels_last: of the recipe.
+        recipe: whose precision and layout are used.
     """
+
+    counts = False
 
     def __init__(
         self,
         training: Training,
         parts: Mapping[str, Source],
         device: torch.device,
-        *,
-        precision: str = "float32",
-        channels_last: bool = False,
+        recipe: Recipe,
     ) -> None:
         self.training = training
-        self.counts = training.counts
         self.sources = parts
         self.parts = tuple(parts)
         self.decisive = ("loss", training.metric)
         self.device = device
-        self.precision = precision
-        self.channels_last = channels_last
+        self.precision = recipe.precision
+        self.channels_last = recipe.channels_last
 
     def step(self, call: Callable[..., Any], batch: Any) -> StepLoss:
         """Return the sum of the losses of a batch."""
@@ -140,48 +131,28 @@ class UserObjective(Objective):
             sys.modules["numpy"].random.seed([seed & 0xFFFFFFFF, seed >> 32])
         content = move(batch.content, self.device, channels_last=self.channels_last)
         with in_precision(self.precision, self.device):
-            loss, right = self.training.losses(call, content)
-        return StepLoss(loss.float() * batch.whole, right)
+            loss = check_loss_value(self.training.step(call, content))
+        return StepLoss(loss.float() * batch.whole)
 
     def measure(self, model: nn.Module, part: str, halt: Callable[[], None]) -> Measured:
-        """Return the metrics on one part of the data."""
-        source = self.sources[part]
-        loader = EvaluationLoader(source, self.device, channels_last=self.channels_last, halt=halt)
-        measured = measure(self.training, model, loader, self.precision)
-        # If the order of the examples is not known to be that of other runs, their answers cannot
-        # be compared example by example.
-        return replace(measured, right=None) if source.unpaired else measured
-
-
-def measure(
-    training: Training,
-    model: nn.Module,
-    loader: EvaluationLoader,
-    precision: str = "float32",
-) -> Measured:
-    """Return the metrics of the user's evaluation, checked.
-
-    Args:
-        training: the functions.
-        model: the network.
-        loader: of the data.
-        precision: of the recipe.
-    """
-    seed_all(stream_seed(0, "evaluate"))
-    with evaluating(model), in_precision(precision, loader.device):
-        returned = training.evaluate(model, loader)
-    metrics, right = read_metrics(returned)
-    if training.metric not in metrics:
-        raise ArgumentError(
-            "metric: evaluate did not return it",
-            got=", ".join(metrics),
-            allowed=training.metric,
+        """Return the metrics of the user's evaluation on one part of the data, checked."""
+        loader = EvaluationLoader(
+            self.sources[part], self.device, channels_last=self.channels_last, halt=halt
         )
-    return Measured(metrics, right)
+        seed_all(stream_seed(0, "evaluate"))
+        with evaluating(model), in_precision(self.precision, self.device):
+            metrics = read_metrics(self.training.evaluate(model, loader))
+        if self.training.metric not in metrics:
+            raise ArgumentError(
+                "metric: evaluate did not return it",
+                got=", ".join(metrics),
+                allowed=self.training.metric,
+            )
+        return Measured(metrics)
 
 
-def read_metrics(returned: Any) -> tuple[dict[str, float], Tensor | None]:
-    """Return the metrics and right or wrong per example of what ``evaluate`` returned.
+def read_metrics(returned: Any) -> dict[str, float]:
+    """Return the metrics that ``evaluate`` returned.
 
     Raises:
         ArgumentError: if it is not a mapping from names to numbers.
@@ -193,11 +164,7 @@ def read_metrics(returned: Any) -> tuple[dict[str, float], Tensor | None]:
             allowed='such as {"accuracy": 0.9, "loss": 0.3}',
         )
     metrics: dict[str, float] = {}
-    right = None
     for name, value in returned.items():
-        if name == PER_EXAMPLE:
-            right = _read_right(value)
-            continue
         if not isinstance(name, str) or not name.isidentifier():
             raise ArgumentError("evaluate: a metric has no name", got=name, allowed="an identifier")
         if isinstance(value, Tensor) and value.numel() == 1:
@@ -205,9 +172,7 @@ def read_metrics(returned: Any) -> tuple[dict[str, float], Tensor | None]:
         if not is_number(value):
             raise ArgumentError(f"evaluate: {name} is not a number", got=type(value).__name__)
         metrics[name] = float(value)
-    if not metrics:
-        raise ArgumentError("evaluate: there is no metric", got=list(returned))
-    return metrics, right
+    return metrics
 
 
 def check_loss_value(loss: Any) -> Tensor:
@@ -228,14 +193,9 @@ def task_step(task: LearningTask, reader: BatchReader) -> StepFunction:
     """Return the usual training step of a task."""
 
     def step(model: Any, batch: Any) -> Any:
-        """Return the mean loss of a batch, and how many examples are right if that is counted."""
+        """Return the mean loss of a batch."""
         call = reader.read(batch, without_target=task.name != MODEL_LOSS)
-        outputs = read_outputs(model(*call.args, **call.kwargs))
-        loss = task.loss_of(call, outputs)
-        if task.name != CLASSES:
-            return loss
-        aligned = task.align(call, outputs)
-        return loss, int((aligned.outputs.detach().argmax(1) == aligned.targets).sum())
+        return task.loss_of(call, read_outputs(model(*call.args, **call.kwargs)))
 
     return step
 
@@ -258,8 +218,8 @@ def task_evaluate(
         outputs: classes, labels or numbers for each row.
     """
 
-    def evaluate(model: Any, loader: Any) -> dict[str, Any]:
-        """Return the metrics, and which examples are right if that is what is judged."""
+    def evaluate(model: Any, loader: Any) -> dict[str, float]:
+        """Return the metrics."""
         metrics = TaskMetrics(judged.name, wanted, outputs, IGNORED)
         for batch in loader:
             call = reader.read(batch, without_target=task.name != MODEL_LOSS)
@@ -267,10 +227,7 @@ def task_evaluate(
             loss = float(task.loss_of(call, values).detach())
             aligned = None if judged.name == MODEL_LOSS else judged.align(call, values)
             metrics.add(aligned, loss, length(batch))
-        returned: dict[str, Any] = dict(metrics.values())
-        if wanted[0] in ("accuracy", "error") and metrics.per_example is not None:
-            returned[PER_EXAMPLE] = metrics.per_example
-        return returned
+        return metrics.values()
 
     return evaluate
 
@@ -283,11 +240,8 @@ def loss_evaluate(step: StepFunction) -> EvaluateFunction:
         total = 0.0
         count = 0
         for batch in loader:
-            loss = step(model, batch)
-            if not isinstance(loss, Tensor) or loss.numel() != 1:
-                check_loss_value(loss)
             rows = length(batch)
-            total += float(loss.detach()) * rows
+            total += float(step(model, batch).detach()) * rows
             count += rows
         return {"loss": total / max(1, count)}
 
@@ -311,42 +265,21 @@ def try_training(
     device = device_of(model)
     model.train()
     with _named_errors("step"):
-        training.losses(model, move(train.first(8), device))[0].backward()
-    with _named_errors("evaluate"):
+        check_loss_value(training.step(model, move(train.first(8), device))).backward()
+    with _named_errors("evaluate"), evaluating(model):
         seed_all(stream_seed(0, "evaluate"))
-        with evaluating(model):
-            returned = training.evaluate(model, EvaluationLoader(test, device, most=1))
-        return read_metrics(returned)[0]
+        return read_metrics(training.evaluate(model, EvaluationLoader(test, device, most=1)))
 
 
-class _named_errors:  # noqa: N801 - used as a function
+@contextmanager
+def _named_errors(name: str) -> Iterator[None]:
     """Turn errors of a user's function into ones that name it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        if isinstance(problem, GatewiseError) or not isinstance(problem, Exception):
-            return
-        message = str(problem).split("\n")[0]
-        raise ArgumentError(
-            f"{self.name}: it failed on the first batch", got=f"{type(problem).__name__}: {message}"
-        ) from problem
-
-
-def _read_right(value: Any) -> Tensor:
-    """Return right or wrong per example as booleans."""
     try:
-        values = torch.as_tensor(value).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as problem:
-        raise ArgumentError(f"evaluate: {PER_EXAMPLE} is not a tensor", got=value) from problem
-    if values.dim() != 1 or not bool(((values == 0) | (values == 1)).all()):
+        yield
+    except GatewiseError:
+        raise
+    except Exception as problem:
         raise ArgumentError(
-            f"evaluate: {PER_EXAMPLE} must say right or wrong for each example",
-            got=f"shape {tuple(values.shape)}, {str(values.dtype).removeprefix('torch.')}",
-            allowed="(examples,) with True or False",
-        )
-    return values.bool()
+            f"{name}: it failed on the first batch",
+            got=f"{type(problem).__name__}: {first_line(problem)}",
+        ) from problem

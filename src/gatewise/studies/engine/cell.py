@@ -134,7 +134,7 @@ def run_cell(work: Work, cell: Cell, folder: Path, stop: StopSignal) -> Record |
         except Exception as problem:  # whatever a unit or a network raises is a result
             if _is_of_the_disk(problem):
                 raise
-            content = failure(error_words(problem))
+            content = failure(error_words(problem), cell)
         spent = time.process_time() - begin
         # After a kill nobody knows how long the earlier attempts took.
         total = None if before is None else round(before + spent, 3)
@@ -149,9 +149,10 @@ def run_cell(work: Work, cell: Cell, folder: Path, stop: StopSignal) -> Record |
         return plain(record)
 
 
-def failure(error: str) -> dict[str, Any]:
-    """Return the fields of the record of a cell that cannot be run."""
-    return {"status": FAILED, "error": shorten(error, LONGEST_ERROR), "value": None}
+def failure(error: str, cell: Cell) -> Record:
+    """Return the record of a cell that cannot be run."""
+    words = shorten(error, LONGEST_ERROR)
+    return plain({**cell.labels, "status": FAILED, "error": words, "value": None})
 
 
 def error_words(problem: BaseException) -> str:

@@ -1,13 +1,12 @@
 """Records outside the database: a header and sorted lines of JSON, which are kept and shared."""
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError
-from gatewise.files import write_text
+from gatewise.files import decode_json, write_text
 from gatewise.studies.engine.cell import DIVERGED, DONE, FAILED, Record, without_times
 from gatewise.studies.engine.study_file import StudyFile
 
@@ -86,25 +85,12 @@ def _place(record: Mapping[str, Any]) -> list[Any]:
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     """Return the JSON object of a line, whose numbers are finite."""
     try:
-        content = json.loads(line, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError) as problem:
+        content = decode_json(line.encode())
+    except ValueError as problem:
         raise _damaged(path, number, str(problem)) from None
     if not isinstance(content, dict):
         raise _damaged(path, number, "no object")
     return content
-
-
-def _refuse(word: str) -> None:
-    """Raise for NaN and infinities, which are not JSON."""
-    raise ValueError(f"{word} is not a number of JSON")
-
-
-def _finite(text: str) -> float:
-    """Return a number; one too large for a float is refused."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is too large")
-    return value
 
 
 def _damaged(path: Path, number: int, what: str) -> DamagedFileError:

@@ -20,7 +20,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from gatewise.errors import (
     ArgumentError,
     LostProcessError,
     MissingExtraError,
+    first_line,
     install_extra,
     shorten,
 )
@@ -63,133 +64,82 @@ class OnRay:
         on: ``ray``, ``ray:ADDRESS`` or ``ray://HOST:PORT``.
         most: cells at once; 0 for as many as the cluster has room for.
         threads: of torch for each cell; as many cores are reserved.
-        gpus: graphics processors that are reserved for each cell; may be a fraction.
     """
 
-    def __init__(self, work: Work, on: str, most: int, threads: int, gpus: float = 0.0) -> None:
+    def __init__(self, work: Work, on: str, most: int, threads: int) -> None:
         self.most = most
+        self.threads = threads
         self.running: dict[Any, Cell] = {}
         self.is_stopping = False
+        self.looked = -math.inf
+        self.last_slots = 1
+        self.unreachable = 0
         self.stack = ExitStack()
-        joined = self.stack.enter_context(joined_cluster(address_of(on), most * threads))
+        self.ray = self.stack.enter_context(joined_cluster(address_of(on), most * threads))
         try:
-            self.cluster = Cluster(joined, threads, gpus)
-            self.cluster.check()
-            self.start = self.cluster.submitter(sendable(work))
+            with self._guarded():
+                self._join(work)
         except BaseException:
             self.stack.close()
             raise
 
+    def _join(self, work: Work) -> None:
+        """Check the cluster, and send the work."""
+        # The address of its control service; none for a client of the cluster.
+        is_client = self.ray.util.client.ray.is_connected()
+        self.control = "" if is_client else self.ray.get_runtime_context().gcs_address
+        machines = [node for node in self.ray.nodes() if node["Alive"]]
+        most = max((node["Resources"].get("CPU", 0.0) for node in machines), default=0.0)
+        if most < self.threads:
+            raise ArgumentError(
+                "ray: no machine of the cluster has enough CPUs for one run",
+                got=f"{self.threads} asked for, {most:g} there",
+                fix="fewer threads for each run, or a larger machine",
+            )
+        # Ray must not retry: deaths are counted by the driver.
+        self.function = self.ray.remote(num_cpus=self.threads, max_retries=0)(on_cluster)
+        self.payload = self.ray.put(sendable(work))
+
     @property
     def slots(self) -> int:
-        """Cells that there is room for."""
-        room = self.cluster.slots()
-        return min(self.most, room) if self.most else room
+        """Cells that there is room for; 1 if the cluster is too small now."""
+        now = time.monotonic()
+        if now - self.looked > LOOK_SECONDS:
+            self.looked = now
+            self._probe()
+            if not self.unreachable:  # else Ray would wait for a minute, and then end this process
+                with self._guarded():
+                    cores = int(self.ray.cluster_resources().get("CPU", 1))
+                self.last_slots = max(1, cores // self.threads)
+        return min(self.most, self.last_slots) if self.most else self.last_slots
 
     def submit(self, cell: Cell, folder: Path) -> None:
         """Start a cell."""
-        self.running[self.start(cell, str(folder))] = cell
+        with self._guarded():
+            reference = self.function.remote(self.payload, cell, str(folder), self.threads)
+        self.running[reference] = cell
 
     def outcomes(self) -> Iterator[Outcome]:
         """Yield how cells ended, after waiting a moment for one."""
-        for reference in self.cluster.wait(list(self.running)):
-            yield self.cluster.outcome(self.running.pop(reference), reference, self.is_stopping)
+        with self._guarded():
+            ready, _ = self.ray.wait(list(self.running), timeout=POLL_SECONDS)
+        if not ready:
+            _ = self.slots  # also asks whether the cluster is there
+        for reference in ready:
+            yield self._outcome(self.running.pop(reference), reference)
 
     def stop(self) -> None:
         """Ask for a stop of all that runs."""
         self.is_stopping = True
-        self.cluster.cancel(self.running)
+        with self._guarded():
+            for reference in self.running:
+                self.ray.cancel(reference)
 
     def close(self) -> None:
         """Leave the cluster."""
         self.stack.close()
 
-
-class Cluster:
-    """What is asked of a cluster; see Note [A lost cluster].
-
-    Args:
-        ray: the module, joined to the cluster.
-        threads: cores reserved for each cell.
-        gpus: graphics processors reserved for each cell.
-    """
-
-    def __init__(self, ray: Any, threads: int, gpus: float) -> None:
-        self.ray = ray
-        self.threads = threads
-        self.gpus = gpus
-        self.looked = -math.inf
-        self.last_slots = 1
-        self.unreachable = 0
-        with self._guarded():
-            # The address of its control service; none for a client of the cluster.
-            is_client = ray.util.client.ray.is_connected()
-            self.control = "" if is_client else ray.get_runtime_context().gcs_address
-
-    def check(self) -> None:
-        """Raise unless one machine of the cluster can run a cell.
-
-        Raises:
-            ArgumentError: naming what no machine has.
-        """
-        for name, need in (("CPU", self.threads), ("GPU", self.gpus)):
-            with self._guarded():
-                machines = [node for node in self.ray.nodes() if node["Alive"]]
-            most = max((node["Resources"].get(name, 0.0) for node in machines), default=0.0)
-            if most < min(need, 1.0) or (need > 1 and most < need):
-                raise ArgumentError(
-                    f"ray: no machine of the cluster has enough {name}s for one run",
-                    got=f"{need:g} asked for, {most:g} there",
-                    fix="fewer threads or GPUs for each run, or a larger machine",
-                )
-
-    def submitter(self, payload: bytes) -> Callable[[Cell, str], Any]:
-        """Return the function that submits a cell and returns a reference to its record."""
-        # Ray must not retry: deaths are counted by the driver.
-        remote = self.ray.remote(num_cpus=self.threads, num_gpus=self.gpus, max_retries=0)
-        function = remote(on_cluster)
-        with self._guarded():
-            sent = self.ray.put(payload)
-
-        def submit(cell: Cell, folder: str) -> Any:
-            with self._guarded():
-                return function.remote(sent, cell, folder, self.threads)
-
-        return submit
-
-    def slots(self) -> int:
-        """Return how many cells the cluster can run at once; 1 if it is too small now."""
-        now = time.monotonic()
-        if now - self.looked > LOOK_SECONDS:
-            self.looked = now
-            self._probe()
-            if self.unreachable:  # Ray would wait for a minute, and then end this process
-                return self.last_slots
-            with self._guarded():
-                resources = self.ray.cluster_resources()
-            slots = int(resources.get("CPU", 1)) // self.threads
-            if self.gpus:
-                slots = min(slots, int(resources.get("GPU", 0) / self.gpus))
-            self.last_slots = max(1, slots)
-        return self.last_slots
-
-    def wait(self, references: list[Any]) -> list[Any]:
-        """Return the references of tasks that have ended, after waiting a moment for one."""
-        with self._guarded():
-            ready, rest = self.ray.wait(references, timeout=POLL_SECONDS)
-            if ready and rest:
-                ready += self.ray.wait(rest, num_returns=len(rest), timeout=0)[0]
-        if not ready:
-            self.slots()  # also asks whether the cluster is there
-        return ready
-
-    def cancel(self, references: Iterable[Any]) -> None:
-        """Let tasks stop."""
-        with self._guarded():
-            for reference in references:
-                self.ray.cancel(reference)
-
-    def outcome(self, cell: Cell, reference: Any, is_stopping: bool) -> Outcome:
+    def _outcome(self, cell: Cell, reference: Any) -> Outcome:
         """Return how a cell ended; it died if its worker or machine did."""
         errors = self.ray.exceptions
         try:
@@ -198,15 +148,12 @@ class Cluster:
             return Outcome(cell, STOPPED)
         except (errors.LocalRayletDiedError, ConnectionError) as problem:
             raise lost_cluster(problem) from problem
-        except errors.RayTaskError as problem:
-            if is_stopping:
-                return Outcome(cell, STOPPED)
-            return Outcome(cell, BROKEN, error=shorten(str(problem.cause or problem), 300))
         except errors.RayError as problem:
-            if is_stopping:
+            if self.is_stopping:
                 return Outcome(cell, STOPPED)
-            lines = str(problem).strip().splitlines() or [type(problem).__name__]
-            return Outcome(cell, DIED, error=shorten(lines[0], 300))
+            if isinstance(problem, errors.RayTaskError):
+                return Outcome(cell, BROKEN, error=shorten(str(problem.cause or problem), 300))
+            return Outcome(cell, DIED, error=shorten(first_line(problem), 300))
         return Outcome(cell, STOPPED if record is None else ENDED, record)
 
     def _probe(self) -> None:
@@ -237,10 +184,9 @@ class Cluster:
 
 def lost_cluster(problem: BaseException) -> LostProcessError:
     """Return the error that stops a study whose cluster was lost."""
-    lines = str(problem).strip().splitlines() or [type(problem).__name__]
     return LostProcessError(
         "ray: the cluster was lost; finished runs are kept, and no run counts as failed",
-        got=shorten(lines[0], 300),
+        got=shorten(first_line(problem), 300),
         fix="rerun the same command to resume, when the cluster is there again",
     )
 

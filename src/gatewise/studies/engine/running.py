@@ -6,7 +6,6 @@ then recorded as failed with its error. A driver that dies leaves no record and 
 the same call goes on.
 """
 
-import os
 import shutil
 import signal
 import threading
@@ -16,11 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import torch
 
 from gatewise.checks import check_count
 from gatewise.errors import ArgumentError, FileError
 from gatewise.studies.engine.cell import Cell, Record, Work, failure, plain, run_cell
+from gatewise.studies.engine.ray_workers import OnRay
 from gatewise.studies.engine.study_file import StudyFile
 from gatewise.studies.engine.workers import (
     BROKEN,
@@ -84,31 +86,6 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
-
-
-class Executor(Protocol):
-    """Where cells are run."""
-
-    @property
-    def slots(self) -> int:
-        """Cells that there is room for."""
-        ...
-
-    def submit(self, cell: Cell, folder: Path) -> None:
-        """Start a cell; there is a free slot."""
-        ...
-
-    def outcomes(self) -> Iterator[Outcome]:
-        """Yield how cells ended, after waiting a moment for one."""
-        ...
-
-    def stop(self) -> None:
-        """Ask for a stop of all that runs."""
-        ...
-
-    def close(self) -> None:
-        """End."""
-        ...
 
 
 def run(
@@ -180,7 +157,7 @@ class _Driver:
         self.running: set[str] = set()
         self.waiting: deque[Cell] = deque()
 
-    def run(self, executor: Executor) -> dict[str, Record] | None:
+    def run(self, executor: "Executor") -> dict[str, Record] | None:
         """Run until nothing more is wanted, or until a stop."""
         is_stopping = False
         self._ask()
@@ -238,12 +215,11 @@ class _Driver:
             if self.file.note_death(cell.key) < TRIES:
                 self.waiting.appendleft(cell)
                 return
-            record = {**cell.labels, **failure(f"{outcome.error}, {TRIES} times in a row")}
+            record = failure(f"{outcome.error}, {TRIES} times in a row", cell)
         elif outcome.kind == LATE:
             self._tell(cell, LATE)
-            record = {**cell.labels, **failure("it took longer than the time limit")}
+            record = failure("it took longer than the time limit", cell)
         assert record is not None  # noqa: S101  all other outcomes were handled
-        record = plain(record)
         self.file.write(cell.key, record)
         self.records[cell.key] = record
         self.ended += 1
@@ -291,8 +267,7 @@ class InProcess:
     def stop(self) -> None:
         """Do nothing: the cell looks at the signal itself."""
 
-    def close(self) -> None:
-        """Do nothing."""
+    close = stop  # and there is nothing to end
 
 
 class LocalWorkers:
@@ -341,13 +316,13 @@ class LocalWorkers:
             slot.end(kill=slot.cell is not None)
 
 
+Executor = InProcess | LocalWorkers | OnRay
+
+
 def _executor(work: Work, running: Running, stop: StopSignal) -> Executor:
     """Return where cells are run."""
-    workers = running.workers
-    check_count("run", "workers", workers, most=1024)
+    workers = check_count("run", "workers", running.workers, most=1024)
     if running.on != "local":
-        from gatewise.studies.engine.ray_workers import OnRay
-
         if not running.on.startswith("ray"):
             raise ArgumentError(
                 "on: not a place to run", got=running.on, allowed="local, ray, ray:ADDRESS"
@@ -355,17 +330,8 @@ def _executor(work: Work, running: Running, stop: StopSignal) -> Executor:
         return OnRay(work, running.on, workers, running.threads or 1)
     if workers == 1 and running.time_limit is None:
         return InProcess(work, stop)
-    share = running.threads or max(1, _cores() // workers)
+    share = running.threads or max(1, torch.get_num_threads() // workers)
     return LocalWorkers(work, workers, share, running.time_limit)
-
-
-def _cores() -> int:
-    """Return the cores that this process may use, and no more than OMP_NUM_THREADS says."""
-    count = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    named = os.environ.get("OMP_NUM_THREADS", "")
-    return min(count, int(named)) if named.isdigit() and int(named) else count
 
 
 def _check_labels(cell: Cell, record: Record) -> None:

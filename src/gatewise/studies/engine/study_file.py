@@ -144,7 +144,8 @@ class StudyFile:
         with self._writing() as database:
             if header is not None:
                 database.execute("UPDATE cells SET asked = 0 WHERE asked != 0")
-                self._say(database, "header", header)
+                words = json.dumps(header)
+                database.execute("INSERT OR REPLACE INTO about VALUES ('header', ?)", (words,))
             database.executemany(
                 "INSERT INTO cells (key, place, asked, experiment, settings, labels) "
                 "VALUES (?, ?, 1, ?, ?, ?) "
@@ -274,18 +275,7 @@ class StudyFile:
         with _explained(self.path), closing(_open(self.path)) as database:
             found = database.execute("PRAGMA integrity_check(1)").fetchall()
             if found != [("ok",)]:
-                raise DamagedFileError(
-                    "the study's file is damaged",
-                    got=f"{self.path}: {found[0][0]}",
-                    fix="delete it, and import the records that were exported",
-                )
-
-    def _say(self, database: sqlite3.Connection, name: str, value: Any) -> None:
-        """Write down a fact about the study."""
-        database.execute(
-            "INSERT OR REPLACE INTO about VALUES (?, ?)",
-            (name, json.dumps(value)),
-        )
+                raise _damaged(self.path, found[0][0])
 
     def _owner(self) -> str:
         """Return which process the lock names."""
@@ -318,11 +308,16 @@ def _explained(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as problem:
         raise FileError("the study's file cannot be used", got=f"{path}: {problem}") from problem
     except sqlite3.DatabaseError as problem:
-        raise DamagedFileError(
-            "the study's file is damaged",
-            got=f"{path}: {problem}",
-            fix="delete it, and import the records that were exported",
-        ) from problem
+        raise _damaged(path, problem) from problem
+
+
+def _damaged(path: Path, what: object) -> DamagedFileError:
+    """Return the error of a file that cannot be read."""
+    return DamagedFileError(
+        "the study's file is damaged",
+        got=f"{path}: {what}",
+        fix="delete it, and import the records that were exported",
+    )
 
 
 def _content(path: Path, text: str) -> dict[str, Any]:
@@ -330,7 +325,7 @@ def _content(path: Path, text: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError as problem:
-        raise DamagedFileError("the study's file is damaged", got=f"{path}: {problem}") from None
+        raise _damaged(path, problem) from None
     if not isinstance(content, dict):
-        raise DamagedFileError("the study's file is damaged", got=f"{path}: no object")
+        raise _damaged(path, "no object")
     return content

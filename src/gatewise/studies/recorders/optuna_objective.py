@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gatewise.checks import check_choice, check_count
 from gatewise.errors import ArgumentError, HeldError, MissingExtraError, install_extra
 from gatewise.files import make_folder
 from gatewise.train import (
@@ -30,7 +31,7 @@ from gatewise.train import (
 )
 
 KEY = 16  # hex digits of a digest that name a folder
-HELD = "held_"
+HELD = ("held_accuracy", "held_loss")  # never on the test set
 LOOK_AGAIN = 0.2  # seconds until the next look whether another process has ended the same run
 
 Configure = Callable[[Any], RunConfig | Mapping[str, Any]]
@@ -66,19 +67,11 @@ class OptunaObjective:
             raise ArgumentError(
                 "configure: a function of a trial is needed", got=type(configure).__name__
             )
-        if not isinstance(metric, str) or not metric.startswith(HELD):
-            raise ArgumentError(
-                "metric: it must be measured on held-out examples, not on the test set",
-                got=metric,
-                allowed="held_accuracy or held_loss",
-            )
-        if type(folds) is not int or not 2 <= folds <= 1000:
-            raise ArgumentError("folds: a number from 2 to 1000 is needed", got=folds)
+        self.metric = check_choice("OptunaObjective", "metric", metric, HELD)
+        self.folds = check_count("OptunaObjective", "folds", folds, least=2, most=1000)
         self.mode = metric_mode(metric)
         self.configure = configure
         self.out = Path(out)
-        self.metric = metric
-        self.folds = folds
         self.device = device
         self.data_folder = data_folder
         self.pace = pace or Pace()

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from torch import nn
 
+from gatewise.checks import LARGEST_COUNT, check_choice, check_count, is_number
 from gatewise.errors import ArgumentError, DamagedFileError
-from gatewise.files import digest, make_folder, write_text
+from gatewise.files import digest, make_folder, read_json, write_json
 from gatewise.graph import parameter_count
 from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.engine import DONE, FAILED, Record
@@ -60,11 +61,8 @@ class Recorder:
         for name, value in {**place, "baseline": baseline}.items():
             if not isinstance(value, str) or not 1 <= len(value) <= 100:
                 raise ArgumentError(f"{name}: a name of 1 to 100 letters is needed", got=value)
-        if type(seed) is not int or not 0 <= seed < 2**63:
-            raise ArgumentError("seed: a whole number from 0 is needed", got=seed)
-        if metric not in METRICS:
-            raise ArgumentError("metric is not known", got=metric, allowed=" or ".join(METRICS))
-        self.metric = metric
+        check_count("recorder", "seed", seed, least=0, most=LARGEST_COUNT)
+        self.metric = check_choice("recorder", "metric", metric, METRICS)
         self.baseline = baseline
         self.labels = {**place, "rate": rate, "seed": seed}
         key = digest(json.dumps(self.labels, sort_keys=True).encode())[:KEY]
@@ -89,13 +87,13 @@ class Recorder:
                     got=self._name,
                     fix="another folder, seed or label",
                 )
-            for name, value in (("baseline", self.baseline), ("metric", self.metric)):
-                if record.get(name) != value:
-                    raise ArgumentError(
-                        f"recorder: the study in {self.path.parent} has another {name}",
-                        got=value,
-                        allowed=record.get(name),
-                    )
+            found = record.get("baseline"), record.get("metric")
+            if found != (self.baseline, self.metric):
+                raise ArgumentError(
+                    f"recorder: the study in {self.path.parent} has another baseline or metric",
+                    got=(self.baseline, self.metric),
+                    allowed=found,
+                )
 
     def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Keep the numbers of an epoch.
@@ -107,18 +105,17 @@ class Recorder:
         self._check_started()
         line: dict[str, float | None] = {"epoch": epoch}
         for name, value in metrics.items():
-            try:
-                number = float(value)
-            except (TypeError, ValueError) as problem:
-                raise ArgumentError(f"recorder: {name} is not a number", got=value) from problem
-            if "accuracy" in str(name) and not number <= 1:
+            if not is_number(value):
+                raise ArgumentError(f"recorder: {name} is not a number", got=value)
+            number = float(value)
+            if "accuracy" in name and number > 1:
                 raise ArgumentError(
                     f"recorder: {name} must be a share",
                     got=number,
                     allowed="0 to 1",
                     fix="divide it by 100",
                 )
-            line[str(name)] = number if math.isfinite(number) else None
+            line[name] = number if math.isfinite(number) else None
         self.curve.append(line)
 
     def end(self, network: nn.Module, *, problem: str | None = None) -> None:
@@ -150,7 +147,7 @@ class Recorder:
             "machine": environment(),
         }
         make_folder(self.path.parent)
-        write_text(self.path, json.dumps(record, allow_nan=False))
+        write_json(self.path, record)
 
     def _check_started(self) -> float:
         """Return when the run began; raise if it has not."""
@@ -214,10 +211,7 @@ def _records(folder: Path) -> dict[Path, Record]:
     """Return the records in a folder by their files."""
     found = {}
     for path in sorted(folder.glob(f"*{ENDING}")):
-        try:
-            record = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as problem:
-            raise DamagedFileError("a recorded run cannot be read", got=str(path)) from problem
+        record = read_json(path)
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise DamagedFileError("a file is not a recorded run", got=str(path))
         found[path] = record

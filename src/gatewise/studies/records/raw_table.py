@@ -8,6 +8,7 @@ value column is known. In a data frame NaN cannot be told from an empty cell and
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from gatewise.studies.records.logged_runs import (
 DATABASES = (".db", ".sqlite", ".sqlite3")
 DELIMITERS = ",;\t|"
 LARGEST = 200_000_000  # bytes of one file
+# How data frames of pyarrow, polars and pandas become columns.
+FRAMES = (("to_pydict", {}), ("to_dict", {"as_series": False}), ("to_dict", {"orient": "list"}))
 MOST_CELLS = 20_000_000
 
 
@@ -69,7 +72,7 @@ def read_table(table: Any) -> RawTable:
     if _is_list_of(table, (str, Path)):
         return _from_paths(list(map(Path, table)))
     if _is_list_of(table, (Mapping,)):
-        return _from_rows(table)
+        return _from_columns(_columns_of(table), "the rows")
     frame = _frame_columns(table)
     if frame is not None:
         return _from_columns(frame, "the data frame")
@@ -243,11 +246,6 @@ def _parquet(path: Path) -> Mapping[str, Sequence[Any]]:
         ) from problem
 
 
-def _from_rows(rows: Sequence[Mapping[Any, Any]]) -> RawTable:
-    """Read a list of rows."""
-    return _from_columns(_columns_of(rows), "the rows")
-
-
 def _columns_of(rows: Sequence[Mapping[Any, Any]]) -> dict[Any, list[Any]]:
     """Return the columns of rows; what a row lacks is None."""
     columns: dict[Any, list[Any]] = {}
@@ -298,27 +296,16 @@ def _check_names(names: Sequence[str], source: str) -> None:
 
 def _frame_columns(frame: Any) -> Mapping[Any, Any] | None:
     """Return the columns of a data frame of pandas, polars or pyarrow; None for other objects."""
-    for reader in (_arrow_columns, _polars_columns, _pandas_columns):
+    with suppress(AttributeError):  # pandas alone has an index
+        frame = frame.reset_index() if any(frame.index.names) else frame
+    for name, options in FRAMES:
         try:
-            columns = reader(frame)
+            columns = getattr(frame, name)(**options)
         except (AttributeError, TypeError, ValueError):
             continue
         if isinstance(columns, Mapping):
             return columns
     return None
-
-
-def _arrow_columns(frame: Any) -> Any:
-    return frame.to_pydict()
-
-
-def _polars_columns(frame: Any) -> Any:
-    return frame.to_dict(as_series=False)
-
-
-def _pandas_columns(frame: Any) -> Any:
-    named = frame.reset_index() if any(frame.index.names) else frame
-    return named.to_dict("list")
 
 
 def _as_list(values: Any) -> list[Any] | None:

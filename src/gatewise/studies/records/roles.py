@@ -152,6 +152,7 @@ class _Reader:
 
     def __init__(self, table: RawTable, choice: Choice) -> None:
         self.table = table
+        self.texts = {name: list(map(text_of, cells)) for name, cells in table.columns.items()}
         self.choice = choice
         self.notes = list(table.notes)
         self.places = list(range(len(table)))
@@ -168,7 +169,7 @@ class _Reader:
         self.method = self._take(choice.method or self._known(METHOD, several=True))
         tasks = choice.task
         if tasks is None:
-            tasks = [name for name in self._all_known(TASK) if len(self._labels(name)) > 1]
+            tasks = [name for name in self._all_known(TASK) if len(distinct(self.texts[name])) > 1]
         self.tasks = [name for name in tasks if self._take(name)]
 
     def read(self) -> RunTable:
@@ -206,7 +207,8 @@ class _Reader:
             step = _number(self.table.columns[self.step][place])
             if run.value is None or step is None:
                 continue
-            key = (run.method, run.task, run.rate, run.seed, self._repeat(place))
+            repeat = tuple(self.texts[name][place] for name in self.repeated)
+            key = (run.method, run.task, run.rate, run.seed, repeat)
             if key not in runs or step >= runs[key][0]:
                 runs[key] = (step, run, place)
         kept = list(runs.values())
@@ -228,7 +230,7 @@ class _Reader:
             )
         runs = []
         for place in self.places:
-            seed = text_of(self.table.columns[self.seed][place]) if self.seed else None
+            seed = self.texts[self.seed][place] if self.seed else None
             for name in names:
                 runs.append(self._run(name, seed, self.table.columns[name][place], place, name))
         self.notes.append(f"Every value column is a method ({len(names)} columns).")
@@ -248,7 +250,7 @@ class _Reader:
                 got=cell,
                 allowed="a number, nan for a run that diverged, or nothing",
             ) from None
-        task = " · ".join(text_of(self.table.columns[name][place]) for name in self.tasks)
+        task = " · ".join(self.texts[name][place] for name in self.tasks)
         return Run(method, task, self._rate(place, where), seed or None, value, cell, row)
 
     def _rate(self, place: int, where: str) -> float | None:
@@ -267,21 +269,20 @@ class _Reader:
 
     def _methods_and_seeds(self) -> tuple[list[str], list[str | None]]:
         """Return the method and the seed of every row."""
-        columns = self.table.columns
         seeds: list[str | None] = [None] * len(self.table)
         if self.seed is not None:
-            seeds = [text_of(cell) or None for cell in columns[self.seed]]
+            seeds = [seed or None for seed in self.texts[self.seed]]
         if self.method is not None:
-            return [text_of(cell) for cell in columns[self.method]], seeds
+            return self.texts[self.method], seeds
         name = self._known(RUN_NAME) or self._known(METHOD)
         if name is None:
             raise ArgumentError(
                 f"stats: no column of {self.table.source} names the method",
-                got=", ".join(columns),
+                got=", ".join(self.texts),
                 fix="name it: method=COLUMN",
             )
         self.method = self._take(name)
-        labels = [text_of(cell) for cell in columns[name]]
+        labels = self.texts[name]
         if clean_name(name) in METHOD or self.seed is not None:
             return labels, seeds
         split = [_split_name(label) for label in labels]
@@ -325,7 +326,7 @@ class _Reader:
         if len(names) != 1 or len(values) != 1 or self._is_numeric(names[0]):
             return None
         self._take(names[0])
-        labels = [text_of(cell) for cell in self.table.columns[names[0]]]
+        labels = self.texts[names[0]]
         metrics = distinct(labels)
         metric = self.metric or min(metrics, key=_part_rank, default="")
         if metric not in metrics:
@@ -353,16 +354,16 @@ class _Reader:
         repeated = [places for places in groups.values() if len(places) > 1]
         if not repeated:
             return
-        for name, cells in self.table.columns.items():
+        for name, cells in self.texts.items():
             if name in self.taken or not self._is_an_axis(name):
                 continue
-            if any(len({text_of(cells[place]) for place in places}) > 1 for places in repeated):
+            if any(len({cells[place] for place in places}) > 1 for places in repeated):
                 raise ArgumentError(
                     f"stats: column {name!r} varies between rows of one method and seed, and has "
                     "no role",
                     got=joined(distinct(cells), most=5),
-                    fix="say what it is: task=COLUMN (compare within each), rate=COLUMN (a learning "
-                    "rate), or average=COLUMN (average over it)",
+                    fix="say what it is: task=COLUMN (compare within each), rate=COLUMN (a "
+                    "learning rate), or average=COLUMN (average over it)",
                 )
         most = max(map(len, repeated))
         why = f" over {', '.join(self.repeated)}" if self.repeated else ""
@@ -374,13 +375,8 @@ class _Reader:
         """Return whether a column without a role can be a setting: its values recur."""
         if _direction(name) is not None or clean_name(name) in RUN_NAME:
             return False
-        cells = [self.table.columns[name][place] for place in self.places]
-        count = len(distinct(cells))
-        return 1 < count <= max(2, len(cells) // 3)
-
-    def _repeat(self, place: int) -> tuple[str, ...]:
-        """Return the values of the columns that are averaged over."""
-        return tuple(text_of(self.table.columns[name][place]) for name in self.repeated)
+        count = len(distinct(self.texts[name][place] for place in self.places))
+        return 1 < count <= max(2, len(self.places) // 3)
 
     def _known(self, names: Sequence[str], *, several: bool = False) -> str | None:
         """Return the free column with the first of some usual names.
@@ -389,22 +385,16 @@ class _Reader:
             names: The names, best first.
             several: Whether the column must hold two different labels.
         """
-        for name in self._all_known(names):
-            if not several or len(self._labels(name)) > 1:
-                return name
-        return None
+        found = self._all_known(names)
+        if several:
+            found = [name for name in found if len(distinct(self.texts[name])) > 1]
+        return found[0] if found else None
 
     def _all_known(self, names: Sequence[str]) -> list[str]:
         """Return the free columns with usual names, best first."""
-        found = []
-        for wanted in names:
-            for name in self.table.columns:
-                if name not in self.taken and clean_name(name) == wanted and name not in found:
-                    found.append(name)
-        return found
-
-    def _labels(self, name: str) -> list[str]:
-        return distinct(self.table.columns[name])
+        free = [name for name in self.texts if name not in self.taken]
+        found = [name for name in free if clean_name(name) in names]
+        return sorted(found, key=lambda name: names.index(clean_name(name)))
 
     def _is_numeric(self, name: str) -> bool:
         return is_numeric(self.table.columns[name], decimal_comma=self.table.decimal_comma)
@@ -440,9 +430,7 @@ def _number(cell: Any, *, decimal_comma: bool = False) -> float | None:
 def _split_name(label: str) -> tuple[str, str]:
     """Return method and seed of a run's name; the seed is empty if it has none."""
     match = SEED_IN_NAME.search(label)
-    if match is None or not label[: match.start()]:
-        return label, ""
-    return label[: match.start()], match[1]
+    return (label[: match.start()], match[1]) if match and match.start() else (label, "")
 
 
 def _direction(name: str) -> str | None:

@@ -1,7 +1,5 @@
 """Record the calls that a model makes, and find them in the source text."""
 
-from gatewise.surgery.calls.call_options import check_plain_call as check_plain_call
-from gatewise.surgery.calls.call_options import options_as_called as options_as_called
 from gatewise.surgery.calls.call_site import REFUSALS as REFUSALS
 from gatewise.surgery.calls.call_site import CallSite as CallSite
 from gatewise.surgery.calls.call_site import Position as Position
@@ -17,13 +15,14 @@ from gatewise.surgery.calls.coverage import Unreached as Unreached
 from gatewise.surgery.calls.functions import FUNCTIONS as FUNCTIONS
 from gatewise.surgery.calls.functions import PARAMETERS as PARAMETERS
 from gatewise.surgery.calls.functions import activation as activation
-from gatewise.surgery.calls.functions import is_graph_form as is_graph_form
+from gatewise.surgery.calls.functions import check_plain_call as check_plain_call
+from gatewise.surgery.calls.functions import options_as_called as options_as_called
+from gatewise.surgery.calls.functions import same_activation as same_activation
 from gatewise.surgery.calls.matching import check_call as check_call
 from gatewise.surgery.calls.matching import match_calls as match_calls
 from gatewise.surgery.calls.matching import match_readers as match_readers
 from gatewise.surgery.calls.matching import record_modes as record_modes
 from gatewise.surgery.calls.matching import record_sites as record_sites
-from gatewise.surgery.calls.matching import same_activation as same_activation
 from gatewise.surgery.calls.matching import split_shared as split_shared
 from gatewise.surgery.calls.methods import HOME as HOME
 from gatewise.surgery.calls.methods import ORIGINAL as ORIGINAL
@@ -51,3 +50,5 @@ from gatewise.surgery.calls.source_text import scope as scope
 from gatewise.surgery.calls.source_text import source_of as source_of
 from gatewise.surgery.calls.sums import is_sum_form as is_sum_form
 from gatewise.surgery.calls.sums import operands_of as operands_of
+from gatewise.surgery.calls.traced import graph_nodes as graph_nodes
+from gatewise.surgery.calls.traced import is_graph_form as is_graph_form

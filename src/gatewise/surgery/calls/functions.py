@@ -1,17 +1,16 @@
-"""The torch functions that are activations, from the operator table, and their calls in graphs."""
+"""The torch functions that are activations, from the operator table, and how they are called."""
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule, Node
 from torch.nn import functional as F
 
-from gatewise.graph import OPERATORS, Reading, SiteNodes
-from gatewise.surgery.calls.call_site import CallSite
-from gatewise.units import UnitModule
+from gatewise.errors import ArgumentError
+from gatewise.graph import COMPOSITE, OPERATORS, Site, SiteGraph, get_operator
+from gatewise.surgery.reasons import Reason, Refusal
+from gatewise.units import UnitModule, create_unit
 
 # By the name of the function: the names of the arguments after the input, in torch's order.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
@@ -21,6 +20,11 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# The name in the graph, and the name of the function, where they differ.
+SAME = {
+    ("hardtanh", "relu6"),
+    ("log_sigmoid", "logsigmoid"),
+}
 TORCHS_OWN = "torch.nn.modules.activation"  # defines the activation classes of torch
 
 
@@ -82,83 +86,61 @@ def is_torchs_own(module: nn.Module) -> bool:
     return type(module).__module__ == TORCHS_OWN
 
 
-NODE = "node "  # the form of such a call begins with it; the name of the node follows
-HOME = "torch.fx:GraphModule"
+def same_activation(op: str, function: str) -> bool:
+    """Whether the operator ``op`` of a graph can come from a call of ``function``."""
+    return op in (function, COMPOSITE) or (op, function) in SAME
 
 
-def is_graph_form(form: str) -> bool:
-    """Whether ``form`` is that of a call in a traced graph."""
-    return form.startswith(NODE)
+def options_as_called(graph: SiteGraph, site: Site, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the unit's options with the numbers that the site's activation was called with.
+
+    Args:
+        graph: The model's graph.
+        site: The activation that is replaced by the unit of the same name.
+        given: The options that the user passed.
+
+    Raises:
+        Refusal: The unit has no option for one of the numbers, does not accept it, or the user
+            passed another value.
+    """
+    options = dict(given)
+    unit_options = get_operator(site.op).unit_options
+    for name, called, default in _numbers(graph, site):
+        option = unit_options.get(name)
+        if option is None and called != default:
+            raise Refusal(Reason.NOT_PRESERVED, f"{site.op} with {name}={called!r}")
+        if option is not None and options.setdefault(option, called) != called:
+            detail = f"{site.op} with {name}={called!r} by {option}={options[option]!r}"
+            raise Refusal(Reason.NOT_PRESERVED, detail)
+    if unit_options:
+        try:
+            create_unit(site.op, **options)
+        except ArgumentError as problem:
+            if given:
+                raise  # the user's options are wrong, not the site
+            raise Refusal(Reason.NOT_PRESERVED, str(problem)) from problem
+    return options
 
 
-def graph_calls(model: nn.Module, reading: Reading) -> dict[str, CallSite]:
-    """Return the call of each functional or reused site that a traced graph makes, by name."""
-    owners = {
-        path: module for path, module in model.named_modules() if isinstance(module, GraphModule)
-    }
-    if not owners:
-        return {}
-    functional: dict[tuple[str, int], list[tuple[str, SiteNodes]]] = {}
-    calls: dict[str, CallSite] = {}
-    for name, site in reading.site_nodes.items():
-        if site.kind == "functional" and site.path in owners:
-            functional.setdefault((site.path, site.call), []).append((name, site))
-        elif site.kind == "reused" and (home := _graph_around(site.path, owners)) is not None:
-            target = site.path[len(home) :].lstrip(".")
-            nodes = [node for node in owners[home].graph.nodes if _calls(node, target)]
-            if nodes:
-                node = nodes[site.call % len(nodes)]
-                number = site.call // len(nodes)
-                calls[name] = _call(owners[home], home, number, node, site)
-    for (path, number), sites in functional.items():
-        nodes = [node for node in owners[path].graph.nodes if _function_of(node) is not None]
-        sites = sorted(sites, key=lambda item: item[1].order)
-        if len(nodes) != len(sites):
+def check_plain_call(graph: SiteGraph, site: Site) -> None:
+    """Refuse a functional call with arguments other than torch's defaults.
+
+    A module with the default arguments takes the place of such a call.
+    """
+    if site.kind != "functional":
+        return
+    for name, called, default in _numbers(graph, site):
+        if called != default:
+            raise Refusal(Reason.NOT_PRESERVED, f"{site.op} with {name}={called!r}")
+
+
+def _numbers(graph: SiteGraph, site: Site) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, value and default of every optional argument of the call, in every mode."""
+    for reading in graph.readings.values():
+        if site.name not in reading.site_nodes:
             continue
-        for (name, site), node in zip(sites, nodes, strict=True):
-            calls[name] = _call(owners[path], path, number, node, site)
-    return calls
-
-
-def _graph_around(path: str, owners: Mapping[str, GraphModule]) -> str | None:
-    """Return the path of the innermost traced graph around a module."""
-    homes = [home for home in owners if not home or path.startswith(f"{home}.")]
-    return max(homes, key=len, default=None)
-
-
-def _calls(node: Node, target: str) -> bool:
-    return node.op == "call_module" and node.target == target
-
-
-def _function_of(node: Node) -> Any:
-    """Return the activation that a node calls as a function or a method, if it is one."""
-    if node.op == "call_function":
-        return activation(node.target)
-    if node.op == "call_method":
-        return activation(getattr(Tensor, str(node.target), None))
-    return None
-
-
-def _call(owner: GraphModule, path: str, number: int, node: Node, site: SiteNodes) -> CallSite:
-    what = _function_of(node)
-    inplace = node.kwargs.get("inplace") is True or (what is not None and what.inplace)
-    source = node.args[0] if node.args else next(iter(node.kwargs.values()), None)
-    read_by_others = isinstance(source, Node) and len(source.users) > 1
-    code = owner.code
-    return CallSite(
-        owner=path,
-        call=number,
-        method="forward",
-        defined_in=HOME,
-        code="forward",
-        file=f"the graph of {path or 'the model'}",
-        digest=hashlib.sha256(code.encode()).hexdigest(),
-        position=(list(owner.graph.nodes).index(node), 0, 0, 0),
-        op=site.op,
-        form=f"{NODE}{node.name}",
-        module=site.path if site.kind == "reused" else None,
-        reused=site.kind == "reused",
-        shared=number > 0,
-        aliased=inplace and read_by_others,
-        refused="aliased" if inplace and read_by_others else None,
-    )
+        node = reading.site_nodes[site.name].output
+        for argument in node.overload._schema.arguments if node.overload is not None else ():
+            if argument.has_default_value():
+                default = argument.default_value
+                yield argument.name, node.arguments.get(argument.name, default), default

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import (
-    COMPOSITE,
     Node,
     Reading,
     Scope,
@@ -27,17 +26,13 @@ from gatewise.graph import (
 from gatewise.surgery.calls.aliases import Overwritten
 from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
-from gatewise.surgery.calls.functions import graph_calls
+from gatewise.surgery.calls.functions import same_activation
 from gatewise.surgery.calls.reads import whole_form
 from gatewise.surgery.calls.record import record_calls, record_readers
+from gatewise.surgery.calls.traced import graph_calls
 from gatewise.surgery.reasons import Reason, Refusal
 
 REWRITTEN = ("functional", "reused", "addition")
-# The name in the graph, and the name of the function, where they differ.
-SAME = {
-    ("hardtanh", "relu6"),
-    ("log_sigmoid", "logsigmoid"),
-}
 
 
 def record_sites(
@@ -267,11 +262,6 @@ def match_calls(reading: Reading, calls: Sequence[CallSite]) -> dict[str, CallSi
 def _agree(op: str, call: CallSite) -> bool:
     """Whether a recorded call can be the operator ``op`` of the graph."""
     return call.module is not None or same_activation(op, call.op)
-
-
-def same_activation(op: str, function: str) -> bool:
-    """Whether the operator ``op`` of a graph can come from a call of ``function``."""
-    return op in (function, COMPOSITE) or (op, function) in SAME
 
 
 def check_call(site: Site, calls: Mapping[str, CallSite]) -> CallSite | None:

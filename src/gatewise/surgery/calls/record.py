@@ -24,7 +24,14 @@ from gatewise.graph import STARTS, run_on_copies, untouched
 from gatewise.surgery.calls.aliases import Watch, Watched
 from gatewise.surgery.calls.call_site import CallSite, Position
 from gatewise.surgery.calls.call_units import HOLDER, CallUnits
-from gatewise.surgery.calls.callee import attribute_of, form_of, input_of, is_chosen
+from gatewise.surgery.calls.callee import (
+    attribute_of,
+    calls_function,
+    form_of,
+    input_of,
+    is_chosen,
+    outermost_wrapper,
+)
 from gatewise.surgery.calls.frames import caller, function_frame, position_of, stack
 from gatewise.surgery.calls.functions import (
     activation,
@@ -44,7 +51,6 @@ from gatewise.surgery.calls.source_text import (
     source_of,
 )
 from gatewise.surgery.calls.sums import SUM, is_sum, sum_form, writes_into_first
-from gatewise.surgery.calls.wrappers import calls_function, outermost_wrapper
 from gatewise.units import UnitModule
 
 

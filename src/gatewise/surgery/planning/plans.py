@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -180,7 +180,13 @@ class Plan(FitsScreen):
         return list(groups.values())
 
     def apply(
-        self, model: nn.Module, *, inplace: bool = True, example: Any = None, optimizer: Any = None
+        self,
+        model: nn.Module,
+        *,
+        inplace: bool = True,
+        example: Any = None,
+        optimizer: Any = None,
+        calls: Sequence[Callable[[nn.Module], Any]] = (),
     ) -> nn.Module:
         """Change ``model``, which must have the shapes the plan was made for, and prove the change.
 
@@ -190,6 +196,7 @@ class Plan(FitsScreen):
             example: what to prove it on, or a list of several; by default the examples of
                 planning. Without any, nothing is proved, and the receipt says so.
             optimizer: an optimizer of the model, whose groups and state follow the change.
+            calls: functions of a model that are checked, too; see :func:`gatewise.swap`.
 
         Returns:
             The changed model.
@@ -200,7 +207,9 @@ class Plan(FitsScreen):
         from gatewise.surgery.applying import apply_plan
 
         examples = self.examples if example is None else read_examples(example, None)
-        return apply_plan(self, model, inplace=inplace, examples=examples, optimizer=optimizer)
+        return apply_plan(
+            self, model, inplace=inplace, examples=examples, optimizer=optimizer, calls=calls
+        )
 
     def to_json(self) -> str:
         """The plan as text that :meth:`from_json` reads."""

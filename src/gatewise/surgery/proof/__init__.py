@@ -13,4 +13,5 @@ from gatewise.surgery.proof.receipts import Receipt as Receipt
 from gatewise.surgery.proof.receipts import make_receipt as make_receipt
 from gatewise.surgery.proof.relative_difference import difference as difference
 from gatewise.surgery.proof.running import Arguments as Arguments
+from gatewise.surgery.proof.running import ModelCall as ModelCall
 from gatewise.surgery.proof.running import run as run

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.graph import example_tensors
+from gatewise.graph import OWN_ATTRIBUTES, example_tensors
 from gatewise.surgery.proof.failures import SwapFailed
 from gatewise.surgery.proof.relative_difference import difference
 
@@ -27,17 +27,20 @@ def sampling_outputs(model: nn.Module, samples: Samples) -> Iterator[None]:
 
     Args:
         model: the model, which the caller runs within the context.
-        samples: by path and number of the call: shape and some entries of each output.
+        samples: by path and number of the call: shape and some entries of each output; and by the
+            path of an attribute those of the tensors that are kept there.
     """
     calls: Counter[str] = Counter()
 
     def take(path: str, output: Any) -> None:
-        samples[path, calls[path]] = tuple(
-            (tuple(tensor.shape), _sample(tensor))
-            for tensor in example_tensors(output)
-            if tensor.is_floating_point() and not _is_inside_transform(tensor)
-        )
+        samples[path, calls[path]] = _samples_of(output)
         calls[path] += 1
+        if path:
+            return
+        for home, module in model.named_modules():  # before attributes are restored
+            for name, value in vars(module).items():
+                if name not in OWN_ATTRIBUTES and (kept := _samples_of(value)):
+                    samples[f"{home}.{name}".lstrip("."), 0] = kept
 
     handles = []
     try:
@@ -114,6 +117,15 @@ def changed_modules(one: Samples, other: Samples, most: float) -> list[str]:
         if shapes or not values <= most:
             changed[key[0]] = None
     return list(changed)
+
+
+def _samples_of(value: Any) -> tuple[tuple[tuple[int, ...], Tensor], ...]:
+    """Return shape and some entries of each tensor in ``value``."""
+    return tuple(
+        (tuple(tensor.shape), _sample(tensor))
+        for tensor in example_tensors(value)
+        if tensor.is_floating_point() and not _is_inside_transform(tensor)
+    )
 
 
 def _is_inside_transform(tensor: Tensor) -> bool:

@@ -1,7 +1,7 @@
 """Prove a swap by running the model before and after it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from gatewise.surgery.proof.module_outputs import (
 from gatewise.surgery.proof.new_weights import has_new, neutral
 from gatewise.surgery.proof.preserved import (
     BOUNDS,
+    MOST,
     Comparison,
     compare_on_a_part,
     exceeded_bounds,
@@ -39,6 +40,7 @@ from gatewise.surgery.proof.receipts import NOT_PROVED, PROVED, WIRING, Proof
 from gatewise.surgery.proof.relative_difference import difference
 from gatewise.surgery.proof.running import (
     Arguments,
+    ModelCall,
     Run,
     State,
     floating_tensors,
@@ -55,6 +57,7 @@ def prove(
     changed: nn.Module,
     units: Mapping[str, nn.Module],
     examples: Sequence[Arguments],
+    calls: Sequence[ModelCall] = (),
 ) -> Proof:
     """Compare ``changed`` with ``original``.
 
@@ -75,6 +78,7 @@ def prove(
         changed: the model after.
         units: the installed units, by site.
         examples: positional and keyword arguments to run both on.
+        calls: functions of a model that call it in other ways, such as ``model.encode(x)``.
 
     Raises:
         SwapFailed: the changed model cannot be run or trained, or differs.
@@ -92,9 +96,34 @@ def prove(
     if padded:
         note = f"{', '.join(padded)}: rows of padding are computed now, and were zero in eval mode"
         proof = replace(proof, notes=(*proof.notes, note))
+    notes = [_compare_call(plan, original, changed, call, coverage) for call in calls]
+    proof = replace(proof, notes=(*proof.notes, *notes))
     reached = paths_of(plan.graph.readings.values()) if plan.graph is not None else ()
     unreached = coverage.unreached(reached).parts
     return replace(proof, unreached=unreached, examples=len(examples))
+
+
+def _compare_call(
+    plan: Plan, original: nn.Module, changed: nn.Module, call: ModelCall, coverage: Coverage
+) -> str:
+    """Compare what ``call`` returns for both models, and return a remark about it.
+
+    Raises:
+        SwapFailed: the swap keeps the function, and this call returns something else.
+    """
+    outputs = []
+    for model, watching in ((original, coverage.watching()), (changed, nullcontext())):
+        with untouched(model), torch.no_grad(), watching:
+            outputs.append(floating_tensors(call(model.eval())))
+    name = getattr(call, "__name__", type(call).__name__)
+    apart = difference(*outputs)
+    if plan.preserve and not apart <= MOST[torch.float32]:
+        raise SwapFailed(
+            "swap: a call of the model returns something else",
+            got=f"{name}: relative difference {apart:.3g}",
+            fix="leave out the sites that it reaches with where=, or leave it out of calls=",
+        )
+    return f"{name}: differs from the original by {apart:.3g}, relative"
 
 
 @contextmanager

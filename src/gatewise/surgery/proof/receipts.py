@@ -90,8 +90,8 @@ class Proof:
             more = ", ..." if len(self.changed_inside) > 6 else ""
             count = len(self.changed_inside)
             lines.append(
-                f"{count} modules return other values than before ({shown}{more}): hidden states "
-                "and features that are taken from them change"
+                f"{count} modules or attributes have other values than before ({shown}{more}): "
+                "hidden states and features that are taken from them change"
             )
         return [*lines, *self.notes]
 

@@ -24,6 +24,7 @@ SEED = 0
 
 State = dict[str, Tensor]
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+ModelCall = Callable[[nn.Module], Any]  # such as one that calls another method than forward
 
 
 # Functions with dropout inside, and the place of ``dropout_p`` among their arguments.

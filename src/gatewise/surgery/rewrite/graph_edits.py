@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch import fx, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.surgery.calls import HOLDER, CallSite, CallUnits
+from gatewise.surgery.calls import HOLDER, CallSite, CallUnits, graph_nodes
 from gatewise.surgery.rewrite.transaction import Change, Transaction
 
 
@@ -34,17 +34,24 @@ def edit_graph(work: Transaction, path: str, calls: Sequence[tuple[CallSite, nn.
         holder.add_module(name, unit)
     slots: dict[str, str] = {}
     for call, unit in calls:
-        name = call.form.partition(" ")[2]
+        name, *source_name = graph_nodes(call.form)
         if name in slots:
             continue
         slots[name] = f"s{len(list(holder.children()))}"
         holder.add_module(slots[name], unit)
         node = nodes[name]
         source = node.args[0] if node.args else next(iter(node.kwargs.values()))
+        if source_name:
+            source = nodes[source_name[0]]
         with graph.inserting_before(node):
             new = graph.call_module(f"{HOLDER}.{slots[name]}", (source,))
         node.replace_all_uses_with(new)
-        graph.erase_node(node)
+        unread = [node]
+        while unread:  # the call, and those of an activation of several calls that it alone reads
+            last = unread.pop()
+            if not last.users and last.op != "placeholder":
+                unread += last.all_input_nodes if source_name else []
+                graph.erase_node(last)
     work.changes.append(Change(path, HOLDER, earlier, "module"))
     owner.add_module(HOLDER, holder.train(owner.training))
     work.replace(path, "graph", graph, "attribute")

@@ -25,6 +25,7 @@ from typing import Any
 
 from torch import nn
 
+from gatewise.checks import check_path
 from gatewise.errors import ArgumentError, SavedSwapWarning
 from gatewise.files import make_folder, remove_file, write_text
 from gatewise.surgery.saving.config_fields import fields_for, get_fields, set_fields
@@ -55,7 +56,7 @@ def from_pretrained(folder: Any, *, model_class: Any = None, **options: Any) -> 
     Raises:
         ArgumentError: the folder holds no swapped model, or its class is not known.
     """
-    path = Path(folder)
+    path = check_path("from_pretrained", "folder", folder)
     if not (path / FILE).is_file():
         raise ArgumentError(
             "from_pretrained: the folder holds no swapped model",

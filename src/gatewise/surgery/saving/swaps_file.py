@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from gatewise.checks import check_kind, check_path
 from gatewise.errors import ArgumentError
 from gatewise.files import read_json, write_json
 from gatewise.surgery.planning import Plan, signature_of
@@ -78,7 +79,8 @@ def save_swaps(model: nn.Module, file: str | Path) -> None:
     Raises:
         ArgumentError: the model was not swapped, or a change of it cannot be written to a file.
     """
-    plans = plans_of(model)
+    plans = plans_of(check_kind("save_swaps", "model", model, nn.Module))
+    check_path("save_swaps", "file", file)
     if not plans:
         raise ArgumentError("model: no units were put into it", got=type(model).__name__)
     SavedSwaps(plans).write(file)
@@ -100,6 +102,8 @@ def load_swaps(model: nn.Module, file: str | Path) -> nn.Module:
     Raises:
         ArgumentError: the model does not fit, or was swapped before.
     """
+    check_kind("load_swaps", "model", model, nn.Module)
+    check_path("load_swaps", "file", file)
     if RECORD in model.__dict__:
         raise ArgumentError("model: units were put into it already", fix="build a new model")
     SavedSwaps.read(file).apply(model)

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_kind
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import Site, copied, parameter_count
 from gatewise.layers import HardGate, SoftGate, StraightThroughGate, gate_response
@@ -273,6 +274,7 @@ class GaluSwap(SiteSwap):
 
 def twin_of(network: nn.Module) -> nn.Module:
     """The gate network of ``network``, to look at, train or load other weights into."""
+    check_kind("twin_of", "network", network, nn.Module)
     for hook in network._forward_pre_hooks.values():
         if isinstance(hook, RunGateNetwork):
             return network.get_submodule(hook.holder).get_submodule(GATE_NETWORK)

@@ -21,13 +21,16 @@ from gatewise.surgery.swaps.feed_forward import check_hidden, draft_gated, gated
 from gatewise.units import TwoBranchUnit, create_unit
 
 DIVISION = ("dim", "layout")
-# The function of the gate; without one the unit is the product of both branches.
-GATE_FUNCTIONS = {
+# The function of the gate; with an empty one the unit is the product of both branches. None: the
+# value has a function, too, so the unit takes the place of operators of both branches only.
+GATE_FUNCTIONS: dict[str, str | None] = {
     "glu": "sigmoid",
     "swiglu": "silu",
     "geglu": "gelu",
     "reglu": "relu",
     "bilinear": "",
+    "clamped_swiglu": None,
+    "situ_glu": None,
 }
 
 
@@ -67,7 +70,7 @@ class GatedUnitSwap(UnitSwap):
         found = context.graph.readings[mode].site_nodes[site.name]
         if holds_both_branches(site.op):
             return _division(found, context.modules.get(site.path))
-        if not _multiplies_value(found):
+        if function is None or not _multiplies_value(found):
             raise Refusal(Reason.SEVERAL)
         return {"function": function}
 
@@ -76,7 +79,7 @@ class GatedUnitSwap(UnitSwap):
     ) -> Mapping[str, Any]:
         """The options of a unit that makes a feed-forward part gated."""
         hidden = request.options.get("hidden")
-        if hidden is None:
+        if hidden is None or GATE_FUNCTIONS[request.unit] is None:
             raise Refusal(Reason.NOT_GLU)
         options = gated_options(context, site, hidden)
         if request.preserve:

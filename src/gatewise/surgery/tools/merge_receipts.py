@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gatewise.surgery.planning import table
 from gatewise.surgery.proof import Receipt
 from gatewise.surgery.tools.filter_pairs import Pair
 
@@ -119,8 +120,6 @@ class MergeCurve:
         return axes
 
     def __str__(self) -> str:
-        from gatewise.surgery.planning import table
-
         heads = ("tolerance", "pairs", "filters", "operations saved", "error", "unchanged")
         rows = []
         for point in self.points:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from gatewise.checks import check_kind
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Example,
@@ -154,6 +155,9 @@ def _chosen(model: nn.Module, layers: Layers) -> dict[str, nn.Module]:
     every: dict[str, nn.Module] = {}
     chosen: dict[str, nn.Module] = {}
     globs = [layers] if isinstance(layers, str) else layers
+    if globs is not None and not callable(globs):
+        for glob in check_kind("orthogonalize", "layers", globs, Sequence):
+            check_kind("orthogonalize", "a name of layers", glob, str)
     for path, module in model.named_modules():
         if not isinstance(module, FILTER_LAYERS):
             continue

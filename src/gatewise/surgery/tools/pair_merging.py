@@ -1,13 +1,13 @@
 """Merge pairs of opposite filters, or measure what each tolerance would save and cost."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from gatewise.checks import check_number
+from gatewise.checks import check_kind, check_number
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, SiteGraph, copied, find_sites, parameter_count, split_example
 from gatewise.surgery.calls import record_sites
@@ -156,6 +156,7 @@ def merge_curve(
             accuracy on other data. Each point has the result as ``measured``.
     """
     check_not_swapped(model)
+    check_kind("merge_curve", "tolerances", tolerances, Iterable)
     checked = [
         check_number("merge_pairs", "tolerance", tolerance, least=0, below=1)
         for tolerance in tolerances

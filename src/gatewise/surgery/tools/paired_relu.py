@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from gatewise.checks import check_kind
 from gatewise.units import LeafModule
 
 
@@ -35,7 +36,9 @@ class PairedReLU(LeafModule):
         order: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.pairs = len(bias_pos)
+        for name, bias in (("bias_pos", bias_pos), ("bias_neg", bias_neg)):
+            check_kind("PairedReLU", name, bias, Tensor)
+        self.pairs = bias_pos.numel()
         self.dim = dim
         self.bias_pos = nn.Parameter(bias_pos)
         self.bias_neg = nn.Parameter(bias_neg)

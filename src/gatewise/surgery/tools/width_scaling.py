@@ -14,7 +14,7 @@ from torch import nn
 
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import GATES, SiteGraph, copied, parameter_count
-from gatewise.surgery.applying import execute_plan
+from gatewise.surgery.installing import execute_plan
 from gatewise.surgery.planning import Plan, find_swap, present_settings
 from gatewise.surgery.propagate import (
     BUDGETS,

@@ -46,9 +46,12 @@ class HoldOut(Part):
 
 
 class StopRule(Part):
-    """End the run after the first epoch in which ``metric`` is not above ``below``."""
+    """End the run after the first epoch in which ``metric`` is not above ``below``.
 
-    metric: Literal["train_loss", "held_loss"] = "held_loss"
+    ``train_error`` is the share of training examples that were classified wrongly in the epoch.
+    """
+
+    metric: Literal["train_loss", "train_error", "held_loss"] = "held_loss"
     below: Annotated[float, Field(ge=-1e30, le=1e30)]
 
 

@@ -309,7 +309,7 @@ class Loop:
         }
         counts = setup.objective.counts
         record["train_accuracy"] = progress.right / progress.seen if counts else None
-        last = record["epoch"] == recipe.total_epochs
+        last = record["epoch"] == recipe.total_epochs or self._reaches(record)
         if last or record["epoch"] % self.config.evaluate_every == 0:
             for part in setup.objective.parts:
                 record |= self._score(part)
@@ -367,7 +367,12 @@ class Loop:
     def _reaches(self, record: dict[str, Any]) -> bool:
         """Return whether the rule that ends a run early is met."""
         rule = self.config.stop
-        return rule is not None and record.get(rule.metric, math.inf) <= rule.below
+        if rule is None:
+            return False
+        accuracy = record["train_accuracy"]
+        if rule.metric == "train_error":
+            return accuracy is not None and 1 - accuracy <= rule.below
+        return record.get(rule.metric, math.inf) <= rule.below
 
     def _count_time(self) -> None:
         """Add the time since the last call to the seconds of the run."""

@@ -6,16 +6,9 @@ from gatewise.train.run.one_run import METRICS as METRICS
 from gatewise.train.run.one_run import WEIGHTS as WEIGHTS
 from gatewise.train.run.one_run import check_run as check_run
 from gatewise.train.run.one_run import find_result as find_result
+from gatewise.train.run.one_run import records as records
 from gatewise.train.run.one_run import train as train
 from gatewise.train.run.progress import ProgressLine as ProgressLine
 from gatewise.train.run.progress import clock as clock
-from gatewise.train.run.protocols import Convergence as Convergence
-from gatewise.train.run.protocols import Folds as Folds
-from gatewise.train.run.protocols import Single as Single
-from gatewise.train.run.protocols import convergence as convergence
-from gatewise.train.run.protocols import records as records
-from gatewise.train.run.protocols import single as single
-from gatewise.train.run.protocols import ten_folds as ten_folds
-from gatewise.train.run.protocols import training_error as training_error
 from gatewise.train.run.sinks import make_sink as make_sink
 from gatewise.train.run.timing import seconds_per_run as seconds_per_run

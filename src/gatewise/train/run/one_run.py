@@ -349,3 +349,8 @@ def _other(folder: Path) -> ArgumentError:
         f"out: {folder} belongs to a run of another configuration, and was not changed",
         fix="choose another folder, or delete that one",
     )
+
+
+def records(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the metrics that a run has written so far, one record per epoch."""
+    return Journal(Path(folder) / METRICS).read()

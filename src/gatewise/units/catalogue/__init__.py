@@ -8,6 +8,7 @@ from gatewise.units.catalogue.acon_c import ACONC as ACONC
 from gatewise.units.catalogue.beta_vq import BetaVQ as BetaVQ
 from gatewise.units.catalogue.bilinear import Bilinear as Bilinear
 from gatewise.units.catalogue.celu import CELU as CELU
+from gatewise.units.catalogue.clamped_swiglu import ClampedSwiGLU as ClampedSwiGLU
 from gatewise.units.catalogue.crelu import CReLU as CReLU
 from gatewise.units.catalogue.dyt import DyT as DyT
 from gatewise.units.catalogue.elu import ELU as ELU
@@ -15,6 +16,7 @@ from gatewise.units.catalogue.erfact import ErfAct as ErfAct
 from gatewise.units.catalogue.frelu import FReLU as FReLU
 from gatewise.units.catalogue.geglu import GEGLU as GEGLU
 from gatewise.units.catalogue.gelu import GELU as GELU
+from gatewise.units.catalogue.gelu_tanh import GELUTanh as GELUTanh
 from gatewise.units.catalogue.glu import GLU as GLU
 from gatewise.units.catalogue.hardsigmoid import Hardsigmoid as Hardsigmoid
 from gatewise.units.catalogue.hardswish import Hardswish as Hardswish
@@ -39,6 +41,7 @@ from gatewise.units.catalogue.relu6 import ReLU6 as ReLU6
 from gatewise.units.catalogue.selu import SELU as SELU
 from gatewise.units.catalogue.sigmoid import Sigmoid as Sigmoid
 from gatewise.units.catalogue.silu import SiLU as SiLU
+from gatewise.units.catalogue.situ_glu import SiTUGLU as SiTUGLU
 from gatewise.units.catalogue.smu import SMU as SMU
 from gatewise.units.catalogue.smu1 import SMU1 as SMU1
 from gatewise.units.catalogue.soft_relu import SoftReLU as SoftReLU

@@ -16,10 +16,8 @@ from gatewise.units.contract import (
     allocating,
     by_channel,
     check_channels,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
-    per_channel,
     promise,
     unit,
 )
@@ -50,14 +48,7 @@ def acon_c(
 
     Ma et al., 2021, "Activate or Not: Learning Customized Activation", arXiv:2009.04759.
     """
-    check_input("acon_c", x)
-    return in_compute_dtype(
-        smooth_maximum,
-        x,
-        per_channel("acon_c", "p1", p1, x, dim),
-        per_channel("acon_c", "p2", p2, x, dim),
-        per_channel("acon_c", "beta", beta, x, dim),
-    )
+    return compute_per_channel("acon_c", smooth_maximum, x, dim, {"p1": p1, "p2": p2, "beta": beta})
 
 
 def smooth_maximum(
@@ -183,7 +174,6 @@ class AconModule(UnitModule):
     needs=("channels",),
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(

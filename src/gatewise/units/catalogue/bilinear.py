@@ -1,12 +1,12 @@
 """Bilinear: the product of two responses."""
 
 import math
-from fractions import Fraction
 
 import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
+    GATED_FACTS,
     Limits,
     TwoBranchUnit,
     error_bounds,
@@ -14,7 +14,6 @@ from gatewise.units.contract import (
     promise,
     two_branch_gain,
     unit,
-    value_of_one,
 )
 
 
@@ -50,19 +49,16 @@ def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
 
 
 @unit(
+    **GATED_FACTS,
     name="bilinear",
     title="Bilinear unit",
-    family="context",
     on="x > 0",
     function=bilinear,
     formula=r"g\,u",
     paper="Shazeer, 2020 (arXiv:2002.05202)",
     reference=_reference,
     limits=Limits(minus=(-math.inf,), plus=(math.inf,)),
-    channel_ratio=Fraction(1, 2),
     init_gain=lambda: two_branch_gain(torch.clone),
-    needs=("groups",),
-    probe=value_of_one,
     error=error_bounds(half=promise(1), float32=promise(1)),
     samples=({}, {"dim": 1}, {"layout": "gate_first"}, {"layout": "interleaved"}),
 )

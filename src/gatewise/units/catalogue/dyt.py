@@ -7,10 +7,8 @@ from gatewise.units.contract import (
     Limits,
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
-    per_channel,
     promise,
     unit,
 )
@@ -41,13 +39,8 @@ def dyt(
 
     Zhu et al., 2025, "Transformers without Normalization", arXiv:2503.10622.
     """
-    check_input("dyt", x)
-    return in_compute_dtype(
-        _dyt,
-        x,
-        per_channel("dyt", "alpha", alpha, x, dim),
-        per_channel("dyt", "weight", weight, x, dim),
-        per_channel("dyt", "bias", bias, x, dim),
+    return compute_per_channel(
+        "dyt", _dyt, x, dim, {"alpha": alpha, "weight": weight, "bias": bias}
     )
 
 
@@ -68,7 +61,7 @@ def _dyt(x: Tensor, alpha: float | Tensor, weight: float | Tensor, bias: float |
     ),
     limits=lambda weight=1.0, bias=0.0: Limits(minus=(bias - weight,), plus=(bias + weight,)),
     parameters={"alpha": "0.5", "weight": "1", "bias": "0"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
+    error=error_bounds(float32=promise(4, 2**-22)),
     samples=(
         {},
         {"alpha": 0.8, "weight": -1.0, "bias": 0.25, "channels": 6, "dim": 1},

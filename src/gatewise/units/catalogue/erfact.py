@@ -1,18 +1,14 @@
 """ErfAct: x gated by the error function of an exponential."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
-    per_channel,
     promise,
     unit,
 )
@@ -42,13 +38,7 @@ def erfact(
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    check_input("erfact", x)
-    return in_compute_dtype(
-        _erfact,
-        x,
-        per_channel("erfact", "alpha", alpha, x, dim),
-        per_channel("erfact", "beta", beta, x, dim),
-    )
+    return compute_per_channel("erfact", _erfact, x, dim, {"alpha": alpha, "beta": beta})
 
 
 def _erfact(x: Tensor, alpha: float | Tensor, beta: float | Tensor) -> Tensor:
@@ -68,11 +58,10 @@ def _erfact(x: Tensor, alpha: float | Tensor, beta: float | Tensor) -> Tensor:
     reference=by_channel(
         lambda x, alpha, beta: x * torch.erf(alpha * torch.exp((beta * x).clamp(max=300.0)))
     ),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     parameters={"alpha": "0.75", "beta": "0.75"},
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22),
     ),
     samples=(

@@ -1,7 +1,6 @@
 """GEGLU: the GELU of one response times another."""
 
 import math
-from fractions import Fraction
 from functools import partial
 
 import torch
@@ -10,7 +9,8 @@ from torch.nn import functional
 
 from gatewise.checks import check_choice
 from gatewise.units.contract import (
-    Limits,
+    GATED_FACTS,
+    RECTIFIED,
     TwoBranchUnit,
     error_bounds,
     gate_and_value,
@@ -18,7 +18,6 @@ from gatewise.units.contract import (
     promise,
     two_branch_gain,
     unit,
-    value_of_one,
 )
 
 FORMS = ("none", "tanh")
@@ -71,19 +70,16 @@ def _gain(approximate: str = "none") -> float:
 
 
 @unit(
+    **GATED_FACTS,
     name="geglu",
     title="GELU-gated linear unit",
-    family="context",
     on="x > 0",
     function=geglu,
     formula=r"g\,\Phi(g)\,u",
     paper="Shazeer, 2020 (arXiv:2002.05202)",
     reference=_reference,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    channel_ratio=Fraction(1, 2),
+    limits=RECTIFIED,
     init_gain=_gain,
-    needs=("groups",),
-    probe=value_of_one,
     largest=1e19,
     error=error_bounds(
         half=promise(1, 2**-19),

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -44,7 +44,7 @@ def gelu(x: Tensor) -> Tensor:
     paper="Hendrycks and Gimpel, 2016 (arXiv:1606.08415)",
     studied_in=("iieu",),
     reference=lambda x: 0.5 * x * torch.erfc(-x * math.sqrt(0.5)),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     largest=1e38,
     error=error_bounds(
         half=promise(1, 2**-21),

@@ -1,12 +1,11 @@
 """GLU: a sigmoid gate of one response times another."""
 
-from fractions import Fraction
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from gatewise.units.contract import (
+    GATED_FACTS,
     Limits,
     TwoBranchUnit,
     error_bounds,
@@ -15,7 +14,6 @@ from gatewise.units.contract import (
     promise,
     two_branch_gain,
     unit,
-    value_of_one,
 )
 
 
@@ -50,20 +48,17 @@ def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
 
 
 @unit(
+    **GATED_FACTS,
     name="glu",
     title="Gated linear unit",
-    family="context",
     on="gate > 1/2",
     function=glu,
     formula=r"\sigma(g)\,u",
     paper="Dauphin et al., 2017 (arXiv:1612.08083)",
     reference=_reference,
     limits=Limits(minus=(0.0,), plus=(1.0,)),
-    channel_ratio=Fraction(1, 2),
     init_gain=lambda: two_branch_gain(torch.sigmoid),
-    needs=("groups",),
-    probe=value_of_one,
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-22)),
+    error=error_bounds(float32=promise(4, 2**-24, back_absolute=2**-22)),
     samples=({}, {"dim": 1}, {"layout": "gate_first"}, {"layout": "interleaved"}),
 )
 class GLU(TwoBranchUnit):

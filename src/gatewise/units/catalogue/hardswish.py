@@ -1,13 +1,11 @@
 """Hardswish: x times a clipped line."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -42,10 +40,10 @@ def hardswish(x: Tensor) -> Tensor:
     formula=r"x\,\min(\max(x + 3, 0), 6) / 6",
     paper="Howard et al., 2019 (arXiv:1905.02244)",
     reference=lambda x: torch.where(x > -3, x * ((x + 3) / 6).clamp(max=1), 0 * x),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     kinks={-3.0: 0.0, 3.0: 1.0},
     largest=5e37,
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-22)),
+    error=error_bounds(float32=promise(4, 2**-22)),
 )
 class Hardswish(UnitModule):
     """Module form of :func:`hardswish`."""

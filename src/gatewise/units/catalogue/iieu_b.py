@@ -11,10 +11,10 @@ from gatewise.checks import check_choice, check_number
 from gatewise.errors import ArgumentError
 from gatewise.units.block import run_block
 from gatewise.units.contract import (
+    RECTIFIED,
     SCOPES,
     Device,
     DType,
-    Limits,
     TermB,
     UnitModule,
     allocating,
@@ -205,7 +205,7 @@ class Terms(NamedTuple):
     paper="Cai, 2023 (ICCV)",
     studied_in=("iieu",),
     reference=_reference,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     # Of the probe. Rounding decides on which side the nearest input falls.
     kinks={-0.45: math.nan},
     parameters={

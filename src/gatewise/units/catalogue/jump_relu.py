@@ -8,9 +8,9 @@ from torch import Tensor
 
 from gatewise.checks import check_number
 from gatewise.units.contract import (
+    RECTIFIED,
     Device,
     DType,
-    Limits,
     TrainableUnit,
     by_channel,
     check_input,
@@ -80,7 +80,7 @@ def _reference(x: Tensor, threshold: Tensor, bandwidth: float) -> Tensor:
     formula=r"x\,1[x > t]",
     paper="Rajamanoharan et al., 2024 (arXiv:2407.14435)",
     reference=by_channel(_reference),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     # At the rounded threshold either side is right.
     kinks=lambda threshold=START: {threshold: math.nan},
     parameters={"threshold": "0.001"},

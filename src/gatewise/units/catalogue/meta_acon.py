@@ -122,7 +122,6 @@ def _probe(x: Tensor) -> dict:
     needs=("channels",),
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(

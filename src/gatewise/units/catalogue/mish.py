@@ -1,13 +1,11 @@
 """Mish: x gated by the hyperbolic tangent of its softplus."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -56,9 +54,8 @@ def _rational_mish(x: Tensor) -> Tensor:
     paper="Misra, 2020 (arXiv:1908.08681)",
     studied_in=("iieu",),
     reference=lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-23, back_absolute=2**-19),
     ),
 )

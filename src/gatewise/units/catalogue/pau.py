@@ -128,7 +128,6 @@ def _reference(
     parameters={"numerator": START, "denominator": START},
     largest=6e7,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(10, 2**-20, back_absolute=2**-19),
     ),
     samples=({}, {"form": "B"}),

@@ -7,10 +7,8 @@ from gatewise.units.contract import (
     Limits,
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
-    per_channel,
     promise,
     unit,
 )
@@ -33,8 +31,7 @@ def prelu(x: Tensor, slope: float | Tensor = 0.25, dim: int = 1) -> Tensor:
     He et al., 2015, "Delving Deep into Rectifiers", arXiv:1502.01852, who advise no weight decay on
     the slope.
     """
-    check_input("prelu", x)
-    return in_compute_dtype(_prelu, x, per_channel("prelu", "slope", slope, x, dim))
+    return compute_per_channel("prelu", _prelu, x, dim, {"slope": slope})
 
 
 def _prelu(x: Tensor, slope: float | Tensor) -> Tensor:

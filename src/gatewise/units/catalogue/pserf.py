@@ -1,20 +1,16 @@
 """Pserf: x gated by the error function of a softplus."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from gatewise.units.contract import (
     LINEAR_FROM,
-    Limits,
+    RECTIFIED,
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
-    per_channel,
     promise,
     unit,
 )
@@ -41,13 +37,7 @@ def pserf(
     Biswas et al., 2022, "ErfAct and Pserf: Non-monotonic Smooth Trainable Activation Functions",
     arXiv:2109.04386.
     """
-    check_input("pserf", x)
-    return in_compute_dtype(
-        _pserf,
-        x,
-        per_channel("pserf", "gamma", gamma, x, dim),
-        per_channel("pserf", "delta", delta, x, dim),
-    )
+    return compute_per_channel("pserf", _pserf, x, dim, {"gamma": gamma, "delta": delta})
 
 
 def _pserf(x: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
@@ -68,11 +58,10 @@ def _pserf(x: Tensor, gamma: float | Tensor, delta: float | Tensor) -> Tensor:
             x * torch.erf(gamma * torch.logaddexp(delta * x, torch.zeros_like(x)))
         )
     ),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     parameters={"gamma": "1.25", "delta": "0.85"},
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22),
     ),
     samples=(

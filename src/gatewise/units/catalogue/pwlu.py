@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
 from gatewise.units.contract import (
+    RECTIFIED,
     Device,
     DType,
-    Limits,
     UnitModule,
     allocating,
     cast_like_input,
@@ -192,7 +192,7 @@ def _kinks(bound: float = 3.0, intervals: int = 16) -> dict[float, float]:
     paper="Zhou et al., 2021 (arXiv:2104.03693)",
     studied_in=(),
     reference=_reference,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     kinks=_kinks,
     parameters={
         "heights": "ReLU at the knots",

@@ -1,20 +1,17 @@
 """ReGLU: the positive part of one response times another."""
 
-import math
-from fractions import Fraction
-
 import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Limits,
+    GATED_FACTS,
+    RECTIFIED,
     TwoBranchUnit,
     error_bounds,
     gate_and_value,
     promise,
     two_branch_gain,
     unit,
-    value_of_one,
 )
 
 
@@ -54,20 +51,17 @@ def _reference(x: Tensor, up: Tensor, **_: object) -> Tensor:
 
 
 @unit(
+    **GATED_FACTS,
     name="reglu",
     title="Rectified gated linear unit",
-    family="context",
     on="x > 0",
     function=reglu,
     formula=r"\max(g, 0)\,u",
     paper="Shazeer, 2020 (arXiv:2002.05202)",
     reference=_reference,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    channel_ratio=Fraction(1, 2),
+    limits=RECTIFIED,
     kinks={0.0: 0.0},
     init_gain=lambda: two_branch_gain(torch.relu),
-    needs=("groups",),
-    probe=value_of_one,
     error=error_bounds(half=promise(1), float32=promise(1)),
     samples=({}, {"dim": 1}, {"layout": "gate_first"}, {"layout": "interleaved"}),
 )

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gatewise.units.contract import (
     EXACT,
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     unit,
@@ -42,7 +42,7 @@ def relu(x: Tensor) -> Tensor:
     paper="Nair and Hinton, 2010 (ICML)",
     studied_in=("psc", "maso", "crelu", "iieu", "dgn"),
     reference=lambda x: torch.where(x > 0, x, 0 * torch.where(x.isinf(), 0, x)),
-    limits=Limits(minus=(0.0,), plus=(float("inf"),)),
+    limits=RECTIFIED,
     kinks={0.0: 0.0},
     pieces=((0.0, 1.0), (0.0, 0.0)),
     spans={"relu": (1.0,)},

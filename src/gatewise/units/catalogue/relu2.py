@@ -1,12 +1,10 @@
 """ReLU2: the square of a rectified response."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -47,8 +45,8 @@ def _relu2(x: Tensor) -> Tensor:
     formula=r"\max(x, 0)^2",
     paper="So et al., 2021 (arXiv:2109.08668)",
     reference=lambda x: torch.where(x > 0, x * x, 0 * torch.where(x.isinf(), 0, x)),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(1)),
+    limits=RECTIFIED,
+    error=error_bounds(float32=promise(1)),
     note="Gradients grow with the input, and float16 overflows from 256 on.",
 )
 class ReLU2(UnitModule):

@@ -1,13 +1,11 @@
 """SiLU: the soft vector-quantisation form of ReLU."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -43,9 +41,8 @@ def silu(x: Tensor) -> Tensor:
     paper="Elfwing, Uchibe and Doya, 2018 (arXiv:1702.03118)",
     studied_in=("maso", "iieu"),
     reference=lambda x: x * torch.special.expit(x),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-24, back_absolute=2**-19),
     ),
 )

@@ -9,11 +9,9 @@ from gatewise.checks import check_number
 from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
     leaky_limits,
-    per_channel,
     promise,
     unit,
 )
@@ -44,14 +42,8 @@ def smu(
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    check_input("smu", x)
     alpha = check_number("smu", "alpha", alpha)
-    return in_compute_dtype(
-        _smu,
-        x,
-        per_channel("smu", "mu", mu, x, dim),
-        alpha,
-    )
+    return compute_per_channel("smu", _smu, x, dim, {"mu": mu}, alpha)
 
 
 def _smu(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:

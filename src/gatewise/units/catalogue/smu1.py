@@ -7,11 +7,9 @@ from gatewise.checks import check_number
 from gatewise.units.contract import (
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
     leaky_limits,
-    per_channel,
     promise,
     unit,
 )
@@ -47,14 +45,8 @@ def smu1(
 
     Biswas et al., 2022, "Smooth Maximum Unit", arXiv:2111.04682.
     """
-    check_input("smu1", x)
     alpha = check_number("smu1", "alpha", alpha)
-    return in_compute_dtype(
-        _smu1,
-        x,
-        per_channel("smu1", "mu", mu, x, dim),
-        alpha,
-    )
+    return compute_per_channel("smu1", _smu1, x, dim, {"mu": mu}, alpha)
 
 
 def _smu1(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
@@ -81,7 +73,6 @@ def _smu1(x: Tensor, mu: float | Tensor, alpha: float) -> Tensor:
     parameters={"mu": "4.352665993287951e-9"},
     largest=2e19,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22),
     ),
     samples=({}, {"mu": 0.5, "channels": 6}),

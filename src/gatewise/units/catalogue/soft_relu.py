@@ -1,13 +1,11 @@
 """Soft-ReLU: the trainable gate of deep gated networks, applied to its own response."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from gatewise.checks import check_number
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -55,10 +53,9 @@ def _soft_relu(x: Tensor, beta: float, eps: float) -> Tensor:
     paper="Lakshminarayanan and Singh, 2020 (arXiv:2002.03996)",
     studied_in=("dgn",),
     reference=lambda x, beta=4.0, eps=0.1: (1 + eps) * x * torch.special.expit(beta * x),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-23, back_absolute=2**-18),
     ),
     samples=({}, {"beta": 1.0, "eps": 0.4}),

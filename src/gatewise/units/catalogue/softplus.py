@@ -1,7 +1,5 @@
 """Softplus: the optimal value of the entropy-penalised choice between 0 and x."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -9,7 +7,7 @@ from torch.nn import functional
 from gatewise.checks import check_number
 from gatewise.units.contract import (
     LINEAR_FROM,
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -54,7 +52,7 @@ def _softplus(x: Tensor, beta: float) -> Tensor:
     paper="Dugas et al., 2001 (NIPS)",
     studied_in=("maso", "iieu"),
     reference=lambda x, beta=1.0: torch.logaddexp(beta * x, torch.zeros_like(x)) / beta,
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
+    limits=RECTIFIED,
     error=error_bounds(
         half=promise(1),
         float32=promise(3),

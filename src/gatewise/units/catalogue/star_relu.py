@@ -9,10 +9,8 @@ from gatewise.units.contract import (
     Limits,
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
-    per_channel,
     promise,
     unit,
 )
@@ -41,13 +39,7 @@ def star_relu(
 
     Yu et al., 2022, "MetaFormer Baselines for Vision", arXiv:2210.13452.
     """
-    check_input("star_relu", x)
-    return in_compute_dtype(
-        _star_relu,
-        x,
-        per_channel("star_relu", "scale", scale, x, dim),
-        per_channel("star_relu", "bias", bias, x, dim),
-    )
+    return compute_per_channel("star_relu", _star_relu, x, dim, {"scale": scale, "bias": bias})
 
 
 def _star_relu(x: Tensor, scale: float | Tensor, bias: float | Tensor) -> Tensor:
@@ -68,7 +60,7 @@ def _star_relu(x: Tensor, scale: float | Tensor, bias: float | Tensor) -> Tensor
     ),
     limits=lambda bias=0.0: Limits(minus=(bias,), plus=(math.inf,)),
     parameters={"scale": "1", "bias": "0"},
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-23)),
+    error=error_bounds(float32=promise(4, 2**-23)),
     samples=({}, {"scale": 0.8944, "bias": -0.4472, "channels": 6}),
 )
 class StarReLU(TrainableUnit):

@@ -1,7 +1,6 @@
 """SwiGLU: the SiLU of one response times another, with an optional clamp."""
 
 import math
-from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -9,15 +8,17 @@ from torch.nn import functional
 
 from gatewise.checks import check_number
 from gatewise.units.contract import (
+    GATED_FACTS,
     Limits,
     TwoBranchUnit,
+    at_least,
+    at_most,
     error_bounds,
     gate_and_value,
     in_compute_dtype,
     promise,
     two_branch_gain,
     unit,
-    value_of_one,
 )
 
 
@@ -58,24 +59,25 @@ def swiglu(
         check_number("swiglu", "limit", limit, above=0.0)
     check_number("swiglu", "alpha", alpha, above=0.0)
     check_number("swiglu", "offset", offset)
-    return in_compute_dtype(_swiglu, gate, up, limit, alpha, offset)
+    return in_compute_dtype(plain_swiglu, gate, up, limit, alpha, offset)
 
 
-def _swiglu(
+def plain_swiglu(
     gate: Tensor,
     up: Tensor,
     limit: float | None,
     alpha: float,
     offset: float,
 ) -> Tensor:
+    """Return SwiGLU of two responses, without checks."""
     if limit is not None:
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        gate, up = at_most(gate, limit), at_least(at_most(up, limit), -limit)
     elif alpha == 1.0 and offset == 0.0:
         return functional.silu(gate) * up
     return gate * torch.sigmoid(alpha * gate) * (up + offset)
 
 
-def _reference(
+def swiglu_reference(
     x: Tensor,
     up: Tensor,
     limit: float | None = None,
@@ -83,13 +85,14 @@ def _reference(
     offset: float = 0.0,
     **_: object,
 ) -> Tensor:
+    """Return the slow form of SwiGLU."""
     if limit is not None:
         x = x.clamp(max=limit)
         up = up.clamp(-limit, limit)
     return x * torch.special.expit(alpha * x) * (up + offset)
 
 
-def _limits(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -> Limits:
+def swiglu_limits(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -> Limits:
     """Return the limits for a value of 1."""
     if limit is None:
         return Limits(minus=(0.0,), plus=(math.inf,))
@@ -97,7 +100,8 @@ def _limits(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0)
     return Limits(minus=(0.0,), plus=(plateau * (min(1.0, limit) + offset),))
 
 
-def _gain(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -> float:
+def swiglu_gain(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -> float:
+    """Return the gain for a standard normal gate and value."""
     bound = math.inf if limit is None else limit
     return two_branch_gain(
         lambda gate: gate.clamp(max=bound) * torch.sigmoid(alpha * gate.clamp(max=bound)),
@@ -106,23 +110,19 @@ def _gain(limit: float | None = None, alpha: float = 1.0, offset: float = 0.0) -
 
 
 @unit(
+    **GATED_FACTS,
     name="swiglu",
     title="SiLU-gated linear unit",
-    family="context",
     on="x > 0",
     function=swiglu,
     formula=r"\bar g\,\sigma(\alpha \bar g)\,(\bar u + b)",
     paper="Shazeer, 2020 (arXiv:2002.05202)",
-    reference=_reference,
-    limits=_limits,
-    channel_ratio=Fraction(1, 2),
+    reference=swiglu_reference,
+    limits=swiglu_limits,
     kinks=lambda limit=None: {} if limit is None else {limit: math.nan},
-    init_gain=_gain,
-    needs=("groups",),
-    probe=value_of_one,
+    init_gain=swiglu_gain,
     largest=1e38,
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-22, back_absolute=2**-18),
     ),
     samples=(
@@ -143,4 +143,4 @@ class SwiGLU(TwoBranchUnit):
         offset: a number that is added to the value.
     """
 
-    expression = staticmethod(_swiglu)
+    expression = staticmethod(plain_swiglu)

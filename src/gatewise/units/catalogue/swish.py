@@ -9,10 +9,8 @@ from gatewise.units.contract import (
     Limits,
     TrainableUnit,
     by_channel,
-    check_input,
+    compute_per_channel,
     error_bounds,
-    in_compute_dtype,
-    per_channel,
     promise,
     unit,
 )
@@ -35,8 +33,7 @@ def swish(x: Tensor, beta: float | Tensor = 1.0, dim: int = 1) -> Tensor:
 
     Ramachandran, Zoph and Le, 2017, "Searching for Activation Functions", arXiv:1710.05941.
     """
-    check_input("swish", x)
-    return in_compute_dtype(_swish, x, per_channel("swish", "beta", beta, x, dim))
+    return compute_per_channel("swish", _swish, x, dim, {"beta": beta})
 
 
 def _swish(x: Tensor, beta: float | Tensor) -> Tensor:
@@ -67,7 +64,6 @@ def _limits(beta: float = 1.0) -> Limits:
     limits=_limits,
     parameters={"beta": "1.0"},
     error=error_bounds(
-        half=promise(1, 2**-24),
         float32=promise(4, 2**-23, back_absolute=2**-18),
     ),
     samples=({}, {"beta": 2.5, "channels": 6}, {"beta": -1.0}),

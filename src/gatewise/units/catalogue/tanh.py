@@ -44,7 +44,7 @@ def _reference(x: Tensor) -> Tensor:
     paper="LeCun et al., 1998 (Neural Networks: Tricks of the Trade)",
     reference=_reference,
     limits=Limits(minus=(-1.0,), plus=(1.0,)),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, back_absolute=2**-22)),
+    error=error_bounds(float32=promise(4, back_absolute=2**-22)),
 )
 class Tanh(UnitModule):
     """Module form of :func:`tanh`."""

@@ -1,12 +1,10 @@
 """TeLU: a gate that is the hyperbolic tangent of an exponential."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from gatewise.units.contract import (
-    Limits,
+    RECTIFIED,
     UnitModule,
     check_input,
     error_bounds,
@@ -48,8 +46,8 @@ def _telu(x: Tensor) -> Tensor:
     formula=r"x \tanh(e^x)",
     paper="Fernandez and Mali, 2024 (arXiv:2412.20269)",
     reference=lambda x: x * torch.tanh(torch.exp(x.clamp(max=30))),
-    limits=Limits(minus=(0.0,), plus=(math.inf,)),
-    error=error_bounds(half=promise(1, 2**-24), float32=promise(4, 2**-24, back_absolute=2**-19)),
+    limits=RECTIFIED,
+    error=error_bounds(float32=promise(4, 2**-24, back_absolute=2**-19)),
 )
 class TeLU(UnitModule):
     """Module form of :func:`telu`."""

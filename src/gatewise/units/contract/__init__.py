@@ -5,6 +5,7 @@ from gatewise.units.contract.arithmetic import apply_gate as apply_gate
 from gatewise.units.contract.arithmetic import at_least as at_least
 from gatewise.units.contract.arithmetic import at_most as at_most
 from gatewise.units.contract.arithmetic import cast_like_input as cast_like_input
+from gatewise.units.contract.arithmetic import compute_per_channel as compute_per_channel
 from gatewise.units.contract.arithmetic import detach_saturated as detach_saturated
 from gatewise.units.contract.arithmetic import in_compute_dtype as in_compute_dtype
 from gatewise.units.contract.arithmetic import mean_without_overflow as mean_without_overflow
@@ -44,6 +45,7 @@ from gatewise.units.contract.spec import DTYPES as DTYPES
 from gatewise.units.contract.spec import EXACT as EXACT
 from gatewise.units.contract.spec import FAMILIES as FAMILIES
 from gatewise.units.contract.spec import PAPERS as PAPERS
+from gatewise.units.contract.spec import RECTIFIED as RECTIFIED
 from gatewise.units.contract.spec import SPAN_TARGETS as SPAN_TARGETS
 from gatewise.units.contract.spec import Bound as Bound
 from gatewise.units.contract.spec import Limits as Limits
@@ -62,12 +64,12 @@ from gatewise.units.contract.spec import unit_facts as unit_facts
 from gatewise.units.contract.term_b import TermB as TermB
 from gatewise.units.contract.term_b import detach_overflowing as detach_overflowing
 from gatewise.units.contract.term_b import standardise as standardise
+from gatewise.units.contract.two_branches import GATED_FACTS as GATED_FACTS
 from gatewise.units.contract.two_branches import LAYOUTS as LAYOUTS
 from gatewise.units.contract.two_branches import TwoBranchUnit as TwoBranchUnit
 from gatewise.units.contract.two_branches import gate_and_value as gate_and_value
 from gatewise.units.contract.two_branches import split_branches as split_branches
 from gatewise.units.contract.two_branches import two_branch_gain as two_branch_gain
-from gatewise.units.contract.two_branches import value_of_one as value_of_one
 from gatewise.units.contract.unit_module import Device as Device
 from gatewise.units.contract.unit_module import DType as DType
 from gatewise.units.contract.unit_module import TrainableUnit as TrainableUnit

@@ -8,14 +8,14 @@ its derivative is 0. The chain rule multiplies that 0 by products that overflow,
 Layers whose gates are constants there use :func:`detach_saturated`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.factory import FLOATS, HALVES
-from gatewise.units.contract.unit_module import resolve_dim
+from gatewise.units.contract.unit_module import check_input, resolve_dim
 
 # From here on softplus is its input, to the last bit of float64.
 LINEAR_FROM = 40.0
@@ -87,6 +87,29 @@ def per_channel(
             allowed=f"(1,) or ({x.shape[axis]},)",
         )
     return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
+
+
+def compute_per_channel(
+    unit: str,
+    expression: Callable[..., Tensor],
+    x: Tensor,
+    dim: int,
+    numbers: Mapping[str, float | Tensor],
+    *options: float,
+) -> Tensor:
+    """Return ``expression(x, *numbers, *options)`` in ``x``'s dtype, after checking its arguments.
+
+    Args:
+        unit: the unit's name in error messages.
+        expression: a function of torch's operations.
+        x: the input.
+        dim: the channel dimension of ``x``.
+        numbers: by name, one number each or one per channel.
+        *options: further numbers.
+    """
+    check_input(unit, x)
+    aligned = [per_channel(unit, name, value, x, dim) for name, value in numbers.items()]
+    return in_compute_dtype(expression, x, *aligned, *options)
 
 
 def per_sample_and_channel(value: Tensor, x: Tensor, axis: int) -> Tensor:

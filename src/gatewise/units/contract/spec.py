@@ -91,6 +91,10 @@ class Limits:
     plus: tuple[float, ...]
 
 
+# Of a curve like ReLU.
+RECTIFIED = Limits(minus=(0.0,), plus=(math.inf,))
+
+
 def leaky_limits(slope: float) -> Limits:
     """Return the limits of a curve that is ``slope * x`` at minus and ``x`` at plus infinity."""
     return Limits(minus=(-math.copysign(math.inf, slope) if slope else 0.0,), plus=(math.inf,))
@@ -132,7 +136,10 @@ def by_channel(formula: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return reference
 
 
-def error_bounds(*, half: Promise, float32: Promise) -> Mapping[str, Promise]:
+_ROUNDED = promise(1, 2**-24)
+
+
+def error_bounds(*, float32: Promise, half: Promise = _ROUNDED) -> Mapping[str, Promise]:
     """Return the bounds by dtype, with one bound for both half types."""
     return {
         "float16": half,
@@ -347,9 +354,9 @@ def list_units(*, family: str | None = None, paper: str | None = None) -> list[s
     Returns:
         The names, in the order of registration. :func:`get_unit` returns the unit of a name.
     """
-    if family is not None and family not in FAMILIES:
+    if family is not None and (not isinstance(family, str) or family not in FAMILIES):
         raise unknown_name("family", family, FAMILIES)
-    if paper is not None and paper not in PAPERS:
+    if paper is not None and (not isinstance(paper, str) or paper not in PAPERS):
         raise unknown_name("paper", paper, PAPERS)
     load_extensions("units")
     names = []

@@ -7,6 +7,7 @@ The option ``layout`` says so.
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -73,6 +74,15 @@ def split_branches(unit: str, x: Tensor, dim: int, layout: str) -> tuple[Tensor,
 def value_of_one(x: Tensor) -> dict[str, Tensor]:
     """Return arguments with which a unit of two responses is a function of its gate alone."""
     return {"up": torch.ones_like(x)}
+
+
+# What all units of two responses declare.
+GATED_FACTS: dict[str, Any] = {
+    "family": "context",
+    "channel_ratio": Fraction(1, 2),
+    "needs": ("groups",),
+    "probe": value_of_one,
+}
 
 
 @torch.no_grad()

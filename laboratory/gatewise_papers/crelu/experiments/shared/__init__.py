@@ -1,5 +1,6 @@
 """What the experiments of the paper share."""
 
+from gatewise_papers.crelu.experiments.shared import alexnet as alexnet
 from gatewise_papers.crelu.experiments.shared.inversion import inverted as inverted
 from gatewise_papers.crelu.experiments.shared.layer_tables import Layers as Layers
 from gatewise_papers.crelu.experiments.shared.layer_tables import parameters as parameters
@@ -22,13 +23,11 @@ from gatewise_papers.crelu.experiments.shared.pictures import mosaic as mosaic
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorCells as ErrorCells
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorSettings as ErrorSettings
 from gatewise_papers.crelu.experiments.shared.protocol import ErrorTable as ErrorTable
+from gatewise_papers.crelu.experiments.shared.protocol import Measurements as Measurements
 from gatewise_papers.crelu.experiments.shared.protocol import cell_name as cell_name
-from gatewise_papers.crelu.experiments.shared.protocol import error_cell as error_cell
 from gatewise_papers.crelu.experiments.shared.protocol import error_panel as error_panel
 from gatewise_papers.crelu.experiments.shared.protocol import error_rows as error_rows
 from gatewise_papers.crelu.experiments.shared.protocol import errors_of as errors_of
-from gatewise_papers.crelu.experiments.shared.squeezenet import FIRST as FIRST
-from gatewise_papers.crelu.experiments.shared.squeezenet import convolutions as convolutions
 from gatewise_papers.crelu.experiments.shared.training import CIFAR as CIFAR
 from gatewise_papers.crelu.experiments.shared.training import CONVPOOL as CONVPOOL
 from gatewise_papers.crelu.experiments.shared.training import FOUR_LAYER_DATA as FOUR_LAYER_DATA
@@ -49,6 +48,4 @@ from gatewise_papers.crelu.experiments.shared.training import folded as folded
 from gatewise_papers.crelu.experiments.shared.training import initial_network as initial_network
 from gatewise_papers.crelu.experiments.shared.training import levels_of as levels_of
 from gatewise_papers.crelu.experiments.shared.training import network_inputs as network_inputs
-from gatewise_papers.crelu.experiments.shared.training import trained as trained
 from gatewise_papers.crelu.experiments.shared.training import trained_network as trained_network
-from gatewise_papers.crelu.experiments.shared.training import trainings as trainings

@@ -6,10 +6,14 @@
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from gatewise.studies import CellCall, FunctionCell, plain_config
-from gatewise.train import run_config, single, ten_folds
+from gatewise.train import Result, RunConfig, run_config
 from gatewise_papers.common import (
     CellValues,
     Line,
@@ -20,14 +24,17 @@ from gatewise_papers.common import (
     column,
     data_of,
     line,
+    network_name,
     row,
+    training_cells,
 )
+from gatewise_papers.crelu.experiments.shared.held_out_runs import single, ten_folds
 from gatewise_papers.crelu.experiments.shared.training import (
     CIFAR,
     CifarSettings,
     Form,
-    configuration,
     errors,
+    trained_network,
     trainings,
 )
 
@@ -36,23 +43,20 @@ ERRORS = ("train", "test", "average", AVERAGE_SPREAD, "vote")
 LETTERS = 70  # in a line below a plot
 # By data set and form: for each seed its errors by name.
 ErrorCells = dict[tuple[str, str], list[dict[str, float | None]]]
+# By data set, for each seed: the errors of a network, and a measurement of it.
+ByData = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
 class ErrorSettings(CifarSettings):
-    """Sizes, and how errors are measured; the defaults are the paper's."""
+    """How Tables 1 and 2 measure errors; the defaults are the paper's."""
 
-    hold_out: int = 5000  # images, for "Single"; 0: one run of all epochs on all images
-    folds: int = 10  # for "Average" and "Vote"; 0: neither
-    data: tuple[str, ...] = tuple(CIFAR)
+    hold_out: int = 5000
+    folds: int = 10
 
-    def measures(self, form: str) -> dict[str, int]:
-        """Return what is measured on the trained networks of a form, with its size.
 
-        Args:
-            form: its name.
-        """
-        return {}
+# What is measured on the trained networks of a form, by name: a function and its size.
+Measurements = Mapping[str, tuple[Callable[[nn.Module, RunConfig, int], Any], int]]
 
 
 @dataclass(frozen=True)
@@ -62,75 +66,121 @@ class ErrorTable:
     Attributes:
         forms: by name.
         model: the network.
-        function: runs a cell and returns its errors, and measurements of its network if the
-            settings have any. None: :func:`error_cell`.
+        measures: takes the settings and a form and returns what is measured on its networks.
     """
 
     forms: Mapping[str, Form]
     model: str = "convpool_cnn"
-    function: Callable[[CellCall], dict[str, Any]] | None = None
+    measures: Callable[[Any, str], Measurements] = lambda settings, form: {}
 
-    def cells(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
-        """Return one cell for every data set, form and seed."""
-        cells = []
+    def cells(self, settings: CifarSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
+        """Return the cells of every data set, form and seed."""
+        if settings.networks_of:
+            return []
+        table = self._networks(settings, seeds)
+        if settings.hold_out or settings.folds:
+            return self._protocol_cells(settings, table)
+        groups = [[f"{CIFAR[data]}, {form}" for form in self.forms] for data in settings.data]
+        if not settings.until:
+            groups = [[name] for group in groups for name in group]
+        measures = {}
         for data in settings.data:
             for form in self.forms:
-                for seed in seeds:
-                    config = configuration(settings, self.forms[form], data, seed, self.model)
-                    chosen: dict[str, Any] = {
-                        "config": plain_config(config),
-                        "hold_out": settings.hold_out,
-                        "folds": settings.folds,
-                    }
-                    measures = settings.measures(form)
-                    if measures:
-                        chosen["measures"] = measures
-                    function = self.function or error_cell
-                    cells.append(FunctionCell(cell_name(data, form, seed), function, chosen))
-        return cells
+                measures[f"{CIFAR[data]}, {form}"] = self.measures(settings, form)
+        measure = partial(measured_network, measures)
+        return training_cells(table, groups=groups, until=settings.until, measure=measure)
 
     def errors(self, values: CellValues) -> ErrorCells:
         """Return the measured errors."""
+        networks = values.networks
         cells: ErrorCells = {}
         for data in values.settings.data:
             for form in self.forms:
                 cells[data, form] = []
                 for seed in values.seeds:
-                    value = values[cell_name(data, form, seed)]
-                    measured = {name: value[name] for name in ERRORS if name in value}
+                    found = networks[cell_name(data, form, seed)]
+                    measured = {name: found[name] for name in ERRORS if name in found}
                     cells[data, form].append(measured)
         return cells
 
-    def networks(self, values: CellValues) -> dict[str, dict[str, Any]]:
-        """Return the errors and measurements of the networks that were measured, by cell."""
-        networks = {}
-        for data in values.settings.data:
-            for form in self.forms:
-                if not values.settings.measures(form):
-                    continue
-                for seed in values.seeds:
-                    name = cell_name(data, form, seed)
-                    networks[name] = values[name]
-        return networks
+    def measurements(self, values: CellValues, form: str, what: str) -> ByData:
+        """Return one measurement of the networks of a form, by data set and seed.
 
-    def trainings(self, settings: ErrorSettings, seeds: tuple[int, ...]) -> Table:
-        """Return all runs, by data set and form.
+        Args:
+            values: of the cells, or of the networks that are read.
+            form: its name.
+            what: the measurement.
+        """
+        found: ByData = {}
+        for data in values.settings.data:
+            found[data] = []
+            for seed in values.seeds:
+                name = cell_name(data, form, seed)
+                errors = {part: values.measured(name, part) for part in ("train", "test")}
+                found[data].append({"errors": errors, "measured": values.measured(name, what)})
+        return found
+
+    def trainings(self, settings: CifarSettings, seeds: tuple[int, ...]) -> Table:
+        """Return all runs, by data set and form; none if the networks are those of another table.
 
         Args:
             settings: how errors are measured. A hold-out is two runs of at most all epochs.
             seeds: of every form.
         """
+        if settings.networks_of:
+            return {}
         runs = (2 if settings.hold_out else 1) + settings.folds
-        table = trainings(settings, seeds, self.forms, settings.data, self.model)
-        return {name: configs * runs for name, configs in table.items()}
+        table = self._networks(settings, seeds)
+        return {name: [*configs] * runs for name, configs in table.items()}
+
+    def _networks(self, settings: CifarSettings, seeds: tuple[int, ...]) -> Table:
+        """Return one run per seed of every form on every data set."""
+        return trainings(settings, seeds, self.forms, settings.data, self.model)
+
+    def _protocol_cells(self, settings: CifarSettings, table: Table) -> list[FunctionCell]:
+        """Return one cell for each network that is measured with a hold-out or folds."""
+        cells = []
+        for name, configs in table.items():
+            for config in configs:
+                chosen = {
+                    "config": plain_config(config),
+                    "hold_out": settings.hold_out,
+                    "folds": settings.folds,
+                }
+                cells.append(FunctionCell(network_name(name, config.seed), error_cell, chosen))
+        return cells
 
 
 def cell_name(data: str, form: str, seed: int) -> str:
-    """Return the name of the run of one form and seed at its chosen rate."""
-    return f"{CIFAR[data]}, {form}, seed {seed}"
+    """Return the name of the network of one form and seed."""
+    return network_name(f"{CIFAR[data]}, {form}", seed)
 
 
-def error_cell(cell: CellCall) -> dict[str, float | None]:
+def measured_network(
+    measures: Mapping[str, Measurements],
+    name: str,
+    config: RunConfig,
+    folder: Path,
+    result: Result,
+) -> dict[str, Any]:
+    """Return errors, and measurements of the trained network unless its training diverged.
+
+    Args:
+        measures: by the name of the network.
+        name: of the network.
+        config: of the run.
+        folder: of the run.
+        result: of the run.
+    """
+    measured: dict[str, Any] = errors(config, folder, result)
+    if measures[name] and measured["test"] is not None:
+        network = trained_network(config, folder)
+        for what, (function, size) in measures[name].items():
+            measured[what] = function(network, config, size)
+    return measured
+
+
+def error_cell(cell: CellCall) -> dict[str, dict[str, float | None]]:
     """Return errors in per cent by name: train and test, and with folds average and vote.
 
     Args:
@@ -153,7 +203,7 @@ def error_cell(cell: CellCall) -> dict[str, float | None]:
             AVERAGE_SPREAD: 100 * folds.standard_error,
             "vote": 100 * folds.vote,
         }
-    return measured
+    return {cell.name: measured}
 
 
 def errors_of(cells: ErrorCells, data: str, form: str, name: str = "test") -> Numbers:
@@ -174,7 +224,7 @@ def error_panel(data: str, forms: Iterable[str], cells: ErrorCells) -> Panel:
 
 
 def error_rows(
-    settings: ErrorSettings,
+    settings: CifarSettings,
     cells: ErrorCells,
     printed: Mapping[tuple[str, str], Mapping[str, float]],
 ) -> list[Row]:

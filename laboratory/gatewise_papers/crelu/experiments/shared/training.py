@@ -18,9 +18,9 @@ from gatewise.train import (
     build_model,
     find_recipe,
     run_config,
-    training_error,
 )
-from gatewise_papers.common import IN_ANY_ORDER, Level, data_of, fit
+from gatewise_papers.common import IN_ANY_ORDER, Level, data_of
+from gatewise_papers.crelu.experiments.shared.held_out_runs import training_error
 
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NEEDS = tuple(CIFAR.values())
@@ -49,6 +49,11 @@ class CifarSettings:
     lr: float = 3e-3
     norm: bool = False  # batch norm before each unit
     dropout: bool = True  # where the network has it
+    data: tuple[str, ...] = tuple(CIFAR)
+    hold_out: int = 0  # images, for "Single"; 0: one run of all epochs on all images
+    folds: int = 0  # for "Average" and "Vote"; 0: neither
+    until: float = 0.0  # the train error of the first network at which all end; 0: no such end
+    networks_of: str = ""  # the experiment whose trained networks are measured; none: its own
 
     @property
     def recipe(self) -> Recipe:
@@ -230,17 +235,6 @@ def errors(config: RunConfig, folder: Path, result: Result) -> dict[str, float |
         return {"train": None, "test": None}
     train = training_error(config, folder, data_of(config))
     return {"train": 100 * train, "test": 100 * (1 - result.metrics["test_accuracy"])}
-
-
-def trained(config: RunConfig, folder: Path) -> tuple[nn.Module, dict[str, float | None]]:
-    """Return the network after training, in evaluation mode and with norms folded, and its errors.
-
-    Args:
-        config: the run.
-        folder: of the run; an interrupted training resumes there.
-    """
-    result = fit(config, folder)
-    return trained_network(config, folder), errors(config, folder, result)
 
 
 def trained_network(config: RunConfig, folder: Path) -> nn.Module:

@@ -46,9 +46,9 @@ from gatewise_papers.deep_gated.experiments.shared.closed_forms import (
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import DEPTHS as DEPTHS
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import STEP as STEP
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import DepthCells as DepthCells
-from gatewise_papers.deep_gated.experiments.shared.frozen_start import convergence as convergence
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import depth_rows as depth_rows
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import depth_trend as depth_trend
+from gatewise_papers.deep_gated.experiments.shared.frozen_start import descend as descend
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import final_ratios as final_ratios
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import in_words as in_words
 from gatewise_papers.deep_gated.experiments.shared.frozen_start import inputs as inputs

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import ntk, spectrum
+from gatewise.studies import CellCall
 from gatewise_papers.common import (
     Claim,
     Numbers,
@@ -29,7 +30,7 @@ from gatewise_papers.deep_gated.stacked import StackedNetworks, descend_stacked
 DEPTHS = (2, 4, 6, 8, 12, 16, 20)
 STEP = 0.1  # step size times the largest eigenvalue
 
-DepthCells = Mapping[int, Mapping[str, Any]]  # what :func:`convergence` returns, by depth
+DepthCells = Mapping[int, Mapping[str, Any]]  # what :func:`descend` returns, by depth
 
 
 def start(
@@ -101,15 +102,15 @@ def inputs(d_in: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
     return x, uniform((n,), seed, "targets")
 
 
-def convergence(
+def descend(
     gate: str,
     width: int,
     depth: int,
-    *,
     d_in: int,
     n: int,
     steps: int,
     seeds: Sequence[int],
+    _: CellCall,
 ) -> dict[str, list[list[float]]]:
     """Run gradient descent on half the sum of squares, in float32.
 
@@ -131,10 +132,10 @@ def convergence(
     data = [inputs(d_in, n, seed) for seed in seeds]
     networks = [start(gate, d_in, width, depth, seed, n=n) for seed in seeds]
     spectra = []
-    for network, (x, _) in zip(networks, data, strict=True):
-        spectra.append(spectrum(kernel(network, x)))
-    x = torch.stack([x for x, _ in data]).float()
-    y = torch.stack([y for _, y in data]).float()
+    for network, (inside, _targets) in zip(networks, data, strict=True):
+        spectra.append(spectrum(kernel(network, inside)))
+    x = torch.stack([x for x, y in data]).float()
+    y = torch.stack([y for x, y in data]).float()
     history = descend_stacked(
         StackedNetworks([network.float() for network in networks]),
         x,

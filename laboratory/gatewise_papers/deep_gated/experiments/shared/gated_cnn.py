@@ -5,7 +5,7 @@ from gatewise_papers.common import TableTraining
 DESK_CNN = TableTraining(
     "cifar10",
     "deep_gated_adam",
-    ("epochs = 30", "batch = 128", "channels_last = true"),
+    ("epochs = 30", "batch = 128", "channels_last = true", 'precision = "auto"'),
     model_options={"scale": 1 / 8},
 )
 REDUCED = (

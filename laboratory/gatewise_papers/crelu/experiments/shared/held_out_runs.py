@@ -1,11 +1,11 @@
-"""Protocols of papers: a hold-out that is then trained on, ten folds, epochs to reach a loss.
+"""How the CReLU paper measures: a hold-out that is then trained on, and ten folds.
 
 Each protocol is a few runs in sub-folders of one folder. If interrupted, it resumes with the run it
 was in; a finished protocol is read back.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,19 @@ from torch import Tensor
 
 from gatewise.data import DataSet, Split
 from gatewise.devices import place_model
-from gatewise.errors import ArgumentError, GatewiseError
-from gatewise.files import Journal, read_tensors
-from gatewise.train.config import RunConfig, run_config
-from gatewise.train.loop import Result, build_model, load_data, outputs
-from gatewise.train.run.one_run import METRICS, WEIGHTS, train
+from gatewise.errors import GatewiseError
+from gatewise.files import read_tensors
+from gatewise.train import (
+    WEIGHTS,
+    Result,
+    RunConfig,
+    build_model,
+    load_data,
+    outputs,
+    records,
+    run_config,
+    train,
+)
 
 Train = Callable[[RunConfig, Path], Result | None]
 
@@ -43,15 +51,6 @@ class Folds:
     average: float  # of the errors
     standard_error: float  # of the average, from the spread of the errors; 0 for one fold
     vote: float  # the error of the mean of all networks' class probabilities
-
-
-@dataclass(frozen=True)
-class Convergence:
-    """How fast a training loss fell (tables 1 and 2 of the IIEU paper)."""
-
-    lowest: float
-    lowest_at: int  # epoch, counted from 1
-    reached: dict[float, int | None]  # threshold to the first epoch below it
 
 
 def single(
@@ -146,31 +145,6 @@ def training_error(config: RunConfig, folder: Path, data: DataSet) -> float:
         data: the data set, with all of its training examples.
     """
     return _error(_outputs(config, folder, data, data.train), data.train.labels)
-
-
-def convergence(
-    metrics: Sequence[Mapping[str, Any]],
-    thresholds: Sequence[float] = (),
-) -> Convergence:
-    """Return the lowest training loss, its epoch, and the first epoch below each threshold.
-
-    Args:
-        metrics: the records of a run, one per epoch.
-        thresholds: losses.
-    """
-    if not metrics:
-        raise ArgumentError("metrics: there are no epochs", got="no records")
-    best = min(metrics, key=lambda record: record["train_loss"])
-    reached: dict[float, int | None] = {}
-    for bound in thresholds:
-        epochs = [record["epoch"] for record in metrics if record["train_loss"] < bound]
-        reached[bound] = epochs[0] if epochs else None
-    return Convergence(best["train_loss"], best["epoch"], reached)
-
-
-def records(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the metrics that a run has written so far, one record per epoch."""
-    return Journal(Path(folder) / METRICS).read()
 
 
 def _runner(data: DataSet, options: dict[str, Any]) -> Train:
