@@ -14,7 +14,7 @@ from gatewise.graph import Site, find_sites
 from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.sparse_linear import SparseLinear
 from gatewise.sparsity.thresholds import Place, linear_layers
-from gatewise.surgery import ThresholdedUnit, swap, undo
+from gatewise.surgery import ThresholdedUnit, receipt, swap, undo
 
 METHODS = ("input", "gate")
 GATED_ROLES = ("glu", "mlp")
@@ -98,6 +98,22 @@ def _place_inputs(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
     return placed
 
 
+def _called_units(model: nn.Module, batch: Batch) -> list[str]:
+    """Return the paths of the units with thresholds, in the order of their calls."""
+    called: list[str] = []
+    handles = []
+    for path, module in model.named_modules():
+        if isinstance(module, ThresholdedUnit):
+            handles.append(module.register_forward_hook(lambda *_, path=path: called.append(path)))
+    try:
+        with torch.no_grad():
+            batch.run(model)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return called
+
+
 def _place_gates(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
     graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
 
@@ -115,13 +131,14 @@ def _place_gates(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
     placed = Placed(changed, swapped=True)
     layers = linear_layers(changed)
     shared = _shared_weights(changed)
-    units = dict(changed.named_modules())
-    for site in find_sites(changed, batch.inputs, modes=("eval",), units=True):
-        unit = units.get(site.path.removesuffix(".activation"))
-        if not isinstance(unit, ThresholdedUnit):
-            if chosen(site):
-                placed.left[site.name] = "its activation cannot have a threshold"
-            continue
+    swapped = []
+    for site in sorted(graph, key=lambda site: site.order):
+        if site.name in receipt(changed).sites:
+            swapped.append(site)
+        elif chosen(site):
+            placed.left[site.name] = "its activation cannot have a threshold"
+    for site, name in zip(swapped, _called_units(changed, batch), strict=True):
+        unit = changed.get_submodule(name)
         weights = 0
         for path in site.consumers:
             layer = layers.get(path)
@@ -131,7 +148,6 @@ def _place_gates(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
             sparse = placed.readers.get(path) or _replace(placed, path, layer)
             sparse.threshold = 0.0
             weights += layer.weight.numel()
-        name = site.path.removesuffix(".activation")
         placed.places.append(Place(name, unit, weights, site.channels or 1, "gate"))
     return placed
 

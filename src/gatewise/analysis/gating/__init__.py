@@ -26,8 +26,8 @@ from gatewise.analysis.gating.size_histogram import SizeHistogram as SizeHistogr
 from gatewise.analysis.gating.stream import Progress as Progress
 from gatewise.analysis.gating.stream import SiteStream as SiteStream
 from gatewise.analysis.gating.stream import each_batch as each_batch
-from gatewise.analysis.gating.tails import Tails as Tails
-from gatewise.analysis.gating.tails import tails as tails
+from gatewise.analysis.gating.tensor_tails import Tails as Tails
+from gatewise.analysis.gating.tensor_tails import tails as tails
 from gatewise.analysis.gating.term_s import TermSRange as TermSRange
 from gatewise.analysis.gating.term_s import UnitTermS as UnitTermS
 from gatewise.analysis.gating.term_s import term_s_range as term_s_range
