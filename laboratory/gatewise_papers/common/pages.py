@@ -1,4 +1,6 @@
-"""The page of all records, generated: one row a claim, with the verdict and what decided it.
+"""The generated parts of the pages: a paper's page has a row for each claim, with what decided it.
+
+The page of all papers has a row for each experiment.
 
 Note [What counts]. Records of the scales ``desk`` and ``full`` count. Records of the scale ``tiny``
 are never kept.
@@ -13,7 +15,7 @@ from gatewise.files import read_json
 from gatewise.studies import import_study
 from gatewise.words import plural
 from gatewise_papers.common.data_notes import KEPT
-from gatewise_papers.common.experiment import COST
+from gatewise_papers.common.experiment import COST, Experiment
 from gatewise_papers.common.judgements import Judgement
 from gatewise_papers.common.writing import RESULT
 
@@ -27,13 +29,14 @@ COLUMNS = (
     "level: ours (the paper's)",
     "n",
     "what decided it",
-    "scale",
+    "scale, and what differs from the paper",
 )
-NOT_RUN_COLUMNS = ("what", "cost, timed on one machine", "finished", "to run or resume it")
+NOT_RUN_COLUMNS = ("what", "core-hours", "timed on", "state", "to run or resume it")
 NOT_RUN = (
-    "These experiments have no record of all seeds. The command runs them, and goes on from "
-    "finished parts that are kept in `results/`."
+    "These experiments have no record of all seeds. The command runs or resumes them. Core-hours "
+    "are processor time without evaluation, estimated from three training steps of each network."
 )
+OVERVIEW_COLUMNS = ("experiment", "state", "core-hours", "command")
 
 Record = Mapping[str, Any]
 
@@ -48,21 +51,40 @@ def read_records(folder: Path) -> list[Record]:
     return [record for record in records if record["scale"] in COUNTED]
 
 
-def generated_part(folder: Path, paper: str | None = None) -> str:
-    """Return the tables of verdicts as Markdown, between two marks.
+def claims_part(folder: Path, paper: str) -> str:
+    """Return the claims of a paper as Markdown, between two marks.
 
     Args:
         folder: of all results.
-        paper: only its records; all papers if None.
+        paper: whose records are shown.
     """
-    records = read_records(folder)
-    if paper is not None:
-        records = [one for one in records if one["experiment"].startswith(f"{paper}/")]
-    parts = [BEGIN, "", *_summary(records), "", *_table(records)]
-    not_run = _not_run(folder, paper)
+    records = [one for one in read_records(folder) if one["experiment"].startswith(f"{paper}/")]
+    parts = [*_summary(records), "", *_table(records)]
+    not_run = _not_run(_costs(folder, paper))
     if not_run:
         parts += ["", NOT_RUN, "", *not_run]
-    return "\n".join([*parts, "", END])
+    return _between_marks(parts)
+
+
+def overview_part(folder: Path, experiments: Mapping[str, Experiment]) -> str:
+    """Return one row for each experiment as Markdown, between two marks.
+
+    Args:
+        folder: of all results.
+        experiments: by name.
+    """
+    records = read_records(folder)
+    recorded = {record["experiment"]: record for record in records}
+    costs = {cost["experiment"]: cost for cost in _costs(folder)}
+    rows = []
+    for name, experiment in experiments.items():
+        hours = _core_hours(costs[name]) if name in costs else "-"
+        state = _state(recorded[name]) if name in recorded else "not run"
+        if name in costs:
+            state = costs[name]["state"]
+        title = f"[{experiment.title}]({name.partition('/')[0]}.md#results)"
+        rows.append((title, state, hours, f"`gatewise reproduce {name}`"))
+    return _between_marks([*_summary(records), "", *_markdown(OVERVIEW_COLUMNS, rows)])
 
 
 def with_generated_part(text: str, part: str) -> str:
@@ -70,7 +92,7 @@ def with_generated_part(text: str, part: str) -> str:
 
     Args:
         text: the page.
-        part: of :func:`generated_part`.
+        part: of this module.
     """
     before, mark, rest = text.partition(BEGIN)
     if not mark:
@@ -79,23 +101,56 @@ def with_generated_part(text: str, part: str) -> str:
     return before + part + after
 
 
-def _not_run(folder: Path, paper: str | None) -> list[str]:
-    """Return one row for each experiment whose cost is kept and that has no record."""
-    rows = []
+def _between_marks(lines: Sequence[str]) -> str:
+    return "\n".join([BEGIN, "", *lines, "", END])
+
+
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table as lines of Markdown."""
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row in rows:
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |")
+    return lines
+
+
+def _costs(folder: Path, paper: str | None = None) -> list[Record]:
+    """Return the kept costs of experiments without a record of all seeds, and their state."""
+    costs = []
     for path in sorted(folder.rglob(COST)):
         cost = read_json(path)
-        name, scale = cost["experiment"], cost["scale"]
         kept = path.parent / KEPT
         is_finished = (path.parent / RESULT).exists() and not kept.exists()
-        if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
+        if is_finished or (paper and not cost["experiment"].startswith(f"{paper}/")):
             continue
-        where = f"{cost['machine']['processor']}, scale {scale}"
-        finished = plural(len(import_study(kept)[1]), "part") if kept.exists() else "not run"
+        state = "not run"
+        if kept.exists():
+            state = f"{plural(len(import_study(kept)[1]), 'part')} finished"
+        costs.append({**cost, "state": state})
+    return costs
+
+
+def _core_hours(cost: Record) -> str:
+    """Return the core-hours, or why they are not known."""
+    return cost["reason"] or f"{cost['core_hours']:.3g}"
+
+
+def _not_run(costs: Sequence[Record]) -> list[str]:
+    """Return one row for each experiment whose cost is kept and that has no record."""
+    rows = []
+    for cost in costs:
+        name, scale = cost["experiment"], cost["scale"]
         command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
-        rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
-    if not rows:
-        return []
-    return [f"| {' | '.join(NOT_RUN_COLUMNS)} |", "|---" * len(NOT_RUN_COLUMNS) + "|", *rows]
+        processor = cost["machine"]["processor"]
+        rows.append((name, _core_hours(cost), processor, cost["state"], f"`{command}`"))
+    return _markdown(NOT_RUN_COLUMNS, rows) if rows else []
+
+
+def _state(record: Record) -> str:
+    """Return how many claims of an experiment have which verdict."""
+    counts = Counter(claim["verdict"] for claim in record["findings"]["claims"])
+    known = [verdict.value for verdict in Judgement if counts[verdict.value]]
+    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in known)
+    return words if record["scale"] == "desk" else f"{words}; scale {record['scale']}"
 
 
 def _summary(records: Sequence[Record]) -> list[str]:
@@ -121,9 +176,11 @@ def _summary(records: Sequence[Record]) -> list[str]:
 
 def _table(records: Iterable[Record]) -> list[str]:
     """Return one row a claim."""
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    rows = []
     for record in records:
-        scale = f"{record['scale']}: {record['reduced'] or 'as in the paper'}"
+        scale = record["scale"]
+        if record["reduced"]:
+            scale += f": {record['reduced']}"
         for claim in record["findings"]["claims"]:
             cells = (
                 record["experiment"],
@@ -134,8 +191,8 @@ def _table(records: Iterable[Record]) -> list[str]:
                 _decided(claim),
                 scale,
             )
-            lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-    return lines
+            rows.append(cells)
+    return _markdown(COLUMNS, rows)
 
 
 def _level(claim: Mapping[str, Any], record: Record) -> str:

@@ -10,8 +10,8 @@ from gatewise_papers.common import (
     Level,
     all_comparable,
     all_lower,
+    claims_part,
     counted,
-    generated_part,
     held_to_levels,
     not_tested,
     row,
@@ -92,7 +92,7 @@ def test_the_page_shows_ours_and_the_papers_and_counts_exact_results_apart(tmp_p
     }
     (tmp_path / "crelu/table1").mkdir(parents=True)
     write_json(tmp_path / "crelu/table1/results.json", content)
-    page = generated_part(tmp_path)
+    page = claims_part(tmp_path, "crelu")
     level = "CIFAR-10, ReLU: train error 32.2 % (paper 1.09 %)"
     assert f"| ours is lower | not tested | {level}; {ACCURACY} 50 % (paper -) |" in page
     assert "| a count | contradicted | - |" in page
