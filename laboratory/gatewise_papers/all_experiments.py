@@ -67,5 +67,7 @@ def generated_part(page: str, folder: Path) -> str:
         page: a name in ``PAGES``.
         folder: of all results.
     """
-    paper = PAGES[page]
-    return overview_part(folder, experiments()) if paper is None else claims_part(folder, paper)
+    paper, known = PAGES[page], experiments()
+    if paper is None:
+        return overview_part(folder, known)
+    return claims_part(folder, [name for name in known if name.startswith(f"{paper}/")])

@@ -31,12 +31,12 @@ COLUMNS = (
     "what decided it",
     "scale, and what differs from the paper",
 )
-NOT_RUN_COLUMNS = ("what", "core-hours", "timed on", "state", "to run or resume it")
-NOT_RUN = (
-    "These experiments have no record of all seeds. The command runs or resumes them. Core-hours "
-    "are processor time without evaluation, estimated from three training steps of each network."
-)
+COST_IS_IN = "[Reproductions](reproductions.md#results) has their cost and their commands."
 OVERVIEW_COLUMNS = ("experiment", "state", "core-hours", "command")
+CORE_HOURS = (
+    "Core-hours stand where there is no record of all seeds. They are processor time without "
+    "evaluation, estimated from three training steps of each network"
+)
 
 Record = Mapping[str, Any]
 
@@ -51,18 +51,20 @@ def read_records(folder: Path) -> list[Record]:
     return [record for record in records if record["scale"] in COUNTED]
 
 
-def claims_part(folder: Path, paper: str) -> str:
+def claims_part(folder: Path, names: Sequence[str]) -> str:
     """Return the claims of a paper as Markdown, between two marks.
 
     Args:
         folder: of all results.
-        paper: whose records are shown.
+        names: of the paper's experiments.
     """
-    records = [one for one in read_records(folder) if one["experiment"].startswith(f"{paper}/")]
+    records = [record for record in read_records(folder) if record["experiment"] in names]
+    missing = set(names) - {record["experiment"] for record in records}
+    missing |= set(names) & set(_costs(folder))
     parts = [*_summary(records), "", *_table(records)]
-    not_run = _not_run(_costs(folder, paper))
-    if not_run:
-        parts += ["", NOT_RUN, "", *not_run]
+    if missing:
+        listed = ", ".join(f"`{name}`" for name in names if name in missing)
+        parts += ["", f"Without a record of all seeds: {listed}.", COST_IS_IN]
     return _between_marks(parts)
 
 
@@ -74,17 +76,23 @@ def overview_part(folder: Path, experiments: Mapping[str, Experiment]) -> str:
         experiments: by name.
     """
     records = read_records(folder)
-    recorded = {record["experiment"]: record for record in records}
-    costs = {cost["experiment"]: cost for cost in _costs(folder)}
+    states = {record["experiment"]: _state(record) for record in records}
+    costs = _costs(folder)
     rows = []
     for name, experiment in experiments.items():
-        hours = _core_hours(costs[name]) if name in costs else "-"
-        state = _state(recorded[name]) if name in recorded else "not run"
+        state, hours, command = states.get(name, "not run"), "-", f"gatewise reproduce {name}"
         if name in costs:
-            state = costs[name]["state"]
+            cost = costs[name]
+            state = cost["state"]
+            hours = cost["reason"] or f"{cost['core_hours']:.3g}"
+            command += "" if cost["scale"] == "desk" else f" --scale {cost['scale']}"
         title = f"[{experiment.title}]({name.partition('/')[0]}.md#results)"
-        rows.append((title, state, hours, f"`gatewise reproduce {name}`"))
-    return _between_marks([*_summary(records), "", *_markdown(OVERVIEW_COLUMNS, rows)])
+        rows.append((title, state, hours, f"`{command}`"))
+    parts = [*_summary(records), "", *_markdown(OVERVIEW_COLUMNS, rows)]
+    if costs:
+        processors = sorted({cost["machine"]["processor"] for cost in costs.values()})
+        parts += ["", f"{CORE_HOURS} on {' and '.join(processors)}."]
+    return _between_marks(parts)
 
 
 def with_generated_part(text: str, part: str) -> str:
@@ -113,36 +121,19 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str
     return lines
 
 
-def _costs(folder: Path, paper: str | None = None) -> list[Record]:
+def _costs(folder: Path) -> dict[str, Record]:
     """Return the kept costs of experiments without a record of all seeds, and their state."""
-    costs = []
+    costs = {}
     for path in sorted(folder.rglob(COST)):
         cost = read_json(path)
         kept = path.parent / KEPT
-        is_finished = (path.parent / RESULT).exists() and not kept.exists()
-        if is_finished or (paper and not cost["experiment"].startswith(f"{paper}/")):
+        if (path.parent / RESULT).exists() and not kept.exists():
             continue
         state = "not run"
         if kept.exists():
             state = f"{plural(len(import_study(kept)[1]), 'part')} finished"
-        costs.append({**cost, "state": state})
+        costs[cost["experiment"]] = {**cost, "state": state}
     return costs
-
-
-def _core_hours(cost: Record) -> str:
-    """Return the core-hours, or why they are not known."""
-    return cost["reason"] or f"{cost['core_hours']:.3g}"
-
-
-def _not_run(costs: Sequence[Record]) -> list[str]:
-    """Return one row for each experiment whose cost is kept and that has no record."""
-    rows = []
-    for cost in costs:
-        name, scale = cost["experiment"], cost["scale"]
-        command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
-        processor = cost["machine"]["processor"]
-        rows.append((name, _core_hours(cost), processor, cost["state"], f"`{command}`"))
-    return _markdown(NOT_RUN_COLUMNS, rows) if rows else []
 
 
 def _state(record: Record) -> str:
