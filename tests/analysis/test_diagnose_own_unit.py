@@ -62,3 +62,32 @@ def test_there_is_no_row_of_its_own_where_it_would_say_nothing_more(unit: nn.Mod
         not [name for name in found.facts["ratios"] if name.startswith("own")]
         and "The model's" not in found.line
     )
+
+
+class SameSize(nn.Conv2d):
+    """Pads its input itself, and has arguments of its own, as the convolutions of EfficientNet."""
+
+    def __init__(self, before: int, after: int, *, size: int) -> None:
+        super().__init__(before, after, size)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(nn.functional.pad(x, (1, 1, 1, 1)))
+
+
+class Centred(nn.Conv2d):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.conv2d(x, self.weight - self.weight.mean(), self.bias)
+
+
+def test_a_convolution_of_the_users_class_is_reconstructed() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4, 3, 8, 8)
+    model = modular(nn.LeakyReLU(0.1))
+    model[0] = SameSize(3, 6, size=3)
+    found = gw.diagnose(model, x, questions=["reconstruction"])["reconstruction"]
+    assert found.state == "answered", found.line
+    want = gw.analysis.reconstruct(model[0], x, unit="relu", pool=nn.MaxPool2d(2), tolerance=1e-7)
+    assert found.facts["per_image"]["relu_pooled"] == pytest.approx(want.ratio.tolist(), abs=1e-6)
+    model[0] = Centred(3, 6, 3)
+    found = gw.diagnose(model, x, questions=["reconstruction"])["reconstruction"]
+    assert found.state == "does not apply"

@@ -291,15 +291,15 @@ def test_on_is_where_the_response_is_positive(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "on", "is_on"),
+    ("unit", "name", "on", "is_on"),
     [
-        (nn.Hardtanh(-0.5, 2.0), "x > -0.5", lambda z: z > -0.5),
-        (nn.Softshrink(0.3), "|x| > 0.3", lambda z: z.abs() > 0.3),
-        (nn.Threshold(0.2, -1.0), "x > 0.2", lambda z: z > 0.2),
-        (nn.ReLU6(), "x > 0", lambda z: z > 0),
+        (nn.Hardtanh(-0.5, 2.0), "hardtanh", "x > -0.5", lambda z: z > -0.5),
+        (nn.Softshrink(0.3), "softshrink", "|x| > 0.3", lambda z: z.abs() > 0.3),
+        (nn.Threshold(0.2, -1.0), "threshold", "x > 0.2", lambda z: z > 0.2),
+        (nn.ReLU6(), "relu6", "x > 0", lambda z: z > 0),
     ],
 )
-def test_on_of_a_piecewise_unit_has_the_threshold_of_the_call(unit, on, is_on) -> None:
+def test_on_of_a_piecewise_unit_has_the_threshold_of_the_call(unit, name, on, is_on) -> None:
     torch.manual_seed(0)
     layer = nn.Linear(6, 8)
     x = torch.randn(100, 6)
@@ -307,6 +307,7 @@ def test_on_of_a_piecewise_unit_has_the_threshold_of_the_call(unit, on, is_on) -
     with torch.no_grad():
         torch.testing.assert_close(site.on_rate, is_on(layer(x)).double().mean(0), atol=0, rtol=0)
     assert site.on == on
+    assert site.unit == name
 
 
 def test_every_unit_of_the_catalogue_declares_what_on_means() -> None:

@@ -94,6 +94,23 @@ def test_a_call_in_place_is_told_from_one_that_is_not(reader):
 
 
 @READERS
+@pytest.mark.parametrize(
+    ("module", "op"),
+    [
+        (nn.ReLU6(), "relu6"),
+        (nn.ReLU6(inplace=True), "relu6"),
+        (nn.Hardtanh(0.0, 6.0), "relu6"),
+        (nn.Hardtanh(0.0, 5.0), "hardtanh"),
+        (nn.Hardtanh(), "hardtanh"),
+    ],
+)
+def test_relu6_has_its_name_though_torch_computes_it_by_hardtanh(reader, module, op):
+    x = torch.randn(2, 3, 4, 4)
+    graph = graph_of(reader, nn.Sequential(nn.Conv2d(3, 3, 1), module), x)
+    assert len(calls(graph, op)) == 1
+
+
+@READERS
 def test_scopes_are_the_modules_and_the_number_of_their_call(reader):
     graph = graph_of(reader, Model(), torch.randn(2, 3, 4, 4))
     assert [node.scope for node in calls(graph, "conv2d")] == [("block.conv", 0), ("block.conv", 1)]

@@ -86,6 +86,54 @@ def test_composites_of_a_traced_graph_are_replaced_as_a_whole():
     assert torch.equal(gw.undo(swapped)(x), model(x))
 
 
+class SizeInBuffer(nn.Module):
+    """Converters of files write the sizes of a reshape as a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+        self.last = nn.Linear(8, 3)
+        self.register_buffer("size", torch.tensor([-1, 8]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.b(F.relu(self.a(x)))).mean((2, 3), keepdim=True)
+        return self.last(torch.reshape(h, self.size_of()))
+
+    def size_of(self) -> torch.Size:
+        return torch.Size(self.size.tolist())
+
+
+class SizeInCode(SizeInBuffer):
+    def size_of(self) -> torch.Size:
+        return torch.Size([-1, 8])
+
+
+@pytest.mark.parametrize(
+    "make", [SizeInBuffer, SizeInCode, lambda: torch.fx.symbolic_trace(SizeInCode())]
+)
+def test_a_site_before_a_reshape_to_a_fixed_size_is_refused_and_the_others_change(make):
+    torch.manual_seed(0)
+    model, x = make().eval(), torch.randn(2, 3, 8, 8)
+    swapped = gw.swap(model, "crelu", x, preserve=True)
+    receipt = gw.receipt(swapped)
+    assert receipt.proved and len(receipt.sites) == 1
+    (reason,) = receipt.refused.values()
+    assert "reshapes its channels to a fixed size" in reason
+    assert "(2, 8, 1, 1) to (2, 8)" in reason
+    torch.testing.assert_close(swapped(x), model(x))
+
+
+def test_a_site_before_a_reshape_to_the_size_of_its_input_changes():
+    class SizeOfInput(SizeInBuffer):
+        def forward(self, x: Tensor) -> Tensor:
+            h = F.relu(self.b(F.relu(self.a(x)))).mean((2, 3), keepdim=True)
+            return self.last(h.reshape(h.shape[0], h.shape[1]))
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 8, 8)
+    assert len(gw.receipt(gw.swap(SizeOfInput().eval(), "crelu", x, preserve=True)).sites) == 2
+
+
 def test_what_export_has_made_is_refused():
     model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), torch.randn(2, 8)
     exported = torch.export.export(model, (x,))

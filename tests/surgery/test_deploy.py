@@ -186,6 +186,47 @@ def test_norms_that_cannot_be_folded_stay_with_their_reason():
     assert "another dimension" in reasons["over"] and "no running statistics" in reasons["batch"]
 
 
+class Padded(nn.Conv2d):
+    """Pads its input itself, as the convolutions of EfficientNet."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__(before, after, 3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(F.pad(x, (0, 2, 1, 1)))
+
+
+class WithoutBias(nn.Conv2d):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight)
+
+
+class Centred(nn.Conv2d):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight - self.weight.mean(), self.bias)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (Padded(3, 4), ""),
+        (WithoutBias(3, 4, 3, bias=False), "would not add the bias"),
+        (WithoutBias(3, 4, 3), "would not add the bias"),
+        (Centred(3, 4, 3), "not a plain layer"),
+    ],
+)
+def test_norms_fold_into_convolutions_of_the_users_classes(layer: nn.Module, reason: str):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 8, 8)
+    net = trained(nn.Sequential(layer, nn.BatchNorm2d(4), nn.ReLU()), x)
+    deployed = gw.surgery.deploy(net, x)
+    receipt = gw.receipt(deployed)
+    assert relative(net(x), deployed(x)) <= 1e-5
+    assert isinstance(deployed[1], nn.BatchNorm2d if reason else nn.Identity)
+    assert receipt.folded == ({} if reason else {"1": "0"})
+    assert reason in receipt.refused.get("1", "")
+
+
 class NormAct(nn.BatchNorm2d):
     """A norm with its activation inside, as timm's."""
 

@@ -24,7 +24,8 @@ def test_a_receipt_has_four_lines():
     assert "outputs and gradients equal the original's on 1 example" in checked
     assert refused.startswith("refused: ")
     assert difference.startswith("largest difference: ")
-    largest = float(difference.split()[2].rstrip(","))
+    assert difference.endswith(" (relative to the largest output or gradient)")
+    largest = float(difference.split()[2])
     numbers = receipt.proof
     assert largest >= 0.95 * max(numbers.output_float32, numbers.output_float64, numbers.gradient)
     assert f"parameters {receipt.parameters[0]:,} to {receipt.parameters[1]:,}" in cost

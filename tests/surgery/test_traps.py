@@ -161,7 +161,10 @@ def test_t6_the_fast_path_of_torchs_transformer_layer_does_not_pass_the_unit_by(
 
 def test_t7_a_size_written_out_in_the_code_is_found_by_running_it():
     model = network(HardView)
+    planned = gw.plan(model, "crelu", image(), preserve=True)
     with pytest.raises(SwapFailed, match="cannot be run"):
+        planned.apply(model)
+    with pytest.raises(ArgumentError, match="reshapes its channels to a fixed size"):
         gw.swap(model, "crelu", image(), preserve=True, inplace=True)
     assert model.head.in_features == 512 and isinstance(model.act, nn.ReLU)
 

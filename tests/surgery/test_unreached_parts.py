@@ -199,3 +199,23 @@ def test_a_plan_without_values_says_that_it_does_not_know_the_paths():
     assert [entry.site for entry in plan.swapped] == ["act"]
     (words,) = plan.unreached
     assert words.startswith("what an example reaches is not known: the model has no values")
+
+
+WITHOUT_SOURCE = """
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x * 2 if x.shape[0] > 4 else x
+"""
+
+
+def test_a_model_whose_source_is_not_kept_can_be_swapped():
+    names = {"nn": nn, "__name__": __name__}
+    exec(compile(WITHOUT_SOURCE, "<string>", "exec"), names)
+    receipt = gw.receipt(gw.swap(names["Blocks"]().eval(), "crelu", torch.randn(4, 8)))
+    assert receipt.proved and len(receipt.sites) == 1

@@ -22,7 +22,8 @@ from gatewise.surgery.planning import (
     with_unit_dtype,
     without_examples,
 )
-from gatewise.surgery.proof import ModelCall, Receipt, check_proof, make_receipt, prove
+from gatewise.surgery.proof import ModelCall, Receipt, SwapFailed, check_proof, make_receipt, prove
+from gatewise.surgery.propagate import fixed_sizes
 from gatewise.surgery.rewrite import (
     DEPLOYED,
     RECORD,
@@ -206,7 +207,8 @@ def swap(
     """
     if optimizer is not None:
         check_optimizer(optimizer, model, inplace)
-    made = plan(
+    planned = partial(
+        plan,
         model,
         unit,
         example,
@@ -221,7 +223,18 @@ def swap(
         unit_dtype=unit_dtype,
         **options,
     )
-    return made.apply(model, inplace=inplace, optimizer=optimizer, calls=calls)
+    apply = partial(Plan.apply, model=model, inplace=inplace, optimizer=optimizer, calls=calls)
+    made = planned()
+    try:
+        return apply(made)
+    except SwapFailed as failure:
+        if failure.__cause__ is None:
+            raise
+        with fixed_sizes():
+            again = planned()
+        if again.swapped == made.swapped:
+            raise
+    return apply(again)
 
 
 @one_at_a_time

@@ -17,6 +17,7 @@ class Reason(StrEnum):
     ATTENTION = "it feeds a product of two activations (attention)"
     GROUPS = "a group of a grouped layer would see another group's channels"
     RESHAPE = "a reshape splits or merges its channels in a way that cannot be followed"
+    FIXED_SIZE = "the model's code reshapes its channels to a fixed size"
     SPLIT = "a split of fixed sizes cuts through its channels"
     COMPUTED_WEIGHT = "a weight behind it is computed, not stored (weight norm, parametrisation)"
     SHARED = "a weight behind it is used elsewhere too (tied or shared)"

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis.filters.filter_rows import CONVOLUTIONS
 from gatewise.analysis.filters.invertible_features import InvertibleFeatures
 from gatewise.errors import ArgumentError
 
@@ -110,13 +111,14 @@ def _pooled_places(pool: Any, axis: int, count: int, size: int) -> Tensor:
 
 
 def empty_like(conv: Any, *, bias: bool) -> Any:
-    """Return a new convolution with the options of ``conv``, and other weights.
+    """Return a new convolution of torch with the options of ``conv``, and other weights.
 
     Args:
-        conv: A convolution of torch.
+        conv: A convolution of torch, or of a class that is derived from one.
         bias: Whether the new one has a bias.
     """
-    return type(conv)(
+    kind: Any = next(kind for kind in CONVOLUTIONS if isinstance(conv, kind))
+    return kind(
         conv.in_channels,
         conv.out_channels,
         conv.kernel_size,

@@ -98,6 +98,8 @@ class Converter:
         if node.target is operator.getitem and not isinstance(arguments["input"], Node):
             return arguments["input"][arguments["index"]]  # one of the results of a wrapper
         op, inplace = _operator_name(node.target)
+        if op == "hardtanh" and (arguments["min_val"], arguments["max_val"]) == (0, 6):
+            op = "relu6"  # torch computes ReLU6 by hardtanh
         return self.add(
             op,
             arguments,

@@ -393,7 +393,7 @@ def _missing_part(code: CodeType, jump: Jump, seen: set[bool]) -> _MissingPart |
     if jump.kind == "except":
         if seen or _only_raises(code, jump, jumped=False):
             return None
-        line = linecache.getline(code.co_filename, jump.lines[0]).strip().partition(":")[0]
+        line = _line(code, jump).strip().partition(":")[0]
         return _MissingPart(f"`{line}` was never entered", line, may_be_setting=False)
     if jump.kind == "loop":
         text = _iterated(_text(code, jump))
@@ -447,7 +447,7 @@ def _condition(code: CodeType, jump: Jump) -> _Condition:
     Python records the place of a comparison. For a plain name it records that of the statement or
     expression around it.
     """
-    line = linecache.getline(code.co_filename, jump.lines[0]).strip()
+    line = _line(code, jump).strip()
     if line.startswith("case "):
         return _Condition(line.partition(":")[0], exact=False)
     line = _text(code, jump)
@@ -460,11 +460,18 @@ def _condition(code: CodeType, jump: Jump) -> _Condition:
     return _Condition(header.group(1) if header else line, exact=False)
 
 
+def _line(code: CodeType, jump: Jump) -> str:
+    """Return the line of a jump, or its number where the source is not kept (``python -c``)."""
+    number = jump.lines[0]
+    return linecache.getline(code.co_filename, number) or f"line {number} of {code.co_name}"
+
+
 def _text(code: CodeType, jump: Jump) -> str:
     """Return the text of a jump in the source, or its line where Python records no more."""
-    line = linecache.getline(code.co_filename, jump.lines[0]).rstrip()
+    line = _line(code, jump).rstrip()
     first, last = jump.columns
-    if jump.lines[0] == jump.lines[1] and last >= 0:
+    known = linecache.getline(code.co_filename, jump.lines[0])
+    if known and jump.lines[0] == jump.lines[1] and last >= 0:
         line = line.encode()[first:last].decode(errors="replace")
     return line.strip()
 

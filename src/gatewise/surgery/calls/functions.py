@@ -22,7 +22,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 
 # The name in the graph, and the name of the function, where they differ.
 SAME = {
-    ("hardtanh", "relu6"),
+    ("relu6", "hardtanh"),
     ("log_sigmoid", "logsigmoid"),
 }
 TORCHS_OWN = "torch.nn.modules.activation"  # defines the activation classes of torch

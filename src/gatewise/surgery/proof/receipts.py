@@ -220,7 +220,9 @@ class Receipt(FitsScreen):
     def _difference(self) -> str:
         """The largest difference, and what no example has reached."""
         largest = self.proof.largest if self.proof is not None else None
-        words = "not compared" if largest is None else f"{largest:.2g}, relative"
+        words = "not compared"
+        if largest is not None:
+            words = f"{largest:.2g} (relative to the largest output or gradient)"
         if self.proof is not None and self.proof.live == "vacuous":
             words += " (vacuous: random new weights do not change the output)"
         parts = self.unreached

@@ -21,6 +21,7 @@ from gatewise.surgery.propagate.reader_columns import columns_of as columns_of
 from gatewise.surgery.propagate.reader_columns import new_columns as new_columns
 from gatewise.surgery.propagate.reader_columns import of_channels as of_channels
 from gatewise.surgery.propagate.reader_columns import readers as readers
+from gatewise.surgery.propagate.rules_shapes import fixed_sizes as fixed_sizes
 from gatewise.surgery.propagate.sweep import POLICIES as POLICIES
 from gatewise.surgery.propagate.sweep import Maps as Maps
 from gatewise.surgery.propagate.sweep import Sweep as Sweep

@@ -4,7 +4,9 @@ They pass a change on, move it to another dimension, or mix channels and are ref
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 
@@ -15,6 +17,19 @@ from gatewise.surgery.reasons import Reason, Refusal
 
 # A dimension this small may be a number of groups that is a constant in the model's code.
 FEW_CHANNELS = 4
+# Whether the sizes that reshapes are called with are constants in the model's code. A graph does
+# not tell them from sizes that the code reads from a tensor's shape.
+_FIXED: ContextVar[bool] = ContextVar("gatewise_fixed_sizes", default=False)
+
+
+@contextmanager
+def fixed_sizes() -> Iterator[None]:
+    """Refuse inside to change channels that a reshape gives a size, other than -1, by a number."""
+    token = _FIXED.set(True)
+    try:
+        yield
+    finally:
+        _FIXED.reset(token)
 
 
 def passes(sweep: Sweep, node: Node) -> None:
@@ -130,6 +145,10 @@ def reshapes(sweep: Sweep, node: Node) -> None:
         sweep.maps[node] = _split(change, new_dims, before, after)
     else:
         raise Refusal(Reason.RESHAPE, f"{before} to {after}")
+    sizes = node.arguments.get("shape") or node.arguments.get("size")
+    made = sweep.map_of(node)
+    if _FIXED.get() and made is not None and sizes is not None and sizes[made.dim] != -1:
+        raise Refusal(Reason.FIXED_SIZE, f"{before} to {after}")
 
 
 def _kept(

@@ -4,9 +4,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gatewise.graph import CONVOLUTIONS, TRANSPOSED, Node, SiteGraph
+from gatewise.surgery.tools.shallow_copies import shallow_copy
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 TRANSPOSED_LAYERS = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -55,8 +56,10 @@ def _why_not(model: nn.Module, graph: SiteGraph, node: Node) -> str:
         return f"its input is not the output of a layer ({source.op})"
     layer = model.get_submodule(source.scope[0])
     weight = source.arguments["weight"]
-    if type(layer) not in FOLDED_LAYERS or weight.name != f"{source.scope[0]}.weight":
+    if not isinstance(layer, FOLDED_LAYERS) or weight.name != f"{source.scope[0]}.weight":
         return "the layer before it is not a plain layer"
+    if type(layer) not in FOLDED_LAYERS and not _takes_bias(layer, source, norm.num_features):
+        return "the layer before it would not add the bias of the norm"
     if len(source.users) > 1:
         return "the output of the layer before it is also used elsewhere"
     if source.op == "linear" and source.rank != 2:
@@ -68,6 +71,25 @@ def _why_not(model: nn.Module, graph: SiteGraph, node: Node) -> str:
         if len(leaf.users) > 1 or len(graph.aliases.get(leaf.name, ())) > 1:
             return "its parameters or the weight of the layer are also used elsewhere"
     return ""
+
+
+@torch.no_grad()
+def _takes_bias(layer: nn.Module, source: Node, channels: int) -> bool:
+    """Whether the layer, of a class of the user, adds its bias, or would if it had one.
+
+    Args:
+        layer: The layer, whose convolution or product is ``source``.
+        source: The call in the graph.
+        channels: The number of outputs.
+    """
+    bias = source.tensor("bias")
+    if bias is not None or layer.bias is not None:
+        return bias is not None and bias.name == f"{source.scope[0]}.bias"
+    assert isinstance(layer.weight, Tensor)  # noqa: S101  the caller has checked it
+    trial = shallow_copy(layer)
+    trial.bias = nn.Parameter(layer.weight.new_ones(channels))
+    made = trial(layer.weight.new_zeros(source.inputs[0].shape or ()))
+    return bool((made == 1).all())
 
 
 @torch.no_grad()

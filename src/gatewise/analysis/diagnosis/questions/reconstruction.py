@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
@@ -154,8 +155,22 @@ def _first_convolution(context: DiagnosisContext) -> tuple[Node, Any]:
     for node in context.reading.graph:
         module = modules.get(node.scope[0])
         if node.op in CONVOLUTION_OPS and isinstance(module, CONVOLUTIONS) and _reads_input(node):
+            _check_filters(module, node)
             return node, module
     raise NotApplicableError(Limitation.NO_CONVOLUTION, "no convolution reads the image itself")
+
+
+def _check_filters(layer: nn.Module, node: Node) -> None:
+    """Raise if a layer of a user's class convolves with other filters than its ``weight``."""
+    if type(layer) in CONVOLUTIONS or parametrize.is_parametrized(layer):
+        return
+    weight = node.tensor("weight")
+    if weight is None or weight.name != f"{node.scope[0]}.weight":
+        raise NotApplicableError(
+            Limitation.UNSUPPORTED_MODEL,
+            "the filters of the first convolution are computed, not stored",
+            got=type(layer).__name__,
+        )
 
 
 def _reads_input(node: Node) -> bool:
