@@ -7,18 +7,15 @@ import ast
 import doctest
 import importlib
 import importlib.metadata
-import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
-import traceback
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from forked_scripts import run_in_child
 from zoo import declare_missing_torchvision_operators
 
 import gatewise
@@ -88,42 +85,6 @@ def test_python_block_runs(example: Example, tmp_path: Path):
     script.write_text(example.text)
     code, output = run_in_child(script)
     assert code == 0, output
-
-
-def run_in_child(script: Path) -> tuple[int, str]:
-    """Run a script in a copy of this process, which has imported torch already.
-
-    Returns:
-        The exit code and what the script wrote.
-    """
-    written = script.with_suffix(".log")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            log = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            sys.stdout = os.fdopen(1, "w", closefd=False)
-            sys.stderr = os.fdopen(2, "w", closefd=False)
-            os.chdir(script.parent)
-            sys.argv = [script.name]
-            sys.path.insert(0, str(script.parent))
-            warnings.resetwarnings()  # pytest turns warnings into errors
-            runpy.run_path(script.name, run_name="__main__")
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), written.read_text()
 
 
 @pytest.mark.slow

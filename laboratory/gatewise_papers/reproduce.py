@@ -186,16 +186,15 @@ def _print_cost(
 def _write_pages(records: Path) -> None:
     """Replace the generated part of every page that has one."""
     from gatewise.files import write_text
-    from gatewise_papers.all_experiments import PAGES
-    from gatewise_papers.common import generated_part, with_generated_part
+    from gatewise_papers.all_experiments import PAGES, generated_part, with_generated_part
 
-    for page, paper in PAGES.items():
+    for page in PAGES:
         path = Path("docs", page)
         if not path.exists():
             raise ArgumentError(
                 "reproduce: the page is missing", got=str(path), fix="run it in the repository"
             )
-        text = with_generated_part(path.read_text(encoding="utf-8"), generated_part(records, paper))
+        text = with_generated_part(path.read_text(encoding="utf-8"), generated_part(page, records))
         write_text(path, text)
         print_note(f"wrote {path}")
 

@@ -41,6 +41,15 @@ class GatewiseError(Exception):
         super().__init__("; ".join(parts))
 
 
+    def fix_first(self) -> str:
+        """Return the message with the fix behind what is wrong, as the command line prints it."""
+        fix = f"; fix: {self.fix}"
+        text = str(self)
+        if self.fix is None or fix not in text:
+            return text
+        return f"{self.what}{fix}{text.removeprefix(self.what).replace(fix, '', 1)}"
+
+
 class ArgumentError(GatewiseError, ValueError):
     """An argument has the wrong value, shape, dtype or device."""
 

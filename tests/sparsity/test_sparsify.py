@@ -260,7 +260,7 @@ def test_bad_input_is_one_error():
         with pytest.raises(ArgumentError, match="list of shares"):
             gw.sparsify(model, x, levels=wrong)
     for wrong in (3, [3]):
-        with pytest.raises(ArgumentError, match="which layers"):
+        with pytest.raises(ArgumentError, match="where: cannot select"):
             gw.sparsify(model, x, where=wrong)
     with pytest.raises(ArgumentError, match="no values"):
         gw.sparsify(networks.Gated().to("meta"), x)

@@ -32,16 +32,16 @@ weights, and read from a batch of two. Language models are read as they are ship
 - *sites*: ReLU / other activations / sigmoid gates.
 - *alone*: sites that can be made `[act(x), act(-x)]` (CReLU where the activation is ReLU) one at
   a time with the function kept, under the policies `consumers`, `gates` and `streams`. These are
-  counts of plans; `python -m surgery.single_sites` (in `tests`) carries out each of them by
-  itself, compares the networks in float64 and undoes it: last time all 2,871 kept their
-  functions, had new weights that matter, and none of 300 refusals was silent.
+  counts of plans. `python -m surgery.single_sites` (in `tests`) carries out each of them by
+  itself, compares the networks in float64 and undoes it: all 2,871 keep their functions and have
+  new weights that matter.
 - *together*: all at once under `gates`, with the factor of parameters and the largest relative
-  differences: of outputs in float64 and float32, and of the old weights' gradients in float64.
+  differences of outputs in float64 and float32, and of the old weights' gradients in float64.
   It is 0 where no site can change, or where the changed model fails its proof and stays as it was.
 - *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
 - *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the
-  graph run with the unit in place. Poolers keep their tanh (BERT, RoBERTa, ALBERT), and so does an
-  activation that is a part of a larger one.
+  graph run with the unit in place. Poolers keep their tanh (BERT, RoBERTa, ALBERT). An activation
+  that is one part of a larger composite is refused by name.
 
 How long it takes: `python benchmarks/surgery.py` measures it, network by network.
 

@@ -41,7 +41,8 @@ from gatewise_papers.common.judgements import judge_everywhere as judge_everywhe
 from gatewise_papers.common.judgements import judge_trend as judge_trend
 from gatewise_papers.common.levels import Level as Level
 from gatewise_papers.common.levels import held_to_levels as held_to_levels
-from gatewise_papers.common.pages import generated_part as generated_part
+from gatewise_papers.common.pages import claims_part as claims_part
+from gatewise_papers.common.pages import overview_part as overview_part
 from gatewise_papers.common.pages import with_generated_part as with_generated_part
 from gatewise_papers.common.records import Claim as Claim
 from gatewise_papers.common.records import Findings as Findings

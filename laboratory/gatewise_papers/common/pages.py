@@ -1,4 +1,6 @@
-"""The page of all records, generated: one row a claim, with the verdict and what decided it.
+"""The generated parts of the pages: a paper's page has a row for each claim, with what decided it.
+
+The page of all papers has a row for each experiment.
 
 Note [What counts]. Records of the scales ``desk`` and ``full`` count. Records of the scale ``tiny``
 are never kept.
@@ -13,7 +15,7 @@ from gatewise.files import read_json
 from gatewise.studies import import_study
 from gatewise.words import plural
 from gatewise_papers.common.data_notes import KEPT
-from gatewise_papers.common.experiment import COST
+from gatewise_papers.common.experiment import COST, Experiment
 from gatewise_papers.common.judgements import Judgement
 from gatewise_papers.common.writing import RESULT
 
@@ -27,12 +29,13 @@ COLUMNS = (
     "level: ours (the paper's)",
     "n",
     "what decided it",
-    "scale",
+    "scale, and what differs from the paper",
 )
-NOT_RUN_COLUMNS = ("what", "cost, timed on one machine", "finished", "to run or resume it")
-NOT_RUN = (
-    "These experiments have no record of all seeds. The command runs them, and goes on from "
-    "finished parts that are kept in `results/`."
+COST_IS_IN = "[Reproductions](reproductions.md#results) has their cost and their commands."
+OVERVIEW_COLUMNS = ("experiment", "state", "core-hours", "command")
+CORE_HOURS = (
+    "Core-hours stand where there is no record of all seeds. They are processor time without "
+    "evaluation, estimated from three training steps of each network"
 )
 
 Record = Mapping[str, Any]
@@ -48,21 +51,48 @@ def read_records(folder: Path) -> list[Record]:
     return [record for record in records if record["scale"] in COUNTED]
 
 
-def generated_part(folder: Path, paper: str | None = None) -> str:
-    """Return the tables of verdicts as Markdown, between two marks.
+def claims_part(folder: Path, names: Sequence[str]) -> str:
+    """Return the claims of a paper as Markdown, between two marks.
 
     Args:
         folder: of all results.
-        paper: only its records; all papers if None.
+        names: of the paper's experiments.
+    """
+    records = [record for record in read_records(folder) if record["experiment"] in names]
+    missing = set(names) - {record["experiment"] for record in records}
+    missing |= set(names) & set(_costs(folder))
+    parts = [*_summary(records), "", *_table(records)]
+    if missing:
+        listed = ", ".join(f"`{name}`" for name in names if name in missing)
+        parts += ["", f"Without a record of all seeds: {listed}.", COST_IS_IN]
+    return _between_marks(parts)
+
+
+def overview_part(folder: Path, experiments: Mapping[str, Experiment]) -> str:
+    """Return one row for each experiment as Markdown, between two marks.
+
+    Args:
+        folder: of all results.
+        experiments: by name.
     """
     records = read_records(folder)
-    if paper is not None:
-        records = [one for one in records if one["experiment"].startswith(f"{paper}/")]
-    parts = [BEGIN, "", *_summary(records), "", *_table(records)]
-    not_run = _not_run(folder, paper)
-    if not_run:
-        parts += ["", NOT_RUN, "", *not_run]
-    return "\n".join([*parts, "", END])
+    states = {record["experiment"]: _state(record) for record in records}
+    costs = _costs(folder)
+    rows = []
+    for name, experiment in experiments.items():
+        state, hours, command = states.get(name, "not run"), "-", f"gatewise reproduce {name}"
+        if name in costs:
+            cost = costs[name]
+            state = cost["state"]
+            hours = cost["reason"] or f"{cost['core_hours']:.3g}"
+            command += "" if cost["scale"] == "desk" else f" --scale {cost['scale']}"
+        title = f"[{experiment.title}]({name.partition('/')[0]}.md#results)"
+        rows.append((title, state, hours, f"`{command}`"))
+    parts = [*_summary(records), "", *_markdown(OVERVIEW_COLUMNS, rows)]
+    if costs:
+        processors = sorted({cost["machine"]["processor"] for cost in costs.values()})
+        parts += ["", f"{CORE_HOURS} on {' and '.join(processors)}."]
+    return _between_marks(parts)
 
 
 def with_generated_part(text: str, part: str) -> str:
@@ -70,7 +100,7 @@ def with_generated_part(text: str, part: str) -> str:
 
     Args:
         text: the page.
-        part: of :func:`generated_part`.
+        part: of this module.
     """
     before, mark, rest = text.partition(BEGIN)
     if not mark:
@@ -79,23 +109,39 @@ def with_generated_part(text: str, part: str) -> str:
     return before + part + after
 
 
-def _not_run(folder: Path, paper: str | None) -> list[str]:
-    """Return one row for each experiment whose cost is kept and that has no record."""
-    rows = []
+def _between_marks(lines: Sequence[str]) -> str:
+    return "\n".join([BEGIN, "", *lines, "", END])
+
+
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table as lines of Markdown."""
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row in rows:
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |")
+    return lines
+
+
+def _costs(folder: Path) -> dict[str, Record]:
+    """Return the kept costs of experiments without a record of all seeds, and their state."""
+    costs = {}
     for path in sorted(folder.rglob(COST)):
         cost = read_json(path)
-        name, scale = cost["experiment"], cost["scale"]
         kept = path.parent / KEPT
-        is_finished = (path.parent / RESULT).exists() and not kept.exists()
-        if is_finished or (paper is not None and not name.startswith(f"{paper}/")):
+        if (path.parent / RESULT).exists() and not kept.exists():
             continue
-        where = f"{cost['machine']['processor']}, scale {scale}"
-        finished = plural(len(import_study(kept)[1]), "part") if kept.exists() else "not run"
-        command = f"gatewise reproduce {name} --scale {scale} --seeds {cost['seeds']} --out results"
-        rows.append(f"| {name} | {cost['words']} {where} | {finished} | `{command}` |")
-    if not rows:
-        return []
-    return [f"| {' | '.join(NOT_RUN_COLUMNS)} |", "|---" * len(NOT_RUN_COLUMNS) + "|", *rows]
+        state = "not run"
+        if kept.exists():
+            state = f"{plural(len(import_study(kept)[1]), 'part')} finished"
+        costs[cost["experiment"]] = {**cost, "state": state}
+    return costs
+
+
+def _state(record: Record) -> str:
+    """Return how many claims of an experiment have which verdict."""
+    counts = Counter(claim["verdict"] for claim in record["findings"]["claims"])
+    known = [verdict.value for verdict in Judgement if counts[verdict.value]]
+    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in known)
+    return words if record["scale"] == "desk" else f"{words}; scale {record['scale']}"
 
 
 def _summary(records: Sequence[Record]) -> list[str]:
@@ -121,9 +167,11 @@ def _summary(records: Sequence[Record]) -> list[str]:
 
 def _table(records: Iterable[Record]) -> list[str]:
     """Return one row a claim."""
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    rows = []
     for record in records:
-        scale = f"{record['scale']}: {record['reduced'] or 'as in the paper'}"
+        scale = record["scale"]
+        if record["reduced"]:
+            scale += f": {record['reduced']}"
         for claim in record["findings"]["claims"]:
             cells = (
                 record["experiment"],
@@ -134,8 +182,8 @@ def _table(records: Iterable[Record]) -> list[str]:
                 _decided(claim),
                 scale,
             )
-            lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-    return lines
+            rows.append(cells)
+    return _markdown(COLUMNS, rows)
 
 
 def _level(claim: Mapping[str, Any], record: Record) -> str:

@@ -10,8 +10,8 @@ from gatewise_papers.common import (
     Level,
     all_comparable,
     all_lower,
+    claims_part,
     counted,
-    generated_part,
     held_to_levels,
     not_tested,
     row,
@@ -92,12 +92,13 @@ def test_the_page_shows_ours_and_the_papers_and_counts_exact_results_apart(tmp_p
     }
     (tmp_path / "crelu/table1").mkdir(parents=True)
     write_json(tmp_path / "crelu/table1/results.json", content)
-    page = generated_part(tmp_path)
+    page = claims_part(tmp_path, ["crelu/table1", "crelu/table2"])
     level = "CIFAR-10, ReLU: train error 32.2 % (paper 1.09 %)"
     assert f"| ours is lower | not tested | {level}; {ACCURACY} 50 % (paper -) |" in page
     assert "| a count | contradicted | - |" in page
     assert "theorems): 1. 0 hold as printed, 1 are misprints or errors of the paper" in page
     assert "times): 2. 0 supported, 0 contradicted, 0 undecided, 2 not tested." in page
+    assert "Without a record of all seeds: `crelu/table2`." in page
 
 
 def test_every_experiment_that_trains_networks_of_a_paper_has_a_level():

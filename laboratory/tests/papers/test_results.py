@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
-from gatewise_papers.all_experiments import PAGES, experiments
-from gatewise_papers.common import Judgement, generated_part, with_generated_part
+from gatewise_papers.all_experiments import (
+    PAGES,
+    experiments,
+    generated_part,
+    with_generated_part,
+)
+from gatewise_papers.common import Judgement
 from gatewise_papers.common import experiment as experiment_module
 from gatewise_papers.not_here import NOT_HERE
 from loops import for_each
@@ -84,7 +89,23 @@ def test_what_cannot_be_run_is_no_experiment():
 @for_each("page", PAGES)
 def test_a_page_shows_the_records_as_they_are(page: str):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    assert with_generated_part(text, generated_part(RESULTS, PAGES[page])) == text
+    assert with_generated_part(text, generated_part(page, RESULTS)) == text
+
+
+def test_the_page_of_all_papers_has_one_line_for_each_experiment():
+    lines = generated_part("reproductions.md", RESULTS).splitlines()
+    rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+    rows = [row for row in rows if len(row) == 4][1:]
+    assert len(rows) == len(experiments())
+    for (title, state, hours, command), experiment in zip(
+        rows, experiments().values(), strict=True
+    ):
+        page = f"{experiment.name.partition('/')[0]}.md"
+        assert f"]({page}" in title and PAGES[page] and experiment.name in command
+        is_run = experiment.name in kept(RESULTS)
+        cost = RESULTS / experiment.name / "cost.json"
+        assert is_run or "supported" not in state
+        assert hours == (f"{read_json(cost)['core_hours']:.3g}" if cost.exists() else "-")
 
 
 def test_finished_cells_count_on_another_machine_unless_they_are_times(monkeypatch):

@@ -26,7 +26,7 @@ class Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except GatewiseError as error:
-            print_error(as_options(str(error)))
+            print_error(as_options(error.fix_first()))
             code = CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
             raise typer.Exit(code) from None
 

@@ -21,6 +21,7 @@ LARGEST_RESPONSE = 1e3  # responses at least up to here are compared with each o
 SMALLEST_RESPONSE = 1e-9  # apart from 0
 # A feature whose slope is below this share of the steepest does not determine its response.
 FLAT = 1e-6
+NEXT = 16 * torch.finfo(torch.float64).eps  # responses as near as this, relatively, are the same
 # Units whose features are clamped multiples of the response, known where they are positive.
 SIGNS = {"crelu": (1.0, -1.0), "relu": (1.0,)}
 SAMPLE = 64  # rows on which a unit is tested for looking at other responses
@@ -42,9 +43,10 @@ class Curves:
     def is_invertible(self, response: Tensor, feature: Tensor) -> Tensor:
         """Where no other response has the same feature. Shape: (rows, channels)."""
         response = response.contiguous()
-        above = torch.searchsorted(self.points, response, right=True)
+        apart = NEXT * response.abs()  # torch may round a feature otherwise in a longer tensor
+        above = torch.searchsorted(self.points, response + apart, right=True)
         above = above.clamp(1, len(self.points) - 1)
-        below = torch.searchsorted(self.points, response).clamp(min=1) - 1
+        below = torch.searchsorted(self.points, response - apart).clamp(min=1) - 1
         rising = _is_between(feature, self.values, below, above)
         falling = _is_between(-feature, -self.values, below, above)
         slopes = (self.values.diff(dim=0) / self.points.diff()[:, None]).abs()

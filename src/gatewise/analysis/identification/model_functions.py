@@ -165,14 +165,23 @@ def _row(
 
 def _unknown(name: str, role: str, found: SiteNodes, model: nn.Module) -> SiteFunction:
     """Return the row of a site that is not one function of one number: PReLU with its slopes."""
-    weight = found.output.tensor("weight") if found.op == "prelu" else None
     text, known, constants = "not a function of one number", "", {}
-    if weight is not None and weight.op == "parameter":
-        slopes = model.get_parameter(weight.name).detach().double()
+    slopes = _slopes(found, model) if found.op == "prelu" else None
+    if slopes is not None:
         known, constants = "prelu", {"least": float(slopes.min()), "largest": float(slopes.max())}
         least, largest = (f"{each:.3g}" for each in constants.values())
         text = f"prelu, {len(slopes)} slopes from {least} to {largest}"
     return SiteFunction(name, role, found.op, text, known, constants, float("nan"), "")
+
+
+def _slopes(found: SiteNodes, model: nn.Module) -> Tensor | None:
+    """Return the slopes of PReLU, a module or a call with a parameter of the model."""
+    weight = found.output.tensor("weight")
+    if weight is not None and weight.op == "parameter":
+        return model.get_parameter(weight.name).detach().double()
+    if found.kind == "functional":
+        return None
+    return next(model.get_submodule(found.path).parameters()).detach().double()
 
 
 def _branches(found: SiteNodes, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
