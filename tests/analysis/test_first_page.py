@@ -1,6 +1,7 @@
 """The first page of a diagnosis: counts with their calls; the papers' analyses on request."""
 
 import json
+from dataclasses import replace
 from operator import attrgetter
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 
 import gatewise as gw
+from gatewise.analysis.diagnosis import all_questions, running
 from gatewise.errors import Limitation, UnknownNameError
 from gatewise.report import write_diagnosis
 from tests.sparsity.causal_models import bert
@@ -43,6 +45,21 @@ def test_the_first_page_asks_four_questions_and_names_the_others(diagnosis):
     assert whole.more == () and len(whole.answers) == len(diagnosis.more) + len(FIRST)
     with pytest.raises(UnknownNameError, match="everything"):
         gw.diagnose(planted(), torch.randn(20, 8), questions="everything")
+
+
+def test_the_first_page_runs_no_other_analysis(monkeypatch):
+    asked = []
+    whole = {}
+    for name, question in all_questions().items():
+
+        def answer(context, name=name, answer=question.answer):
+            asked.append(name)
+            return answer(context)
+
+        whole[name] = replace(question, answer=answer)
+    monkeypatch.setattr(running, "all_questions", lambda: whole)
+    gw.diagnose(planted(), torch.randn(20, 8))
+    assert asked == FIRST
 
 
 def test_every_count_is_what_was_planted_and_has_its_call(diagnosis):

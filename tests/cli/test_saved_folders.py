@@ -9,6 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from gatewise.cli.options import load_model, load_weights
 from gatewise.errors import ArgumentError
+from gatewise.files import read_tensors
+from gatewise.surgery import Plan
 from tests.sparsity.causal_models import bert, llama
 
 pytestmark = pytest.mark.networks
@@ -97,6 +99,21 @@ def test_every_command_that_reads_a_model_takes_the_folder(folder, run, tmp_path
         "diagnose", reference, *INPUT, "--examples", 4, "--questions", "gates", "--out", tmp_path
     )
     assert ended.exit_code == 0, ended.output
+
+
+def test_swap_reads_the_weights_that_save_pretrained_wrote(folder, run, tmp_path):
+    place, ids, logits = folder
+    out = tmp_path / "swapped.safetensors"
+    weights = ("--weights", place / "model.safetensors")
+    arguments = (f"hf:{place / 'config.json'}", *INPUT, *weights, "--unit", "concat_act")
+    ended = run("swap", *arguments, "--out", out, "--json")
+    assert ended.exit_code == 0, ended.output
+    model = load_model(f"hf:{place / 'config.json'}").eval()
+    plan = Plan.from_json((tmp_path / "swapped.plan.json").read_text())
+    plan.apply(model, example={"input_ids": ids})
+    model.load_state_dict(read_tensors(out)[0])
+    with torch.no_grad():
+        torch.testing.assert_close(model(ids).logits, logits)
 
 
 def test_nothing_in_a_folder_is_run(folder, tmp_path, monkeypatch):

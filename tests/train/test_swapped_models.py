@@ -72,11 +72,11 @@ def test_a_swapped_model_trains_under_autocast_with_a_scaler(unit, dtype):
         with torch.autocast("cpu", dtype=dtype):
             scores = model(x)
             loss = nn.functional.cross_entropy(scores, y)
+        assert scores.dtype is dtype
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
         losses.append(float(loss.detach()))
-    assert scores.dtype is dtype
     assert losses[-1] < losses[0]
     for name, value in model.named_parameters():
         assert value.dtype is torch.float32

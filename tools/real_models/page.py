@@ -34,6 +34,15 @@ time without, for what the receipt names.
 | model | zeros | weights not read | quality | ratio |
 |---|---|---|---|---|
 """
+TAILS = """
+## Configurations, and clamps
+
+What `gatewise.identify` says of the configuration, and `gatewise.analysis.tails` of the numbers at
+all activations and of the loss if the gate is clamped from above and the up branch on both sides.
+
+| model | configuration | gate | up | product | clamp at 7 | clamp at 10 |
+|---|---|---|---|---|---|---|
+"""
 COSTS = """
 ## Time and memory
 
@@ -61,6 +70,8 @@ def page_of(rows: Mapping[str, Mapping[str, Any]], calls: Mapping[str, Mapping[s
     known = [rows[each.name] for each in MODELS if each.name in rows]
     lines = [HEAD, *_table(known), SPARSE.rstrip("\n")]
     lines += [_sparse(row) for row in known]
+    lines.append(TAILS.rstrip("\n"))
+    lines += [_tails(row) for row in known if "tails" in row]
     lines += quotations(calls)
     lines += [COSTS.rstrip("\n"), *map(_costs, known), SOURCES.rstrip("\n")]
     lines += [_source(row) for row in known]
@@ -108,6 +119,17 @@ def _sparse(row: Mapping[str, Any]) -> str:
     ratio = "not timed" if found["ratio"] is None else f"{found['ratio']:.2f}"
     shares = [f"{found['zeros']:.1%}", f"{found['skipped']:.1%}"]
     return _line([row["model"], *shares, _change(row, found["quality"]), ratio])
+
+
+def _tails(row: Mapping[str, Any]) -> str:
+    reach = row["tails"]["reach"]
+    ranges = []
+    for branch in ("gate", "up", "product"):
+        least, most = reach[branch]
+        ranges.append(f"{least:,.0f} to {most:,.0f}")
+    clamps = row["tails"]["clamps"]
+    costs = [clamps.get(limit, "no effect") for limit in ("7", "10")]
+    return _line([row["model"], row["configuration"], *ranges, *costs])
 
 
 def _costs(row: Mapping[str, Any]) -> str:

@@ -44,6 +44,7 @@ def row_of(real: RealModel) -> dict[str, Any]:
         "sites": lambda: _read(row, loaded),
         "identify": lambda: _identify(row, loaded),
         "gates": lambda: _gates(row, loaded),
+        "tails": lambda: _tails(row, loaded),
         "swap": lambda: _swap(row, loaded, real.unit),
         "widen": lambda: _widen(row, loaded, real.widening),
         "diagnose": lambda: _diagnose(row, loaded),
@@ -131,6 +132,9 @@ def _read(row: dict[str, Any], loaded: Loaded) -> None:
 def _identify(row: dict[str, Any], loaded: Loaded) -> None:
     found = gw.identify(loaded.model, loaded.example)
     row["identify"] = dict(Counter(each.name or each.function for each in found.sites))
+    for line in str(found).splitlines():
+        if line.startswith("the configuration says "):
+            row["configuration"] = line.removeprefix("the configuration says ")
 
 
 def _gates(row: dict[str, Any], loaded: Loaded) -> None:
@@ -140,6 +144,20 @@ def _gates(row: dict[str, Any], loaded: Loaded) -> None:
         "dead": sum(len(site.dead) for site in found.sites),
         "always on": sum(len(site.always_on) for site in found.sites),
     }
+
+
+def _tails(row: dict[str, Any], loaded: Loaded) -> None:
+    """Of language models: how far tensors at activations reach, and what clamps cost in loss."""
+    batches = loaded.batches[-DIAGNOSED:]
+    if not isinstance(batches[0], Mapping) or "labels" not in batches[0]:
+        return
+    found = gw.analysis.tails(loaded.model, batches, seconds=0)
+    reach: dict[str, tuple[float, float]] = {}
+    for each in found.branches:
+        least, most = reach.get(each.branch, (each.least, each.most))
+        reach[each.branch] = (min(least, each.least), max(most, each.most))
+    costs = {f"{each.limit:g}": each.cost for each in found.costs}
+    row["tails"] = {"reach": reach, "loss": found.loss, "clamps": costs}
 
 
 def _swap(row: dict[str, Any], loaded: Loaded, unit: str) -> None:
