@@ -40,7 +40,6 @@ class GatewiseError(Exception):
             parts.append(f"fix: {fix}")
         super().__init__("; ".join(parts))
 
-
     def fix_first(self) -> str:
         """Return the message with the fix behind what is wrong, as the command line prints it."""
         fix = f"; fix: {self.fix}"
