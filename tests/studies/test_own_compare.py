@@ -415,3 +415,22 @@ def test_learned_splits_are_cooled_by_the_training():
     steps = -(-len(x) // RECIPE.batch)
     want = psc.split_temperature((steps - 1) / steps)
     assert want < 0.5 and seen[-1] == pytest.approx(want)
+
+
+def test_units_cannot_be_left_out_after_their_runs(tmp_path):
+    def again(units, seeds=3):
+        data = ((torch.ones(8, 4), torch.arange(8) % 2),) * 2
+        net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+        choices = {"rates": 1, "epochs": 1, "progress": False}
+        return gw.compare(net, units, data, out=tmp_path / "study", seeds=seeds, **choices)
+
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    again(["gelu", "silu"])
+    torch.set_rng_state(state)
+    with pytest.raises(ArgumentError, match="name silu too, or choose another folder"):
+        again(["gelu"])
+    torch.set_rng_state(state)
+    more = again(["gelu", "silu", "tanh"], seeds=4)
+    assert more.units == ["original", "gelu", "silu", "tanh"]
+    assert "Seeds were planned again: 3, then 4" in str(more)

@@ -252,11 +252,12 @@ def _on_exact_opposites(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     total = sum(pairs.values())
     where = ", ".join(repr(case.selection(site)) for site in sites)
     return Advice(
-        title=f"{plural(2 * total, 'filter')} of {layer_names(pairs)} are exact opposites",
+        title=f"{plural(2 * total, 'filter')} of {layer_names(pairs)} are opposites",
         effect=f"{MINUS}{percentage(compute)}",
-        effect_of="of compute, with the same outputs",
+        effect_of="of compute",
         text=f"In {layer_names(pairs)}, {plural(total, 'pair')} of filters are each other's "
-        "negative. Merge each pair into one filter with both signs. The network computes the same.",
+        "negative, up to 2 %. Merge each pair into one filter with both signs. The network "
+        "computes the same if they are exactly opposite, and nearly the same otherwise.",
         evidence=f"cosines at or below {signed(OPPOSITE, 4)} in "
         f"{joined([f'{name} ({count})' for name, count in pairs.items()])}",
         strength=STRONG,

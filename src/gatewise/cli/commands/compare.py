@@ -82,7 +82,11 @@ Rates = Annotated[
 Seeds = Annotated[int | None, typer.Option(help="Seeds of every unit and rate. Default: 8.")]
 RecipeName = Annotated[
     str | None,
-    typer.Option("--recipe", metavar="NAME|FILE.toml", help="The training recipe. Default: adam."),
+    typer.Option(
+        "--recipe",
+        metavar="NAME|FILE.toml",
+        help="The training recipe. Default: adam, with rates around 3e-3.",
+    ),
 ]
 Metric = Annotated[
     str | None, typer.Option(metavar="NAME", help="The judged metric. Default: that of the task.")

@@ -324,6 +324,9 @@ def _data_in_words(data: dict[str, Any]) -> str:
     return data["path"] if data["is_folder"] else f"{data['path']} (not a folder)"
 
 
+MATCHING = "a torchvision that was built for this torch"
+
+
 def _extras_table(extras: dict[str, list[Package]]) -> Any:
     """Return the table of extras, with the command that installs each."""
     if not extras:
@@ -334,7 +337,8 @@ def _extras_table(extras: dict[str, list[Package]]) -> Any:
         broken = [package for package in packages if package.import_error]
         if broken:
             errors = "; ".join(f"{p.name} cannot be imported: {p.import_error}" for p in broken)
-            rows.add_row(name, errors, "")
+            is_mismatch = all("torchvision" in str(package.import_error) for package in broken)
+            rows.add_row(name, errors, MATCHING if is_mismatch else install_extra(name))
         elif missing:
             rows.add_row(name, f"missing {missing}", install_extra(name))
         else:

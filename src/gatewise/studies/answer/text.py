@@ -117,6 +117,12 @@ def foot_lines(result: "ComparisonResult") -> list[str]:
         lines.append(error_words(result))
     lines += [collapse_words(result)]
     notes = []
+    plans = [str(plan) for plan in result.header.settings.get("plans") or []]
+    if len(plans) > 1:
+        notes.append(
+            f"Seeds were planned again: {', then '.join(plans)}. Intervals do not correct for a "
+            "look in between"
+        )
     for answer in result.answers.values():
         where = f"{answer.model}: " if len(result.answers) > 1 else ""
         notes += [f"{where}{note}" for note in answer.dropped]

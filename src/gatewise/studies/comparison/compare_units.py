@@ -408,6 +408,21 @@ def _check_folder(folder: Path, before: Mapping[str, Any], study: ComparisonStud
                 allowed=found,
                 fix="choose another folder",
             )
+    now = [unit["label"] for unit in study.header()["units"]]
+    refused = [left["unit"] for left in study.header()["left_out"]]
+    dropped = [
+        unit["label"]
+        for unit in before.get("units", [])
+        if unit["label"] not in [*now, *refused, study.baseline]
+    ]
+    if dropped:
+        raise ArgumentError(
+            f"out: {folder} has a comparison with more units; leaving some out after their runs "
+            "would make the others look more certain",
+            got=", ".join(now),
+            allowed=f"also {', '.join(dropped)}",
+            fix=f"name {', '.join(dropped)} too, or choose another folder",
+        )
 
 
 def _plans_before(before: Mapping[str, Any], study: ComparisonStudy) -> list[int]:
