@@ -89,3 +89,10 @@ def test_contradictions_between_sets_are_named():
 def test_stored_sets_of_the_demo_do_not_contradict_each_other():
     results = repeat_study.read_sets(STORED)
     assert repeat_study.contradictions(repeat_study.count_verdicts(results)) == []
+
+
+@pytest.mark.skipif(not STORED.exists(), reason="the sets of the demo have not been run")
+def test_the_docs_have_the_table_of_the_stored_sets():
+    rows = repeat_study.count_verdicts(repeat_study.read_sets(STORED))
+    page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
+    assert "\n".join(repeat_study.table(rows)) in page
