@@ -275,3 +275,10 @@ def test_indices_are_written_as_runs_and_read_back():
     for length in range(40):
         values = torch.randint(3, (length,), generator=generator)
         assert torch.equal(from_runs(to_runs(values)), values)
+
+
+@pytest.mark.parametrize("options", [{"slop": 0.1}, {"slope": "abc"}], ids=str)
+def test_a_wrong_option_of_a_unit_is_an_error_of_the_plan(options: dict) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    with pytest.raises(ArgumentError, match="leaky_relu"):
+        gw.plan(model, "leaky_relu", torch.randn(2, 3), preserve=False, **options)

@@ -58,6 +58,9 @@ class PointwiseSwap(UnitSwap, default=True):
         options = _with_channels(spec, site, options)
         if spec.make is not None:
             _check_own(spec, site, options)
+        elif request.options:  # a wrong option is an error of the plan, not of the swap
+            place: dict[str, Any] = {"device": "meta"} if spec.learns else {}
+            create_unit(request.unit, **{**options, **place})
         return options
 
     def follows_width(self, options: Mapping[str, Any]) -> bool:
