@@ -99,14 +99,14 @@ def test_options_of_model_and_unit_and_the_choice_of_sites_are_handed_on(run, fa
         "--unit",
         "leaky_relu",
         "--option",
-        "negative_slope=0.3",
+        "slope=0.3",
     )
     made = Plan.from_json(
         run(
             "swap", "--dry-run", *arguments, "--input", "2x3x8x8", "--where", "re:^2$", "--json"
         ).stdout
     )
-    assert made.entries[0].channels == 12 and made.entries[0].options["negative_slope"] == 0.3
+    assert made.entries[0].channels == 12 and made.entries[0].options["slope"] == 0.3
     wide = (f"{factory}:network", "--set", "width=200", "--unit", "psc", "--match", "parameters")
     matched = Plan.from_json(run("swap", "--dry-run", *wide, "--input", "2x3x8x8", "--json").stdout)
     assert abs(matched.parameters[1] / matched.parameters[0] - 1) <= 0.01 and matched.edits
