@@ -99,10 +99,8 @@ def make_plan(
     for swap, parts in families:
         swap.add_cost(context, parts, draft)
     entries = tuple(entry_of(site, site.name in wanted, draft) for site in sites)
-    draft.notes += _settings_note(read.unreached.settings)
-    if read.unreached.installed:
-        count = len(read.unreached.installed)
-        draft.notes.append(f"{count} branches in files of installed packages were not reached")
+    if count := read.unreached.installed:
+        draft.notes.append(f"{count} lines in files of installed packages were not reached")
     draft.notes += _poolers_note(requests, sites, draft)
     plan = check_changes_something(finish(context, entries, draft, requests))
     plan = replace(plan, unreached=read.unreached.parts)
@@ -119,14 +117,6 @@ def _poolers_note(requests: Sequence[Request], sites: Sequence[Site], draft: Dra
     if not left:
         return []
     return [f"{', '.join(left)}: a pooler, left as it is (where='role:*' takes every role)"]
-
-
-def _settings_note(settings: Sequence[str]) -> list[str]:
-    """A remark about branches that depend on settings of the model, such as ``self.training``."""
-    others = [setting for setting in settings if "self.training" not in setting]
-    if not others:
-        return []
-    return [f"{len(others)} branches depend on the model's settings, such as {others[0]}"]
 
 
 def _all_sites(context: PlanningContext, requests: Sequence[Request]) -> tuple[Site, ...]:

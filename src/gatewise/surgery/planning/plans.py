@@ -124,7 +124,7 @@ class Plan(FitsScreen):
         put_back: activations that phase selective layers leave to some of the readers.
         earlier: how many swaps the model had before.
         scaled: whether widths were scaled to match a cost, so that the function is another one.
-        unreached: modules and branches of the model's code that no example has reached.
+        unreached: modules and lines of the model's code that no example has reached.
         unit_dtype: the type of the units' parameters, such as ``"float32"``; empty for the model's.
         replaced: layers that a swap replaces, by path, with the ``"swap"`` and its options. Those
             with a second weight are in ``layers``, too.

@@ -48,7 +48,7 @@ class Proof:
         reference_gradient: the same of gradients in training mode.
         against_graph: of the changed model's outputs from what the original's graph computes with
             the units at its sites.
-        unreached: modules and branches of the model's code that no example has reached.
+        unreached: modules and lines of the model's code that no example has reached.
         live: whether random numbers in the new weights change the output, so that equality means
             something; ``"vacuous"`` if they do not.
         moved: by how much they change it.
