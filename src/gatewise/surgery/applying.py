@@ -10,6 +10,7 @@ from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, copied, one_at_a_time, parameter_count, split_example
+from gatewise.surgery.fixed_sizes import runs_with_its_sizes
 from gatewise.surgery.installing import execute_plan
 from gatewise.surgery.planning import (
     ENTRY_POINTS,
@@ -22,7 +23,7 @@ from gatewise.surgery.planning import (
     with_unit_dtype,
     without_examples,
 )
-from gatewise.surgery.proof import ModelCall, Receipt, SwapFailed, check_proof, make_receipt, prove
+from gatewise.surgery.proof import ModelCall, Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.propagate import fixed_sizes
 from gatewise.surgery.rewrite import (
     DEPLOYED,
@@ -135,9 +136,7 @@ def plan(
         gates=gates,
         options=options,
     )
-    if match is None:
-        made = make_plan(model, requests, several, strict=strict)
-    else:
+    if match is not None:
         for request in requests:
             if not request.swap.can_match:
                 raise ArgumentError(
@@ -145,9 +144,17 @@ def plan(
                     got=f"match={match!r}",
                     fix="leave match out",
                 )
-        made = match_plan(
-            lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
-        )
+
+    def made_for(scaled: nn.Module) -> Plan:
+        return make_plan(scaled, requests, several, strict=strict)
+
+    def planned() -> Plan:
+        return made_for(model) if match is None else match_plan(made_for, model, match)
+
+    made = planned()
+    if not runs_with_its_sizes(made, model):
+        with fixed_sizes():
+            made = planned()
     made = with_unit_dtype(made, model, unit_dtype)
     has_entry_points = any(hasattr(model, name) for name in ENTRY_POINTS)
     return name_entry_points(made, model) if has_entry_points else made
@@ -207,8 +214,7 @@ def swap(
     """
     if optimizer is not None:
         check_optimizer(optimizer, model, inplace)
-    planned = partial(
-        plan,
+    made = plan(
         model,
         unit,
         example,
@@ -223,18 +229,7 @@ def swap(
         unit_dtype=unit_dtype,
         **options,
     )
-    apply = partial(Plan.apply, model=model, inplace=inplace, optimizer=optimizer, calls=calls)
-    made = planned()
-    try:
-        return apply(made)
-    except SwapFailed as failure:
-        if failure.__cause__ is None:
-            raise
-        with fixed_sizes():
-            again = planned()
-        if again.swapped == made.swapped:
-            raise
-    return apply(again)
+    return made.apply(model, inplace=inplace, optimizer=optimizer, calls=calls)
 
 
 @one_at_a_time
