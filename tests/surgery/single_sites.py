@@ -26,6 +26,7 @@ import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
 from gatewise.graph.trace import split_example
+from gatewise.surgery.applying import apply_plan
 from gatewise.surgery.calls import CallSite, record_sites
 from gatewise.surgery.planning import Plan, PlanningContext, Request
 from gatewise.surgery.planning.planner import draft_sites, entry_of, finish
@@ -145,7 +146,7 @@ def tried(bench: Bench, site: Site, policy: str, known: dict[tuple, Row]) -> Row
 def carried_out(bench: Bench, plan: Plan, row: Row) -> Row:
     start, held = time.process_time(), objects(bench.model)
     try:
-        plan.apply(bench.model)  # no example: what is proved is proved here
+        apply_plan(plan, bench.model, inplace=True, examples=())  # what is proved is proved here
     except (RuntimeError, ArgumentError) as problem:
         return replace(row, outcome="wrong", detail=f"{type(problem).__name__}: {problem}"[:300])
     try:

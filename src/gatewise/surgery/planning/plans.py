@@ -2,16 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite
-from gatewise.surgery.planning.examples import read_examples
 from gatewise.surgery.planning.plan_text import plan_as_text
 from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.planning.swap_interface import Swap, find_swap
@@ -104,9 +103,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan(FitsScreen):
-    """What :func:`gatewise.plan` found out.
-
-    Print it, write it with :meth:`to_json`, carry it out with :meth:`apply`.
+    """What :func:`gatewise.plan` found out, as data: print it, or write it with :meth:`to_json`.
 
     Attributes:
         unit: the units that were asked for, separated by commas.
@@ -179,38 +176,6 @@ class Plan(FitsScreen):
             groups.setdefault(type(swap), (swap, []))[1].append(entry)
         return list(groups.values())
 
-    def apply(
-        self,
-        model: nn.Module,
-        *,
-        inplace: bool = True,
-        example: Any = None,
-        optimizer: Any = None,
-        calls: Sequence[Callable[[nn.Module], Any]] = (),
-    ) -> nn.Module:
-        """Change ``model``, which must have the shapes the plan was made for, and prove the change.
-
-        Args:
-            model: the model to change.
-            inplace: change ``model`` itself, not a copy.
-            example: what to prove it on, or a list of several; by default the examples of
-                planning. Without any, nothing is proved, and the receipt says so.
-            optimizer: an optimizer of the model, whose groups and state follow the change.
-            calls: functions of a model that are checked, too; see :func:`gatewise.swap`.
-
-        Returns:
-            The changed model.
-
-        Raises:
-            SwapFailed: the changed model is not what the plan promises. It is as it was before.
-        """
-        from gatewise.surgery.applying import apply_plan
-
-        examples = self.examples if example is None else read_examples(example, None)
-        return apply_plan(
-            self, model, inplace=inplace, examples=examples, optimizer=optimizer, calls=calls
-        )
-
     def to_json(self) -> str:
         """The plan as text that :meth:`from_json` reads."""
         value = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -225,7 +190,7 @@ class Plan(FitsScreen):
         return json.dumps({"gatewise_plan": FORMAT, **value})
 
     @classmethod
-    def from_json(cls, text: str) -> "Plan":
+    def from_json(cls, text: str) -> Self:
         """The plan that :meth:`to_json` wrote; anything else is an error."""
         try:
             value = json.loads(text)
