@@ -19,7 +19,7 @@ from gatewise.graph import (
     split_example,
 )
 from gatewise.surgery.installing import execute_plan
-from gatewise.surgery.planning import Plan, without_examples
+from gatewise.surgery.planning import PlanData, without_examples
 from gatewise.surgery.proof import ModelCall, Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.rewrite import (
     DEPLOYED,
@@ -42,7 +42,7 @@ from gatewise.surgery.rewrite import (
 
 @one_at_a_time
 def apply_plan(
-    plan: Plan,
+    plan: PlanData,
     model: nn.Module,
     *,
     inplace: bool,
@@ -89,7 +89,7 @@ def apply_plan(
 
 
 def _keep_record(
-    plan: Plan,
+    plan: PlanData,
     work: Transaction,
     receipt: Receipt,
     calls: RewrittenCalls,
@@ -169,7 +169,7 @@ def forget_record(
         model.__dict__[RECORD] = previous
 
 
-def opposite_signs(plan: Plan) -> dict[str, int]:
+def opposite_signs(plan: PlanData) -> dict[str, int]:
     """How the filters that a plan drops follow from those that stay, if the function is to stay.
 
     A swap to half the width keeps the first half of the filters, and CReLU computes the outputs of

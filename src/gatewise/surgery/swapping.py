@@ -8,11 +8,11 @@ from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.graph import Example, one_at_a_time
-from gatewise.surgery import planning
 from gatewise.surgery.applying import apply_plan
 from gatewise.surgery.fixed_sizes import runs_with_its_sizes
 from gatewise.surgery.planning import (
     ENTRY_POINTS,
+    PlanData,
     Where,
     make_plan,
     name_entry_points,
@@ -27,11 +27,11 @@ from gatewise.surgery.saving import follow_transformers
 from gatewise.surgery.tools import match_plan
 
 
-class Plan(planning.Plan):
+class Plan(PlanData):
     """What :func:`gatewise.plan` found out.
 
     Print it, write it with :meth:`to_json`, carry it out with :meth:`apply`. It has the attributes
-    of the data that it is made of, see :class:`gatewise.surgery.planning.Plan`.
+    of the data that it is made of, see :class:`gatewise.surgery.planning.PlanData`.
     """
 
     def apply(
@@ -165,10 +165,10 @@ def plan(
                     fix="leave match out",
                 )
 
-    def made_for(scaled: nn.Module) -> planning.Plan:
+    def made_for(scaled: nn.Module) -> PlanData:
         return make_plan(scaled, requests, several, strict=strict)
 
-    def planned() -> planning.Plan:
+    def planned() -> PlanData:
         return made_for(model) if match is None else match_plan(made_for, model, match)
 
     made = planned()

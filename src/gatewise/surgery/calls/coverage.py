@@ -356,7 +356,11 @@ class _Function:
         codes = _with_comprehensions(self.code)
         variables = {name for code in codes for name in code.co_varnames + code.co_freevars}
         nodes = [node for test in self._operands(choice) for node in ast.walk(test)]
-        questions = {id(node.left) for node in nodes if _is_none_question(node)}
+        questions = {
+            id(node.left)  # of `x is None` and `x is not None`
+            for node in nodes
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
+        }
         for node in nodes:
             if isinstance(node, ast.Name) and node.id in variables - {"self"}:
                 return False
@@ -375,11 +379,6 @@ class _Function:
                     yield from self._operands(value)
         else:
             yield test
-
-
-def _is_none_question(node: Any) -> bool:
-    """Return whether ``node`` is ``x is None`` or ``x is not None``."""
-    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
 
 
 def _lines_of(part: list[Any], test: Any) -> str:

@@ -23,7 +23,7 @@ from gatewise.graph import (
 )
 from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
 from gatewise.surgery.planning.examples import read_model
-from gatewise.surgery.planning.plans import Entry, Plan, check_changes_something, signature_of
+from gatewise.surgery.planning.plans import Entry, PlanData, check_changes_something, signature_of
 from gatewise.surgery.planning.requests import Request
 from gatewise.surgery.planning.selection import select
 from gatewise.surgery.planning.swap_interface import (
@@ -50,7 +50,7 @@ def make_plan(
     examples: Sequence[Example],
     *,
     strict: bool = False,
-) -> Plan:
+) -> PlanData:
     """The plan for ``requests``, which :func:`read_requests` has checked.
 
     Args:
@@ -220,7 +220,7 @@ def finish(
     entries: tuple[Entry, ...],
     draft: Draft,
     requests: Sequence[Request],
-) -> Plan:
+) -> PlanData:
     """The plan that a finished draft comes to."""
     model = context.model
     shapes = signature_of(model)
@@ -236,7 +236,7 @@ def finish(
             "negative inputs would stay unused"
         )
     widths = {str(request.width) for request in requests}
-    return Plan(
+    return PlanData(
         unit=", ".join(dict.fromkeys(request.unit for request in requests)),
         width=widths.pop() if len(widths) == 1 else "mixed",
         preserve=context.preserve is True

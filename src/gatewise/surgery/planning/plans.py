@@ -102,7 +102,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan(FitsScreen):
+class PlanData(FitsScreen):
     """What :func:`gatewise.plan` found out, as data: print it, or write it with :meth:`to_json`.
 
     Attributes:
@@ -240,7 +240,7 @@ class Plan(FitsScreen):
         return plan_as_text(self)
 
 
-def without_examples(plan: Plan) -> Plan:
+def without_examples(plan: PlanData) -> PlanData:
     """The plan without what is known only while it is in memory, and large."""
     return replace(plan, examples=(), graph=None, sizes=None)
 
@@ -251,7 +251,7 @@ def signature_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in tensors}
 
 
-def check_changes_something(plan: Plan) -> Plan:
+def check_changes_something(plan: PlanData) -> PlanData:
     """``plan``, unless it changes nothing: that is an error, with the reasons."""
     if plan.swapped:
         return plan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 from gatewise.words import FitsScreen
 
 PROVED = "checked"
@@ -244,7 +244,7 @@ class Receipt(FitsScreen):
         return f"cost: {', '.join(costs)}"
 
 
-def make_receipt(plan: Plan, parameters: int, proof: Proof | None, earlier: int) -> Receipt:
+def make_receipt(plan: PlanData, parameters: int, proof: Proof | None, earlier: int) -> Receipt:
     """The receipt of a plan that was carried out.
 
     Args:

@@ -12,7 +12,7 @@ from gatewise.checks import check_kind, check_path
 from gatewise.errors import ArgumentError
 from gatewise.files import read_json, write_json
 from gatewise.surgery.applying import apply_plan
-from gatewise.surgery.planning import Plan, signature_of
+from gatewise.surgery.planning import PlanData, signature_of
 from gatewise.surgery.saving.moved_plans import fit_plan
 from gatewise.surgery.saving.swapped_parts import all_plans, mark_parts
 
@@ -29,7 +29,7 @@ class SavedSwaps:
             name. The configuration that is saved has other values there.
     """
 
-    plans: tuple[Plan, ...]
+    plans: tuple[PlanData, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, file: str | Path) -> None:
@@ -50,7 +50,7 @@ class SavedSwaps:
                 got=str(file),
                 fix="pass what gw.save_swaps or save_pretrained of this version wrote",
             )
-        return cls(tuple(Plan.from_json(json.dumps(plan)) for plan in plans), config)
+        return cls(tuple(PlanData.from_json(json.dumps(plan)) for plan in plans), config)
 
     def apply(self, model: nn.Module, prefix: str = "") -> None:
         """Apply the plans to ``model``, which has no swaps yet, without a proof.
@@ -88,7 +88,7 @@ def save_swaps(model: nn.Module, file: str | Path) -> None:
     SavedSwaps(plans).write(file)
 
 
-def plans_of(model: nn.Module) -> tuple[Plan, ...]:
+def plans_of(model: nn.Module) -> tuple[PlanData, ...]:
     """The plans that were applied to ``model``, to a part of it, or to what it is a part of.
 
     Raises:
