@@ -42,7 +42,7 @@ from gatewise.surgery.rewrite import (
     state_tensors,
 )
 from gatewise.surgery.saving import TRANSFORMERS, follow_transformers
-from gatewise.surgery.tools import match_plan
+from gatewise.surgery.tools import UnmatchedError, match_plan
 from gatewise.surgery.undoing import find_record, forget_record, opposite_signs
 
 
@@ -145,9 +145,18 @@ def plan(
                     got=f"match={match!r}",
                     fix="leave match out",
                 )
-        made = match_plan(
-            lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
-        )
+        try:
+            made = match_plan(
+                lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
+            )
+        except UnmatchedError as problem:
+            problem.nearest = _finished(problem.nearest, model, unit_dtype)
+            raise
+    return _finished(made, model, unit_dtype)
+
+
+def _finished(made: Plan, model: nn.Module, unit_dtype: torch.dtype | None) -> Plan:
+    """Return a plan with the type of the units' numbers and the model's entry points."""
     made = with_unit_dtype(made, model, unit_dtype)
     has_entry_points = any(hasattr(model, name) for name in ENTRY_POINTS)
     return name_entry_points(made, model) if has_entry_points else made
