@@ -15,7 +15,7 @@ from torch import nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import GATES, SiteGraph, copied, parameter_count
 from gatewise.surgery.installing import execute_plan
-from gatewise.surgery.planning import Plan, find_swap, present_settings
+from gatewise.surgery.planning import PlanData, find_swap, present_settings
 from gatewise.surgery.propagate import (
     BUDGETS,
     Edit,
@@ -44,7 +44,7 @@ class UnmatchedError(ArgumentError):
         nearest: The plan whose cost is closest to the original's.
     """
 
-    nearest: Plan
+    nearest: PlanData
 
 
 @dataclass
@@ -58,8 +58,8 @@ class Scaling:
 
 
 def match_plan(
-    make: Callable[[nn.Module], Plan], model: nn.Module, match: str, tolerance: float = 0.01
-) -> Plan:
+    make: Callable[[nn.Module], PlanData], model: nn.Module, match: str, tolerance: float = 0.01
+) -> PlanData:
     """Return a plan with widths at which the swapped model costs as much as the original.
 
     Args:
@@ -125,12 +125,12 @@ class _Search:
     of the units. Each plan shows the error of its estimate, which corrects estimates close to it.
     """
 
-    first: Plan
+    first: PlanData
     model: nn.Module
     match: str
     names: Sequence[str]
     tolerance: float
-    tried: list[tuple[_Candidate, Plan]] = field(default_factory=list)
+    tried: list[tuple[_Candidate, PlanData]] = field(default_factory=list)
     by_ratio: dict[float, _Candidate] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -204,7 +204,7 @@ class _Search:
         return self.first.graph
 
 
-def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str) -> int:
+def _estimated_cost(first: PlanData, model: nn.Module, scaling: Scaling, match: str) -> int:
     """Estimate the cost of the swapped model at other widths.
 
     The swap is assumed to grow each parameter of the scaled model as it does in the original.
@@ -220,7 +220,7 @@ def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str)
     return parameter_count(model, factors)
 
 
-def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
+def _counted(plan: PlanData, model: nn.Module, match: str) -> PlanData:
     """Return ``plan`` with all operations counted, on the changed model if necessary.
 
     Planning leaves out the operations of bound units.
@@ -233,7 +233,7 @@ def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
     return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.examples[0])))
 
 
-def _error(plan: Plan, match: str) -> float:
+def _error(plan: PlanData, match: str) -> float:
     """Return the relative difference of the cost after the swap."""
     before, after = plan.parameters if match == "parameters" else plan.operations
     return after / before - 1
@@ -255,12 +255,12 @@ def _next_ratio(errors: Mapping[float, float]) -> float:
 
 
 def _scaled_plan(
-    make: Callable[[nn.Module], Plan],
+    make: Callable[[nn.Module], PlanData],
     model: nn.Module,
-    first: Plan,
+    first: PlanData,
     candidate: _Candidate,
     match: str,
-) -> Plan:
+) -> PlanData:
     """Return the plan for ``model`` that scales its widths and then swaps."""
     scaling = candidate.scaling
     edits = tuple(map(_fresh, scaling.edits.values()))
