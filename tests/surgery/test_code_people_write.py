@@ -50,6 +50,31 @@ def test_a_traced_graph_is_edited_so_that_copies_and_files_are_swapped():
     assert torch.equal(swapped(x), model(x)) and not hasattr(swapped, "gw")
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_traced_graphs_inside_a_model_are_edited():
+    class Inside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.fx.symbolic_trace(Traced())
+            self.rest = nn.Sequential(nn.Linear(3, 8), torch.fx.symbolic_trace(Composites()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.rest(F.relu(self.first(x)))
+
+    torch.manual_seed(0)
+    model, x = Inside().eval(), torch.randn(4, 8)
+    swapped = gw.swap(model, "softsign", x)
+    f, a, b = F.softsign, model.first, model.rest[1]
+    h = f(a.b(f(a.a(x))))
+    h = model.rest[0](f(a.c(f(f(f(a.b(h)))))))
+    h = f(b.b(f(b.b(f(b.a(h))))))
+    expected = b.c(f(b.b(h)))
+    assert len(gw.receipt(swapped).sites) == 10 and gw.receipt(swapped).proved
+    for each in (swapped, copy.deepcopy(swapped)):
+        torch.testing.assert_close(each(x), expected, rtol=1e-5, atol=1e-6)
+    assert torch.equal(gw.undo(swapped)(x), model(x))
+
+
 def test_a_call_in_place_that_others_see_is_refused_in_a_graph():
     class Overwrites(Traced):
         def forward(self, x: Tensor) -> Tensor:
