@@ -20,10 +20,11 @@ PAPERS = {"crelu", "deep_gated", "iieu", "maso", "psc"}
 
 ROWS = (
     {"errors", "words"},
-    {"checks", "extensions"},
+    {"checks", "extensions", "results"},
     {"devices", "files", "native", "stats"},
     {"units"},
     {"layers", "graph", "testing"},
+    {"batches"},
     {"models", "surgery", "analysis", "data"},
     {"train"},
     {"sparsity", "studies"},
