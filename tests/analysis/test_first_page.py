@@ -75,13 +75,16 @@ def test_the_first_page_of_a_language_model_takes_two_readings_and_fourteen_runs
     model, batches = llama()  # a small one of the structure of SmolLM2
     texts = [{"input_ids": batch["input_ids"]} for batch in batches]
     readings, gradients = [], []
-    for module, reader in ((by_export, "_export"), (by_make_fx, "_trace")):
 
-        def read(*args, reader=getattr(module, reader), **options):
+    def counted(reader):
+        def read(*args, **options):
             readings.append(options["mode"])
             return reader(*args, **options)
 
-        monkeypatch.setattr(module, reader, read)
+        return read
+
+    monkeypatch.setattr(by_export, "_export", counted(by_export._export))
+    monkeypatch.setattr(by_make_fx, "_trace", counted(by_make_fx._trace))
     model.register_forward_pre_hook(lambda *_: gradients.append(torch.is_grad_enabled()))
     _, files = files_run(lambda: gw.diagnose(model, texts))
     assert readings == ["eval", "train"]
