@@ -42,6 +42,7 @@ from gatewise.surgery.tools import MergePoint as MergePoint
 from gatewise.surgery.tools import MergeReceipt as MergeReceipt
 from gatewise.surgery.tools import OrthogonalReceipt as OrthogonalReceipt
 from gatewise.surgery.tools import PairedReLU as PairedReLU
+from gatewise.surgery.tools import UnmatchedError as UnmatchedError
 from gatewise.surgery.tools import deploy as deploy
 from gatewise.surgery.tools import match as match
 from gatewise.surgery.tools import merge_curve as merge_curve

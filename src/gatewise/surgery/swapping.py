@@ -24,7 +24,7 @@ from gatewise.surgery.proof import ModelCall
 from gatewise.surgery.propagate import fixed_sizes
 from gatewise.surgery.rewrite import check_optimizer
 from gatewise.surgery.saving import follow_transformers
-from gatewise.surgery.tools import match_plan
+from gatewise.surgery.tools import UnmatchedError, match_plan
 
 
 class Plan(PlanData):
@@ -171,14 +171,21 @@ def plan(
     def planned() -> PlanData:
         return made_for(model) if match is None else match_plan(made_for, model, match)
 
-    made = planned()
-    if not runs_with_its_sizes(made, model):
-        with fixed_sizes():
-            made = planned()
-    made = with_unit_dtype(made, model, unit_dtype)
-    if any(hasattr(model, name) for name in ENTRY_POINTS):
-        made = name_entry_points(made, model)
-    return Plan(**vars(made))
+    def finished(made: PlanData) -> Plan:
+        made = with_unit_dtype(made, model, unit_dtype)
+        if any(hasattr(model, name) for name in ENTRY_POINTS):
+            made = name_entry_points(made, model)
+        return Plan(**vars(made))
+
+    try:
+        made = planned()
+        if not runs_with_its_sizes(made, model):
+            with fixed_sizes():
+                made = planned()
+    except UnmatchedError as problem:
+        problem.nearest = finished(problem.nearest)
+        raise
+    return finished(made)
 
 
 @one_at_a_time

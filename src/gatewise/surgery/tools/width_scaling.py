@@ -37,6 +37,16 @@ Edits = dict[tuple[str, int], Edit]
 Settings = dict[tuple[str, str], Setting]
 
 
+class UnmatchedError(ArgumentError):
+    """No widths are within the tolerance.
+
+    Attributes:
+        nearest: The plan whose cost is closest to the original's.
+    """
+
+    nearest: PlanData
+
+
 @dataclass
 class Scaling:
     """Sites whose inputs are scaled, with their new widths and the edits for that."""
@@ -59,7 +69,8 @@ def match_plan(
         tolerance: The largest relative difference of the cost.
 
     Raises:
-        ArgumentError: No widths are within the tolerance, or the plan preserves the function.
+        UnmatchedError: No widths are within the tolerance.
+        ArgumentError: The plan preserves the function.
     """
     if match not in BUDGETS:
         raise unknown_name("budget", match, BUDGETS)
@@ -78,12 +89,14 @@ def match_plan(
         if abs(_error(plan, match)) <= tolerance:
             return plan
         search.tried.append((candidate, plan))
-    nearest = min((_error(plan, match) for _, plan in search.tried), key=abs)
-    raise ArgumentError(
+    _, nearest = min(search.tried, key=lambda pair: abs(_error(pair[1], match)))
+    problem = UnmatchedError(
         f"match: no widths are within {tolerance:.0%} of the original's {match}",
-        got=f"closest is {nearest:+.1%}, with {len(search.names)} widths to choose",
+        got=f"closest is {_error(nearest, match):+.1%}, with {len(search.names)} widths to choose",
         fix="build the original at another width: gw.surgery.match(factory, target) finds it",
     )
+    problem.nearest = nearest
+    raise problem
 
 
 @dataclass(frozen=True)
