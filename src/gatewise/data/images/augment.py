@@ -21,6 +21,7 @@ from gatewise.data.images import warp
 from gatewise.data.images.crops import centre_crop, check_images, check_size
 from gatewise.data.seeds import below, check_key, draws
 from gatewise.errors import ArgumentError, unknown_name
+from gatewise.extensions import load_extensions
 
 ALTERNATE = "alternate"
 SMALLEST = math.ulp(0.0)  # the smallest number above 0
@@ -288,6 +289,8 @@ def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, 
 def _check_steps(steps: Any) -> tuple[tuple[str, Any], ...]:
     checked = []
     for name, value in dict(steps).items():
+        if name not in AUGMENT_STEPS:
+            load_extensions("recipes")
         if name not in AUGMENT_STEPS:
             raise unknown_name("augmentation step", name, AUGMENT_STEPS)
         checked.append((name, AUGMENT_STEPS[name].check(value)))
