@@ -8,8 +8,7 @@ from torch import nn
 
 from gatewise.files import read_tensors
 from gatewise.models import create_model as catalogue_model
-from gatewise.surgery import plan, receipt
-from gatewise.surgery.planning import Plan
+from gatewise.surgery import Plan, plan, receipt
 
 FACTORY = '''
 import torch

@@ -368,7 +368,7 @@ def test_code_of_installed_packages_is_counted_and_strict_can_be_passed():
     model, ids = build("llama")
     receipt = gw.receipt(gw.swap(model, "relu", ids, strict=True))
     assert receipt.unreached == () and len(str(receipt).splitlines()) == 4
-    assert "branches in files of installed packages were not reached" in receipt.details
+    assert "lines in files of installed packages were not reached" in receipt.details
 
 
 class Starred(Helper):

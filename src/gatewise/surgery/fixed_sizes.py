@@ -4,12 +4,12 @@ from torch import nn
 
 from gatewise.graph import RESHAPES, SiteGraph, split_example, untouched
 from gatewise.surgery.installing import execute_plan
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 from gatewise.surgery.proof import run
 from gatewise.surgery.rewrite import Transaction, copy_with_same_tensors
 
 
-def runs_with_its_sizes(plan: Plan, model: nn.Module) -> bool:
+def runs_with_its_sizes(plan: PlanData, model: nn.Module) -> bool:
     """Return whether the changed model runs on the examples of ``plan``.
 
     A graph does not tell sizes that the code computes from sizes that are numbers in the code. So

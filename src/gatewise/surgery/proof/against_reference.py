@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gatewise.graph import Reading, untouched
 from gatewise.surgery.calls import Coverage, is_whole_form
-from gatewise.surgery.planning import UNCHANGED, Plan
+from gatewise.surgery.planning import UNCHANGED, PlanData
 from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.float32 import HALF, InFloat32
 from gatewise.surgery.proof.module_outputs import (
@@ -78,7 +78,9 @@ class Compared:
     notes: list[str] = field(default_factory=list)
 
 
-def reference_functions(plan: Plan, units: Mapping[str, nn.Module]) -> dict[str, Function] | None:
+def reference_functions(
+    plan: PlanData, units: Mapping[str, nn.Module]
+) -> dict[str, Function] | None:
     """Return what the original must compute at which sites to be the changed model.
 
     The result is ``None`` if a swap cannot tell. Sites at which the original's own activation
@@ -101,7 +103,7 @@ def reference_functions(plan: Plan, units: Mapping[str, nn.Module]) -> dict[str,
 class ReferenceComparison:
     """The original, the changed model, and the functions that take the activations' places."""
 
-    plan: Plan
+    plan: PlanData
     original: nn.Module
     changed: nn.Module
     units: Mapping[str, nn.Module]

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from gatewise.surgery.calls import Coverage
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.float32 import HALF, InFloat32
 from gatewise.surgery.proof.module_outputs import Samples, checking_sizes, sampling_outputs
@@ -32,7 +32,7 @@ def is_large(model: nn.Module) -> bool:
 
 
 def compare_large(
-    plan: Plan,
+    plan: PlanData,
     original: nn.Module,
     changed: nn.Module,
     example: Arguments,
@@ -91,7 +91,7 @@ def compare_large(
 
 
 def _trained(
-    plan: Plan,
+    plan: PlanData,
     original: nn.Module,
     changed: nn.Module,
     example: Arguments,
