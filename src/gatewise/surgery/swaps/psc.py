@@ -72,7 +72,7 @@ class PhaseSelectiveSwap(Swap):
         """Note the sites whose input is never negative: the second weights would stay unused."""
         for _, sites in assigned:
             for site in sites:
-                if site.name in draft.units and site.op == "prelu" and site.kind != "functional":
+                if site.name in draft.units and site.op == "prelu" and site.kind == "module":
                     draft.parameters -= parameter_count(context.modules[site.path])
                 if site.name in draft.units and is_rectified(context.graph, site):
                     draft.rectified.append(site.name)
