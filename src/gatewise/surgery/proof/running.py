@@ -159,8 +159,6 @@ def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]
     """Run a model for a comparison: restore it on exit, and hide warnings meant for training."""
     with untouched(model, buffers=buffers), warnings.catch_warnings():
         warnings.simplefilter("ignore", RectifiedInputWarning)
-        # Weights in another type than the input, on purpose: see InFloat32.
-        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
         yield
 
 
@@ -249,15 +247,10 @@ def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     )
 
 
-def batch_size(example: Any) -> int | None:
-    """The batch size, or ``None`` if the tensors have different ones."""
-    sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
-    return sizes.pop() if len(sizes) == 1 else None
-
-
 def first_of(example: Any) -> Any:
-    """The first example of the batch: another batch size, and less to compute."""
-    if batch_size(example) is None:
+    """The first example of the batch, or ``example`` if its tensors have different batch sizes."""
+    sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
+    if len(sizes) != 1:
         return example
     return each_tensor(example, lambda value: value[:1] if value.dim() else value)
 
