@@ -24,6 +24,7 @@ ROWS = (
     {"devices", "files", "native", "stats"},
     {"units"},
     {"layers", "graph", "testing"},
+    {"batches"},
     {"models", "surgery", "analysis", "data"},
     {"train"},
     {"sparsity", "studies"},

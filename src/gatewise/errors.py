@@ -7,7 +7,7 @@ how to fix it.
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -40,13 +40,18 @@ class GatewiseError(Exception):
             parts.append(f"fix: {fix}")
         super().__init__("; ".join(parts))
 
-    def fix_first(self) -> str:
-        """Return the message with the fix behind what is wrong, as the command line prints it."""
+    def fix_first(self, translate: Callable[[str], str] = str) -> str:
+        """Return the message with the fix behind what is wrong, as the command line prints it.
+
+        Args:
+            translate: Changes the words of the fix.
+        """
         fix = f"; fix: {self.fix}"
         text = str(self)
         if self.fix is None or fix not in text:
             return text
-        return f"{self.what}{fix}{text.removeprefix(self.what).replace(fix, '', 1)}"
+        rest = text.removeprefix(self.what).replace(fix, "", 1)
+        return f"{self.what}; fix: {translate(self.fix)}{rest}"
 
 
 class ArgumentError(GatewiseError, ValueError):

@@ -55,6 +55,7 @@ PAPERS: dict[str, tuple[str, ...]] = {
         "coco_detection",
         "fashion_mnist",
         "hard_pair",
+        "imagenet",
         "kitti_materials",
         "mnist",
         "one_point",

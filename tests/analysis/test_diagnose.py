@@ -488,9 +488,9 @@ def test_a_layer_too_large_for_memory_is_left_out_with_its_size() -> None:
 
 
 BAD = [
-    ("empty", lambda x: [], "there is no input"),
-    ("no rows", lambda x: [x[:0]], "rows of inputs"),
-    ("not batches", lambda x: 3, "expected a tensor or a data loader; got: int"),
+    ("empty", lambda x: [], "there is no batch"),
+    ("no rows", lambda x: [x[:0]], "batch 0 is empty"),
+    ("not batches", lambda x: 3, "must be a tensor, a list of batches or a data loader; got: int"),
     ("shape", lambda x: x[:, :2], "cannot be run"),
     ("other shape", lambda x: [x, x[..., :6]], "batch 1 has another shape"),
     ("nan", lambda x: [x, x * torch.nan], "batch 1 contains NaN or infinity"),
@@ -499,7 +499,7 @@ BAD = [
         lambda x: x.index_fill(0, torch.tensor([5]), torch.inf),
         "192 of 4,608 .* first in input 5",
     ),
-    ("text", lambda x: ["words"], "a model cannot be called with it"),
+    ("text", lambda x: ["words"], "a batch of this form is not understood"),
 ]
 
 

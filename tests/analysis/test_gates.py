@@ -236,7 +236,7 @@ def test_what_cannot_be_answered_is_said() -> None:
     model = Odd()
     with pytest.raises(ArgumentError, match="there is no batch"):
         gw.gates(model, [])
-    with pytest.raises(ArgumentError, match="batch 2 holds NaN"):
+    with pytest.raises(ArgumentError, match="batch 1 contains NaN"):
         gw.gates(model, [torch.zeros(2, 4), torch.full((2, 4), torch.nan)])
     with pytest.raises(ArgumentError, match="no unit whose gates are known"):
         gw.gates(nn.Linear(4, 2), [torch.zeros(2, 4)])

@@ -190,9 +190,7 @@ def test_the_help_that_main_prints_is_that_of_the_application(run):
     assert help_text(["list", "units", "relu"]) is None
 
 
-@pytest.mark.parametrize(
-    "command", [["compare", "--units", "relu,gelu"], ["train", "--model", "mlp"]]
-)
+@pytest.mark.parametrize("command", [["compare", "--units", "relu,gelu"], ["train", "mlp"]])
 def test_a_wrong_number_of_epochs_is_blamed_on_the_option(run, tmp_path, command):
     result = run(*command, "--epochs", -1, "--out", tmp_path / "out")
     assert result.exit_code == 2 and "--epochs is not allowed; got: -1" in result.stderr
@@ -200,7 +198,14 @@ def test_a_wrong_number_of_epochs_is_blamed_on_the_option(run, tmp_path, command
 
 
 def test_a_wrong_change_of_a_recipe_is_blamed_on_the_change(run, tmp_path):
-    arguments = ["--units", "relu,gelu", "--set", "optimiser.lr=-1", "--out", tmp_path / "out"]
+    arguments = [
+        "--units",
+        "relu,gelu",
+        "--recipe-option",
+        "optimiser.lr=-1",
+        "--out",
+        tmp_path / "out",
+    ]
     result = run("compare", "demo", *arguments)
     assert result.exit_code == 2 and "optimiser.lr is not allowed; got: -1" in result.stderr
     assert "line" not in result.stderr

@@ -53,7 +53,8 @@ def test_the_users_own_network_is_compared_and_a_second_time_does_nothing(run, n
     assert first.exit_code == 0, first.output
     for part in ("original", "silu", "accuracy in %", "study.jsonl", "report.html"):
         assert part in first.stdout
-    cost = next(line for line in first.stderr.splitlines() if "learning rates" in line)
+    assert "recipe: adam, 1 epoch in batches of 64; learning rates around 0.003" in first.stderr
+    cost = next(line for line in first.stderr.splitlines() if "learning rates (" in line)
     assert "2 units x 4 learning rates" in cost and "24 to 36 runs, 24 as planned" in cost
     header, *records = (tmp_path / "s" / "study.jsonl").read_text().splitlines()
     assert json.loads(header)["models"] == ["make"] and len(records) >= 24
@@ -82,6 +83,31 @@ def test_arrays_and_functions_are_data_too(run, network, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+def test_the_unit_that_the_network_has_is_trained_once(run, network, tmp_path):
+    words = ["--data", "digits", "--units", "relu,silu", "--dry-run", "--out", tmp_path / "s"]
+    told = run("compare", network, *words)
+    assert told.exit_code == 0 and "2 units x 5 learning rates" in told.stderr
+    assert "left out of make: relu: the same network as original" in told.stderr
+    assert "with fewer: --rates 4 --seeds 8: " in told.stderr
+    only = run("compare", network, *words[:2], "--units", "relu", *words[4:])
+    assert only.exit_code == 2 and "the same network as original" in only.stderr
+
+
+def test_a_recipe_that_is_named_has_its_own_rates(run, network, tmp_path):
+    words = ["--data", "digits", "--units", "silu", "--dry-run", "--out", tmp_path / "s"]
+    told = run("compare", network, *words, "--recipe", "adam")
+    assert "recipe: adam, 10 epochs in batches of 64; learning rates around 0.0003" in told.stderr
+
+
+def test_options_of_the_network_are_set(run, tmp_path):
+    (tmp_path / "net.py").write_text(NETWORK.replace("make()", "make(width=12)"))
+    words = ["--data", "digits", "--units", "silu", "--dry-run", "--out", tmp_path / "s"]
+    named = f"{tmp_path / 'net.py'}:make"
+    assert run("compare", named, "--set", "width=20", *words).exit_code == 0
+    wrong = run("compare", named, "--set", "wide=20", *words)
+    assert wrong.exit_code == 2 and "wide" in wrong.stderr
+
+
 def test_a_file_is_run_and_a_flag_replaces_a_key_of_it(run, tmp_path):
     (tmp_path / "a.toml").write_text(STUDY)
     result = run("compare", tmp_path / "a.toml", "--out", tmp_path / "s")
@@ -104,7 +130,12 @@ def test_a_file_is_run_and_a_flag_replaces_a_key_of_it(run, tmp_path):
         (["demo", "--rates", "3"], "four learning rates"),
         (["demo", "--rates", "0.1,x"], "rates with commas"),
         (["demo", "--seeds", "1"], "seeds"),
-        (["demo", "--workers", "0"], "--workers is not allowed"),
+        (["demo", "--workers", "0"], "workers is not allowed"),
+        (["demo", "--threads", "-1"], "threads is not allowed"),
+        (["demo", "--time-limit", "-1"], "time_limit is not allowed"),
+        (["demo", "--on", "slurm", "--dry-run"], "allowed: local, ray, ray:HOST:PORT or ray://"),
+        (["demo", "--shard", "3/2", "--dry-run"], "allowed: i/n"),
+        (["demo", "--set", "width=3"], "copy the study to a file"),
         (["missing.toml"], "cannot be read"),
     ],
 )

@@ -254,11 +254,10 @@ def test_checkpoints_are_gone_through_and_the_last_is_what_is_looked_at(
 def test_the_folder_of_a_run_gives_its_checkpoints(run, tmp_path) -> None:
     trained = run(
         "train",
-        "--model",
         "mlp",
-        "--option",
+        "--set",
         "features=64",
-        "--option",
+        "--set",
         "widths=[8]",
         "--epochs",
         2,

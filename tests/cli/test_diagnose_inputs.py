@@ -419,3 +419,18 @@ def test_progress_fits_80_columns() -> None:
     console.print(watch.bars.get_renderable())
     lines = out.getvalue().splitlines()
     assert len(lines) == len(QUESTIONS) and max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--size", -3], "--size is not allowed; got: -3"),
+        (["--size", 8], "fix: name the inputs with --data"),
+        (["--std", "0"], "--std: needs numbers above 0"),
+        (["--scale", "0"], "--scale is not allowed"),
+        (["--bgr"], "fix: name the inputs with --data"),
+    ],
+)
+def test_how_inputs_are_prepared_is_checked_without_data_too(run, tmp_path, words, said) -> None:
+    ended = run("diagnose", "small_cnn", *words, "--out", tmp_path / "out")
+    assert ended.exit_code == 2 and said in ended.stderr and not (tmp_path / "out").exists()

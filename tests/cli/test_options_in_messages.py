@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import gatewise
 from gatewise.cli.options import as_options
 
@@ -24,12 +26,37 @@ def test_no_part_below_the_command_line_names_an_option() -> None:
     assert named == []
 
 
-def test_keyword_arguments_in_an_error_are_printed_as_options() -> None:
-    assert as_options("fix: name it: method=COLUMN") == "fix: name it: --method COLUMN"
-    assert as_options("set allow_inexact=True") == "set --allow-inexact"
-    assert (
-        as_options("got: alpha=0.5, GATEWISE_DATA=/data") == "got: alpha=0.5, GATEWISE_DATA=/data"
-    )
+OPTIONS = {
+    name: f"--{name.replace('_', '-')}"
+    for name in ("method", "mode", "rates", "seeds", "where", "preserve", "no_preserve", "norms")
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name it: method=COLUMN", "name it: --method COLUMN"),
+        ('say mode="max" or mode="min"', "say --mode max or --mode min"),
+        ("rates=5, or rates=1 to compare", "--rates 5, or --rates 1 to compare"),
+        ("rates=[0.001, 0.003]", "--rates 0.001,0.003"),
+        ("rates=4, seeds=8: 64 runs", "--rates 4 --seeds 8: 64 runs"),
+        ("leave it out with where=", "leave it out with --where"),
+        ("preserve=True", "--preserve"),
+        ("preserve=False", "--no-preserve"),
+        ("norms=False", "no --norms"),
+        ("give step=my_step", "give step=my_step (an argument in Python)"),
+        ("set the variable GATEWISE_DATA=/data", "set the variable GATEWISE_DATA=/data"),
+    ],
+)
+def test_keyword_arguments_in_a_fix_are_printed_as_options(text, words) -> None:
+    assert as_options(text, OPTIONS) == words
+
+
+def test_the_fix_for_an_unknown_metric_is_an_option(run, tmp_path) -> None:
+    table = tmp_path / "runs.csv"
+    table.write_text("method,seed,joy\nrelu,0,1.0\ngelu,0,2.0\n")
+    ended = run("stats", table)
+    assert ended.exit_code == 2 and "fix: say --mode max or --mode min" in ended.stderr
 
 
 def test_the_fix_of_a_table_without_methods_is_an_option_of_the_command(run, tmp_path) -> None:

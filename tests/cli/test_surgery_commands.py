@@ -8,8 +8,7 @@ from torch import nn
 
 from gatewise.files import read_tensors
 from gatewise.models import create_model as catalogue_model
-from gatewise.surgery import plan, receipt
-from gatewise.surgery.planning import Plan
+from gatewise.surgery import Plan, plan, receipt
 
 FACTORY = '''
 import torch
@@ -34,6 +33,19 @@ class Sized(nn.Module):
         y = self.act(self.layer(x))
         assert y.shape[-1] == 8
         return self.head(y)
+
+
+class Reshaped(nn.Module):
+    """Its code reshapes the last of two activations to a fixed size."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 8), nn.Linear(8, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        y = self.second(self.first(x).relu()).relu().unsqueeze(1)
+        return self.head(y.reshape(-1, 8))
 
 
 number = 3
@@ -130,6 +142,16 @@ def test_swap_writes_weights_and_plan_that_give_the_changed_model_again(run, fac
     want = plan(original, "iieu_b", torch.randn(2, 3, 8, 8)).apply(original, inplace=False)
     x = torch.randn(3, 3, 8, 8)
     assert torch.equal(again(x), want(x))
+
+
+def test_swap_refuses_sites_before_a_reshape_to_a_fixed_size(run, factory, tmp_path):
+    out = tmp_path / "new.safetensors"
+    asked = (f"{factory}:Reshaped", "--unit", "crelu", "--input", "2x3", "--out", out, "--json")
+    ended = run("swap", *asked)
+    assert ended.exit_code == 0, ended.output
+    record = json.loads(ended.stdout)
+    assert len(record["sites"]) == 1 and record["proved"]
+    assert "fixed size ((2, 1, 8) to (2, 8))" in "".join(record["refused"].values())
 
 
 def test_swap_carries_out_a_plan_from_a_file_with_weights_from_a_file(run, factory, tmp_path):

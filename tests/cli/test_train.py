@@ -16,11 +16,10 @@ import gatewise
 
 SMALL = [
     "train",
-    "--model",
     "small_cnn",
     "--unit",
     "crelu",
-    "--option",
+    "--set",
     "widths=[4, 8]",
     "--data-option",
     "train=96",
@@ -46,7 +45,7 @@ def test_it_trains_and_says_so_and_a_second_time_does_nothing(run, tmp_path):
 
 
 def test_the_command_of_the_documentation_is_possible(run, tmp_path):
-    words = "train --model convpool_cnn --unit crelu --data digits --epochs 3 --seed 0"
+    words = "train convpool_cnn --unit crelu --data digits --epochs 3 --seed 0"
     result = run(*words.split(), "--dry-run", "--out", tmp_path / "run")
     assert result.exit_code == 0 and not list(tmp_path.iterdir())
 
@@ -54,24 +53,24 @@ def test_the_command_of_the_documentation_is_possible(run, tmp_path):
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--model", "small_cn"], "did you mean 'small_cnn'?"),
+        (["small_cn"], "did you mean 'small_cnn'?"),
         (["--unit", "crellu"], "did you mean 'crelu'?"),
         (["--data", "digit"], "did you mean 'digits'?"),
         (["--recipe", "adm"], "did you mean 'adam'?"),
-        (["--set", "optimiser.lrate=1"], "did you mean 'lr'?"),
-        (["--set", "optimiser.lr"], "allowed: KEY=VALUE"),
-        (["--set", "optimiser.name=adammm"], "did you mean 'adam'?"),
-        (["--option", "width=3"], "did you mean 'widths'?"),
-        (["--option", "widths=[100000000, 100000000]"], "does not fit into memory"),
-        (["--option", "classes=7"], "these outputs do not go with cross_entropy"),
-        (["--option", "channels=3"], "cannot read images"),
+        (["--recipe-option", "optimiser.lrate=1"], "did you mean 'lr'?"),
+        (["--recipe-option", "optimiser.lr"], "allowed: KEY=VALUE"),
+        (["--recipe-option", "optimiser.name=adammm"], "did you mean 'adam'?"),
+        (["--set", "width=3"], "did you mean 'widths'?"),
+        (["--set", "widths=[100000000, 100000000]"], "does not fit into memory"),
+        (["--set", "classes=7"], "these outputs do not go with cross_entropy"),
+        (["--set", "channels=3"], "cannot read images"),
         (["--data-option", "train=1000000"], "train"),
         (["--epochs", "0"], "epochs is not allowed"),
         (["--seed", "-1"], "--seed is not allowed"),
         (["--workers", "-1"], "--workers is not allowed"),
         (["--checkpoint-seconds", "nan"], "--checkpoint-seconds is not allowed"),
         (["--sink", "tensorbord"], "did you mean 'tensorboard'?"),
-        (["--model", "resnet", "--unit", "relu", "--option", "depth=13"], "depth"),
+        (["resnet", "--unit", "relu", "--set", "depth=13"], "depth"),
         (
             ["--data", "mnist", "--data-folder", "/nowhere", "--data-option", "classes=[4, 7]"],
             "not a folder",
@@ -85,15 +84,18 @@ def test_the_command_of_the_documentation_is_possible(run, tmp_path):
 def test_bad_input_is_one_line_with_a_remedy_and_exit_2_and_nothing_is_written(
     run, tmp_path, words, said
 ):
+    model = "small_cnn"
+    if len(words) % 2:
+        model, *words = words
     options = {
-        **dict(zip(SMALL[1::2], SMALL[2::2], strict=True)),
+        **dict(zip(SMALL[2::2], SMALL[3::2], strict=True)),
         "--epochs": "1",
         "--out": str(tmp_path / "run"),
     }
-    if "resnet" in words:
-        options.pop("--option")
+    if model == "resnet":
+        options.pop("--set")
     options |= dict(zip(words[::2], words[1::2], strict=True))
-    result = run("train", *(word for pair in options.items() for word in pair))
+    result = run("train", model, *(word for pair in options.items() for word in pair))
     assert result.exit_code == 2, (result.stdout, result.stderr, result.exception)
     assert (
         said in result.stderr
@@ -103,8 +105,59 @@ def test_bad_input_is_one_line_with_a_remedy_and_exit_2_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
+NETWORK = """
+from torch import nn
+
+def make(width=12):
+    return nn.Sequential(nn.Flatten(1), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
+"""
+
+
+def test_the_users_own_network_is_trained_with_another_unit(run, tmp_path):
+    import torch
+    from safetensors.torch import load_file
+
+    from gatewise.surgery import Plan
+
+    (tmp_path / "net.py").write_text(NETWORK)
+    words = [f"{tmp_path / 'net.py'}:make", "--set", "width=8", "--unit", "crelu", "--epochs", 2]
+    words += ["--data-option", "train=96", "--out", tmp_path / "run"]
+    result = run("train", *words)
+    assert result.exit_code == 0, result.output
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
+    from gatewise.cli.options import load_model
+
+    plan = Plan.from_json((tmp_path / "run" / "swap.plan.json").read_text())
+    network = plan.apply(load_model(words[0], {"width": 8}))
+    network.load_state_dict(load_file(tmp_path / "run" / "weights.safetensors"))
+    assert network(torch.zeros(1, 64)).shape == (1, 10)
+    assert "already finished" in run("train", *words).stderr
+    other = run("train", *words, "--seed", 1)
+    assert other.exit_code == 2 and not other.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["net.py:none"], "has no function of that name"),
+        (["net.py:make", "--set", "wide=3"], "wide"),
+        (["net.py:make", "--set", "optimiser.lr=3"], "KEY=VALUE"),
+        (["net.py:make", "--unit", "crellu"], "did you mean 'crelu'?"),
+        (["net.py:make", "--data", "signals.npz"], "--test FILE.npz"),
+        (["net.py:make", "--seed", "-1"], "--seed is not allowed"),
+    ],
+)
+def test_bad_input_for_an_own_network_is_refused(run, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(NETWORK)
+    result = run("train", *words, "--out", "run")
+    assert result.exit_code == 2 and said in result.stderr and not Path("run").exists()
+
+
 def test_divergence_is_exit_1_with_the_result_written(run, tmp_path):
-    result = run(*SMALL, "--epochs", 1, "--set", "diverged_above=0.1", "--out", tmp_path / "run")
+    result = run(
+        *SMALL, "--epochs", 1, "--recipe-option", "diverged_above=0.1", "--out", tmp_path / "run"
+    )
     assert result.exit_code == 1 and "the run diverged: the loss is" in result.stderr
     assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "diverged"
 

@@ -44,6 +44,7 @@ NAMES = [
     "fashion_mnist",
     "hard_pair",
     "image_folder",
+    "imagenet",
     "kitti_materials",
     "mnist",
     "one_point",

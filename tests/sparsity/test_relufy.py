@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import gatewise as gw
+from gatewise.batches import ModelCall
 from gatewise.errors import ArgumentError, NotApplicableError, UnknownNameError
 from gatewise.sparsity import RectifiedNorm, ShiftedReLU, SparseLinear
-from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.fine_tuning import (
     PenalisedLoss,
     TrainBatch,
@@ -174,7 +174,7 @@ def test_the_penalty_is_the_effective_share_of_what_layers_read():
     torch.manual_seed(0)
     model = networks.Gated()
     x = torch.randn(6, 16)
-    batch = TrainBatch(torch.tensor([0]), 0, Batch(x, torch.randn(6, 16)))
+    batch = TrainBatch(torch.tensor([0]), 0, ModelCall((x,), {}, torch.randn(6, 16)))
     place = Place("down", model.down, 1, 40)
     plain = PenalisedLoss([place], 1, (0.0,)).step(model, batch).losses
     with_penalty = PenalisedLoss([place], 1, (0.5,)).step(model, batch).losses

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import gatewise as gw
+from gatewise.batches import ModelCall
 from gatewise.sparsity import SparseLinear
-from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.single_inputs import NextToken, WholeInput, single_inputs
 from tests.sparsity import networks
 from tests.sparsity.causal_models import bert, llama
@@ -19,7 +19,7 @@ def test_a_causal_model_is_timed_on_one_token_behind_others_with_its_cache():
     assert found.timing.rows == 1
     assert found.timing.what == "one token at position 56, with a cache,"
     assert "time for one token at position 56" in str(found)
-    inputs = single_inputs(model, Batch({"input_ids": batches[0]["input_ids"]}, None))
+    inputs = single_inputs(model, ModelCall((), {"input_ids": batches[0]["input_ids"]}))
     lengths = [each.tokens.shape[1] for each in inputs]
     assert lengths == list(range(57, 65))
     token = inputs[3]
@@ -89,7 +89,7 @@ class WrongCache(nn.Module):
 @pytest.mark.networks
 def test_a_cache_that_changes_the_scores_is_not_timed():
     model, batches = llama()
-    batch = Batch({"input_ids": batches[0]["input_ids"]}, None)
+    batch = ModelCall((), {"input_ids": batches[0]["input_ids"]})
     with torch.no_grad():
         assert all(isinstance(each, NextToken) for each in single_inputs(model, batch))
         wrong = single_inputs(WrongCache(model), batch)

@@ -60,7 +60,7 @@ def test_the_line_of_a_unit_has_difference_interval_and_verdict() -> None:
     result = made_result()
     lines = {line.split()[0]: line for line in result.lines if line}
     assert lines["silu"].endswith("+2.17 [+1.33, +2.70]  < 0.001  better")
-    assert lines["psc"].endswith("undecided (2x the parameters)")
+    assert lines["psc"].endswith("undecided (2.02x the parameters)")
 
 
 def test_the_order_of_records_changes_nothing() -> None:

@@ -26,8 +26,9 @@ import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.graph import GATES, Site, SiteGraph, find_sites
 from gatewise.graph.trace import split_example
+from gatewise.surgery.applying import apply_plan
 from gatewise.surgery.calls import CallSite, record_sites
-from gatewise.surgery.planning import Plan, PlanningContext, Request
+from gatewise.surgery.planning import PlanData, PlanningContext, Request
 from gatewise.surgery.planning.planner import draft_sites, entry_of, finish
 from gatewise.surgery.proof.running import Run, each_tensor, run, state_of
 from gatewise.surgery.propagate import POLICIES
@@ -116,7 +117,7 @@ def both(model: nn.Module, example: tuple) -> tuple[Run, Run]:
     return run(model, example, state), run(model, example, state, training=True)
 
 
-def plan_alone(bench: Bench, site: Site, policy: str) -> Plan:
+def plan_alone(bench: Bench, site: Site, policy: str) -> PlanData:
     """As ``gw.plan(where=site.name, preserve=True)`` makes it, from the graph that is there."""
     unit = "crelu" if site.op == "relu" else "concat_act"
     request = Request(unit, width="same", preserve=True, policy=policy)
@@ -142,10 +143,10 @@ def tried(bench: Bench, site: Site, policy: str, known: dict[tuple, Row]) -> Row
     return replace(known[key], policy=policy)
 
 
-def carried_out(bench: Bench, plan: Plan, row: Row) -> Row:
+def carried_out(bench: Bench, plan: PlanData, row: Row) -> Row:
     start, held = time.process_time(), objects(bench.model)
     try:
-        plan.apply(bench.model)  # no example: what is proved is proved here
+        apply_plan(plan, bench.model, inplace=True, examples=())  # what is proved is proved here
     except (RuntimeError, ArgumentError) as problem:
         return replace(row, outcome="wrong", detail=f"{type(problem).__name__}: {problem}"[:300])
     try:
@@ -169,7 +170,7 @@ def objects(model: nn.Module) -> dict[str, object]:
     }
 
 
-def compared(bench: Bench, evaluated: Run, trained: Run, plan: Plan, row: Row) -> Row:
+def compared(bench: Bench, evaluated: Run, trained: Run, plan: PlanData, row: Row) -> Row:
     before = bench.before
     found = {
         "eval_output": relative(zip(before[0].outputs, evaluated.outputs, strict=True)),
@@ -188,7 +189,7 @@ def compared(bench: Bench, evaluated: Run, trained: Run, plan: Plan, row: Row) -
     return replace(row, outcome="preserved" if good else "wrong", live=live, **found)
 
 
-def gradients(before: Run, after: Run, plan: Plan) -> Iterator[tuple[Tensor, Tensor]]:
+def gradients(before: Run, after: Run, plan: PlanData) -> Iterator[tuple[Tensor, Tensor]]:
     """Those of every old entry of every weight, before and after."""
     for name, old in before.gradients.items():
         new = after.gradients[name]

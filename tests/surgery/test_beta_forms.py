@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.planning import Plan
+from gatewise.surgery import Plan
 from gatewise.surgery.swaps import beta_within, distance_to_maximum, lambert
 
 

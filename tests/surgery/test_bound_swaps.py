@@ -20,10 +20,9 @@ from surgery.residual_blocks import (
 from torch import nn
 
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import Reason, plan, swap, undo
+from gatewise.surgery import Plan, Reason, plan, swap, undo
 from gatewise.surgery.applying import receipt
 from gatewise.surgery.installing import execute_plan
-from gatewise.surgery.planning import Plan
 from gatewise.surgery.proof import SwapFailed
 from gatewise.surgery.rewrite import Transaction
 from gatewise.surgery.swaps import iieu

@@ -13,8 +13,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import plan, receipt, undo
-from gatewise.surgery.planning import Plan, examples
+from gatewise.surgery import Plan, plan, receipt, undo
+from gatewise.surgery.planning import examples
 from gatewise.surgery.propagate import cost
 from gatewise.surgery.tools import match
 from gatewise.surgery.tools.width_scaling import follow_each, scalable_sites, scaled

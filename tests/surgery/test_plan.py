@@ -14,8 +14,7 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError, UnknownNameError
-from gatewise.surgery import Reason
-from gatewise.surgery.planning import Plan
+from gatewise.surgery import Plan, Reason
 from gatewise.surgery.propagate import from_runs, to_runs
 
 

@@ -11,7 +11,8 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.planning import Plan, SlopedReLU
+from gatewise.surgery import Plan
+from gatewise.surgery.planning import SlopedReLU
 from gatewise.surgery.proof import SwapFailed
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery.planning import Plan
+from gatewise.surgery import Plan
 from gatewise.surgery.proof import SwapFailed
 
 QUICK, FULL = 60, 2000

@@ -11,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
-from gatewise.surgery import applying
-from gatewise.surgery.planning import Plan, signature_of
+from gatewise.surgery import Plan, applying
+from gatewise.surgery.planning import signature_of
 from gatewise.surgery.proof import SwapFailed
 from gatewise.surgery.rewrite import placement, transaction
 

@@ -1,6 +1,8 @@
 """Parts of a model's code that no example runs are named, whatever decides about them."""
 
 import importlib.util
+import inspect
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gatewise as gw
+from gatewise.surgery.calls import Coverage
 
 
 class TwoLayers(nn.Module):
@@ -94,17 +97,62 @@ class ByTable(TwoLayers):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (ByAttribute, "one outcome of `self.big`"),
-        (ByBuffer, "`self.rows > 4` was always false"),
-        (ByLoop, "the loop over `range(x.shape[0] // 5)` was never entered"),
-        (ByCase, "one outcome of `case 4`"),
-        (ByException, "`except RuntimeError` was never entered"),
-        (ByTable, "method large, which forward refers to"),
+        (ByAttribute, "return self.last(F.relu(2 * h))"),
+        (ByBuffer, "h = 2 * h"),
+        (ByLoop, "h = F.relu(self.first(h))"),
+        (ByCase, "h = F.relu(3 * h)"),
+        (ByException, "h = F.relu(2 * h)"),
     ],
 )
-def test_what_decides_about_a_path_is_named(make: type[nn.Module], words: str):
+def test_lines_that_did_not_run_are_named(make: type[nn.Module], words: str):
+    lines, first = inspect.getsourcelines(make)
+    number = first + next(place for place, line in enumerate(lines) if words in line)
     receipt = gw.receipt(gw.swap(make().eval(), "silu", torch.randn(4, 8)))
-    assert any(words in part for part in receipt.unreached), receipt.unreached
+    assert receipt.unreached == (f"test_unreached_parts.py line {number}",)
+    assert "not reached" in str(receipt).splitlines()[2]
+
+
+class BySkipping(TwoLayers):
+    """What runs otherwise has no line of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.first(x))
+        if x.shape[0] < 5:
+            h = h.flip(1)
+        return self.last(h)
+
+
+class OnOneLine(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        return self.last(F.relu(h)) if x.shape[0] < 5 else self.last(F.relu(2 * h))
+
+
+class ByOperand(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        return self.last((x.shape[0] > 4 and F.relu(2 * h)) or F.relu(h))
+
+
+class ByCondition(TwoLayers):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(sum(F.relu(self.first(row)) for row in x if row.shape[0] < 9))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (ByTable, "method large, which forward refers to"),
+        (BySkipping, "the other outcome of `x.shape[0] < 5`"),
+        (OnOneLine, "`self.last(F.relu(2 * h))`"),
+        (ByOperand, "`F.relu(2 * h)`"),
+        (ByCondition, "the other outcome of `row.shape[0] < 9`"),
+    ],
+)
+def test_parts_without_lines_of_their_own_are_named(make: type[nn.Module], words: str):
+    receipt = gw.receipt(gw.swap(make().eval(), "silu", torch.randn(4, 8)))
+    (part,) = receipt.unreached
+    assert part.endswith(words)
     assert "not reached" in str(receipt).splitlines()[2]
 
 
@@ -129,8 +177,7 @@ def test_branches_of_functions_in_another_file_of_the_user_are_named(tmp_path: P
             return self.last(helpers.scaled(x, F.relu(self.first(x))))
 
     receipt = gw.receipt(gw.swap(WithHelper().eval(), "silu", torch.randn(4, 8)))
-    expected = "helper_functions.py:3: `x.shape[0] > 4` was always false"
-    assert receipt.unreached == (expected,)
+    assert receipt.unreached == ("helper_functions.py line 4",)
 
 
 class Settled(TwoLayers):
@@ -147,10 +194,15 @@ class Settled(TwoLayers):
             h = layer(h)
         if self.scale is not None:
             h = h * self.scale
+        if self.more and x.sum() > 0:
+            h = -h
         try:
-            return self.last(h)
+            h = self.last(h)
         except RuntimeError as problem:
             raise ValueError("no rows") from problem
+        if h.dim() == 2:
+            return h
+        raise ValueError("no rows")
 
 
 def test_settings_are_no_unreached_parts():
@@ -175,8 +227,22 @@ class MethodByName(TwoLayers):
 def test_methods_that_are_looked_up_by_a_computed_name_are_named():
     model, four, six = MethodByName().eval(), torch.randn(4, 8), torch.randn(6, 8)
     receipt = gw.receipt(gw.swap(model, "silu", four))
-    assert receipt.unreached == ("method act6, which forward refers to",)
+    assert receipt.unreached == ("method act6, which calls relu itself",)
     assert gw.receipt(gw.swap(model, "silu", [four, six], strict=True)).proved
+
+
+def test_the_trace_function_of_before_is_back_after_watching():
+    def tracer(frame: object, event: str, value: object) -> None:
+        return None
+
+    model, before = BySkipping().eval(), sys.gettrace()
+    try:
+        sys.settrace(tracer)
+        with pytest.raises(RuntimeError), Coverage(model).watching():
+            model(torch.randn(4, 7))
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
 
 
 class LooksAtValues(TwoLayers):

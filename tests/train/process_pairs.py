@@ -10,25 +10,24 @@ import gatewise
 
 PATIENCE = 300  # seconds, for a machine with other things to do
 COMMAND = [
-    "--model",
     "small_cnn",
     "--unit",
     "crelu",
-    "--option",
+    "--set",
     "widths=[4, 8]",
-    "--option",
+    "--set",
     "norm=false",
     "--data-option",
     "train=96",
     "--recipe",
     "sgd",
-    "--set",
+    "--recipe-option",
     "batch=16",
-    "--set",
+    "--recipe-option",
     "optimiser.lr=0.05",
-    "--set",
+    "--recipe-option",
     "schedule.warmup=0",
-    "--set",
+    "--recipe-option",
     "weight_decay.value=0.0",
 ]
 

@@ -40,7 +40,6 @@ def arguments(chance: random.Random, path) -> list[str]:
         return chance.choice(wrong) if chance.random() < 0.15 else right
 
     words = [
-        "--model",
         sometimes("small_cnn", MODELS),
         "--recipe",
         str(path),
@@ -53,12 +52,12 @@ def arguments(chance: random.Random, path) -> list[str]:
             [*HOSTILE, "4", "[4, 4]", "[1e9]", "[100000000, 100000000]", "nan", "[", "true", "-3"]
         )
         words += [
-            "--option",
+            "--set",
             f"{chance.choice(['widths', 'norm', 'classes', 'withs', ''])}={value}",
         ]
     if chance.random() < 0.2:
         words += [
-            "--set",
+            "--recipe-option",
             chance.choice(
                 ["optimiser.lr=x", "epochs=0", "=1", "a", "schedule=3", "loss.name=mse", "a.b.c=1"]
             ),
@@ -97,8 +96,8 @@ def test_mutated_configurations_end_in_one_line_and_exit_2(tmp_path, no_data_are
         for name in recipes()
     ]
     path, codes = tmp_path / "a.toml", []
-    outcome(path, ["--model", "mlp"])  # imports are done
-    most = 20 * outcome(path, ["--model", "mlp"])[2]  # no input may take much more than a valid one
+    outcome(path, ["mlp"])  # imports are done
+    most = 20 * outcome(path, ["mlp"])[2]  # no input may take much more than a valid one
     for _ in range(COUNT):
         text, words = mutate(chance.choice(tables), chance), arguments(chance, path)
         path.write_text(text, errors="surrogatepass")
@@ -123,4 +122,4 @@ def test_the_recipes_unchanged_are_possible(tmp_path, no_data_are_read):
     for name in recipes():
         path = tmp_path / "a.toml"
         path.write_text(written(find_recipe(name).model_dump(exclude_unset=True) | {"augment": {}}))
-        assert outcome(path, ["--model", "small_cnn", "--recipe", str(path)])[0] == 0
+        assert outcome(path, ["small_cnn", "--recipe", str(path)])[0] == 0

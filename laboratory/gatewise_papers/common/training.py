@@ -42,8 +42,8 @@ Curves: TypeAlias = dict[str, list[Curve]]  # one for each seed
 # Takes the name of a network, the configuration, the folder and the result of its run, and returns
 # what is kept.
 Measure: TypeAlias = Callable[[str, RunConfig, Path, Result], Mapping[str, Any]]
-# Options of CIFAR-100 at the scale ``desk``: its images may be in another order than published. The
-# record has the digest of the content.
+# Options of CIFAR-100: its images may be in another order than published. The record has the digest
+# of the content.
 IN_ANY_ORDER: dict[str, Any] = {"published": False}
 METRICS = {"loss": "train_loss", "train": "train_accuracy", "test": "test_accuracy"}
 # Of dense prediction, besides the others.

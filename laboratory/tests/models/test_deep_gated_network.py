@@ -1,5 +1,6 @@
 """Deep gated networks: definition, special cases, what trains, and initial weights."""
 
+import itertools
 import math
 from functools import partial
 
@@ -458,6 +459,45 @@ def test_with_the_chosen_position_as_a_gate_a_max_is_a_linear_map(gate: str):
     chosen = [step.values for step in steps if isinstance(step, Gate)][2].flatten(2)
     assert ((chosen == positions).sum(-1) == 1).all()
     assert ((chosen == 0).sum(-1) == positions - 1).all()
+
+
+@for_each("gate", ["galu", "soft_galu"])
+def test_the_gating_network_chooses_the_position_of_a_max(gate: str):
+    """Each convolution is written out as sums, and each position is searched for one by one."""
+    model, x = convolutional(gate, head="max"), inputs(convolutional)
+    model.requires_grad_(False)
+    kernels = [[layer.weight for layer in layers] for layers in (model.weights, model.gating)]
+
+    def respond(z: Tensor, kernel: Tensor) -> Tensor:
+        shifts = [(0, 0), (0, 1), (1, 0), (1, 1)]
+        return sum(
+            torch.einsum(
+                "nchw,oc->nohw", z.roll((-down, -right), (2, 3)), kernel[:, :, down, right]
+            )
+            for down, right in shifts
+        )
+
+    def gate_of(q: Tensor) -> Tensor:
+        return chi(q) if model.kind.soft else (q > 0).double()
+
+    strength, features = x, x
+    for weights, gating in zip(kernels[0][:2], kernels[1][:2], strict=True):
+        response = respond(features, gating)
+        strength = respond(strength, weights) * gate_of(response)
+        features = response * gate_of(response)
+    chosen = torch.zeros(2, N, 4, dtype=torch.float64)
+    for n, channel in itertools.product(range(N), range(4)):
+        places = itertools.product(range(5), range(4))
+        row, column = max(places, key=lambda place: float(features[n, channel][place]))
+        chosen[0, n, channel] = strength[n, channel, row, column]
+        chosen[1, n, channel] = features[n, channel, row, column]
+    open_units = gate_of(chosen[1] @ kernels[1][2].T)
+    want = (chosen[0] @ kernels[0][2].T * open_units) @ kernels[0][3].T
+    torch.testing.assert_close(model(x), want)
+    torch.testing.assert_close(model(x, gates=model.gates(x)), want)
+    # A maximum of the strength network's own responses would not follow their sign.
+    model.weights[1].weight.neg_()
+    torch.testing.assert_close(model(x), -want)
 
 
 def test_a_rotated_input_has_the_same_max_with_circular_convolutions():

@@ -243,7 +243,7 @@ def test_all_forms_train_by_one_recipe_on_the_same_images():
         each.data_options == {"train": 10, "coarse": True, "published": False} for each in made
     )
     full = CifarSettings()
-    assert full.data_options("cifar100") == {"coarse": False}  # only the published files
+    assert full.data_options("cifar100") == {"coarse": False, "published": False}
     assert full.recipe.epochs == 350 and full.data_options("cifar10") == {} and not full.notes
 
 

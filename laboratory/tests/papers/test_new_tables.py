@@ -53,6 +53,18 @@ def test_every_table_and_figure_is_an_experiment_or_has_a_reason():
             assert {f"{paper}/{kind}{n}" for n in range(1, count + 1)} <= known
 
 
+def test_cifar_100_in_any_order_is_accepted_at_every_scale():
+    checked = set()
+    for name, experiment in experiments().items():
+        for scale, settings in experiment.scales.items():
+            table = experiment.trainings(settings, (0,)) if experiment.trainings else {}
+            for config in (config for configs in table.values() for config in configs):
+                if config.data == "cifar100":
+                    assert config.data_options["published"] is False, (name, scale)
+                    checked.add(scale)
+    assert checked == {"tiny", "desk", "full"}
+
+
 @pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -43,7 +43,6 @@ from gatewise.analysis.gating import Tails as Tails
 from gatewise.analysis.gating import TermSRange as TermSRange
 from gatewise.analysis.gating import UnitTermS as UnitTermS
 from gatewise.analysis.gating import corner_crops as corner_crops
-from gatewise.analysis.gating import each_batch as each_batch
 from gatewise.analysis.gating import gate_flips as gate_flips
 from gatewise.analysis.gating import gate_overlap as gate_overlap
 from gatewise.analysis.gating import gates as gates

@@ -26,7 +26,8 @@ class Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except GatewiseError as error:
-            print_error(as_options(error.fix_first()))
+            options = named_options(self.get_command(ctx, ctx.invoked_subcommand or ""))
+            print_error(error.fix_first(lambda fix: as_options(fix, options)))
             code = CHECK_FAILED if isinstance(error, ContractError) else BAD_INPUT
             raise typer.Exit(code) from None
 
@@ -63,6 +64,20 @@ class Group(TyperGroup):
         for title, rows in sections.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def named_options(command: Any) -> dict[str, str]:
+    """Return the options of a command by the names of arguments in Python.
+
+    Args:
+        command: One of the application's.
+    """
+    options = {}
+    for parameter in command.params:
+        for flag in (*parameter.opts, *parameter.secondary_opts):
+            if flag.startswith("--"):
+                options[flag.removeprefix("--").replace("-", "_")] = flag
+    return options
 
 
 def _as_command(name: str, function: Callable[..., Any]) -> Any:

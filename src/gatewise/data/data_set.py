@@ -7,6 +7,7 @@ from hashlib import sha256
 import torch
 from torch import Tensor
 
+from gatewise.data.images import Augment
 from gatewise.errors import ArgumentError
 
 
@@ -35,6 +36,17 @@ class Split:
     def first(self, count: int) -> "Split":
         """Return the first ``count`` examples."""
         return Split(self.images[:count], self.labels[:count])
+
+    def augmented(self, augment: Augment, *, seed: int, epoch: int, index: Tensor) -> Tensor:
+        """Return some images as they are in an epoch, float32.
+
+        Args:
+            augment: how they are changed.
+            seed: of the run.
+            epoch: number of the epoch.
+            index: (n) the places of the images.
+        """
+        return augment.apply(self.images[index], seed=seed, epoch=epoch, index=index)
 
     def of_classes(self, *classes: int) -> "Split":
         """Return the examples of these classes, in the same order and with the same labels."""

@@ -85,11 +85,11 @@ class StreamedSplit(Split):
 
     def take(self, index: Tensor) -> "StreamedSplit":
         """Return the examples at these places, in this order."""
-        return StreamedSplit(self.images.take(index), _part(self.labels, index))
+        return type(self)(self.images.take(index), _part(self.labels, index))
 
     def first(self, count: int) -> "StreamedSplit":
         """Return the first ``count`` examples."""
-        return StreamedSplit(self.images.take(slice(count)), _part(self.labels, slice(count)))
+        return type(self)(self.images.take(slice(count)), _part(self.labels, slice(count)))
 
 
 def _part(labels: Any, index: Tensor | slice) -> Any:

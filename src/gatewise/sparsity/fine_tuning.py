@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import scores_of, summed_loss
+from gatewise.batches import ModelCall
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
-from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.results import Stage
 from gatewise.sparsity.thresholds import Place, watched
 from gatewise.train import (
@@ -82,13 +82,13 @@ class TrainBatch:
     Attributes:
         index: which batch of the data it is.
         step: of the whole training, from 0.
-        batch: inputs and labels.
+        call: inputs and labels.
         whole: batches in a step.
     """
 
     index: Tensor
     step: int
-    batch: Batch
+    call: ModelCall
     whole: int = 1
 
 
@@ -101,7 +101,7 @@ class ShuffledBatches:
         seed: of the order.
     """
 
-    batches: Sequence[Batch]
+    batches: Sequence[ModelCall]
     seed: int
 
     @property
@@ -154,8 +154,8 @@ class PenalisedLoss(Objective):
             zeros.append((values.detach() == 0).float().mean())
 
         with watched(self.places, tell):
-            output = batch.batch.run(call)  # pyright: ignore[reportArgumentType]
-        labels = batch.batch.labels
+            output = batch.call.run(call)  # pyright: ignore[reportArgumentType]
+        labels = batch.call.labels
         assert labels is not None  # noqa: S101  fine_tune has looked
         total, count = summed_loss("relufy", labels, scores_of(output), output)
         loss = total / max(1, count)
@@ -184,7 +184,7 @@ class PenalisedLoss(Objective):
 def fine_tune(
     model: nn.Module,
     places: Sequence[Place],
-    batches: Sequence[Batch],
+    batches: Sequence[ModelCall],
     *,
     epochs: int,
     lr: float,
@@ -258,7 +258,7 @@ def fine_tune(
     return objective.stages(), result.seconds
 
 
-def _check_trainable(model: nn.Module, batches: Sequence[Batch]) -> None:
+def _check_trainable(model: nn.Module, batches: Sequence[ModelCall]) -> None:
     if any(batch.labels is None for batch in batches):
         raise ArgumentError(
             "relufy: training needs labels",

@@ -10,7 +10,7 @@ from gatewise.analysis import AnalysisResult
 from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import untouched
-from gatewise.sparsity.batches import read_batches
+from gatewise.sparsity.calibration import first_calls
 from gatewise.sparsity.results import LayerSparsity
 from gatewise.sparsity.thresholds import Counts, Place, linear_layers, watched
 
@@ -69,8 +69,7 @@ def measure_sparsity(
             allowed="nn.Module",
         )
     check_number("measure_sparsity", "below", below, least=0)
-    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
-    read = read_batches("measure_sparsity", data, batches, device)
+    read = first_calls("measure_sparsity", model, data, batches)
     counts = Counts(below)
     places = []
     for path, layer in linear_layers(model).items():

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from gatewise.batches import ModelCall
 from gatewise.checks import NameWhere, selects
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import Site, find_sites
-from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.sparse_linear import SparseLinear
 from gatewise.sparsity.thresholds import Place, linear_layers
 from gatewise.surgery import ThresholdedUnit, receipt, swap, undo
@@ -52,7 +52,7 @@ class Placed:
             undo(self.model)
 
 
-def place(model: nn.Module, batch: Batch, method: str, where: NameWhere) -> Placed:
+def place(model: nn.Module, batch: ModelCall, method: str, where: NameWhere) -> Placed:
     """Put places for thresholds into ``model``, without thresholds yet.
 
     Args:
@@ -71,7 +71,7 @@ def place(model: nn.Module, batch: Batch, method: str, where: NameWhere) -> Plac
     return placed
 
 
-def _place_inputs(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
+def _place_inputs(model: nn.Module, batch: ModelCall, where: NameWhere) -> Placed:
     placed = Placed(model)
     layers = linear_layers(model)
     called, makes_output = called_layers(model, batch, layers)
@@ -83,7 +83,7 @@ def _place_inputs(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
             placed.left[path] = "this data does not reach it as a layer"
         elif id(layer.weight) in shared:
             placed.left[path] = "its weight is used elsewhere too"
-        elif where is None and path in makes_output and batch.reads_tokens:
+        elif where is None and path in makes_output and _reads_tokens(batch):
             placed.left[path] = "it makes the scores of a language model (name it in where)"
         else:
             sparse = _replace(placed, path, layer)
@@ -98,7 +98,12 @@ def _place_inputs(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
     return placed
 
 
-def _called_units(model: nn.Module, batch: Batch) -> list[str]:
+def _reads_tokens(batch: ModelCall) -> bool:
+    """Return whether the inputs are whole numbers, as those of language models."""
+    return not any(tensor.is_floating_point() for tensor in batch.tensors())
+
+
+def _called_units(model: nn.Module, batch: ModelCall) -> list[str]:
     """Return the paths of the units with thresholds, in the order of their calls."""
     called: list[str] = []
     handles = []
@@ -114,8 +119,8 @@ def _called_units(model: nn.Module, batch: Batch) -> list[str]:
     return called
 
 
-def _place_gates(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
-    graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
+def _place_gates(model: nn.Module, batch: ModelCall, where: NameWhere) -> Placed:
+    graph = find_sites(model, batch.example, modes=("eval",), units=True)
 
     def chosen(site: Site) -> bool:
         return site.role in GATED_ROLES and selects(where, site.name)
@@ -127,7 +132,7 @@ def _place_gates(model: nn.Module, batch: Batch, where: NameWhere) -> Placed:
             got=", ".join(f"{site.name} ({site.role})" for site in graph) or "no activation",
             fix="method='input' puts thresholds on the inputs of linear layers",
         )
-    changed = swap(model, "thresholded", batch.inputs, where=chosen, gates=True, inplace=True)
+    changed = swap(model, "thresholded", batch.example, where=chosen, gates=True, inplace=True)
     placed = Placed(changed, swapped=True)
     layers = linear_layers(changed)
     shared = _shared_weights(changed)
@@ -195,7 +200,7 @@ def set_module(model: nn.Module, path: str, module: nn.Module) -> None:
 
 @torch.no_grad()
 def called_layers(
-    model: nn.Module, batch: Batch, layers: Mapping[str, nn.Linear]
+    model: nn.Module, batch: ModelCall, layers: Mapping[str, nn.Linear]
 ) -> tuple[set[str], set[str]]:
     """Return the layers that one run calls, and those whose output the model returns.
 

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from gatewise.analysis import IGNORED, AnalysisResult, scores_of, summed_loss
+from gatewise.batches import ModelCall
 from gatewise.errors import ArgumentError
-from gatewise.sparsity.batches import Batch
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Judge:
         self.same = 0
         self.compared = 0
 
-    def add(self, batch: Batch, output: Any, dense: Tensor) -> None:
+    def add(self, batch: ModelCall, output: Any, dense: Tensor) -> None:
         """Add a batch.
 
         Args:

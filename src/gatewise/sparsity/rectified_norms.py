@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from gatewise.batches import ModelCall
 from gatewise.checks import NameWhere, selects
-from gatewise.sparsity.batches import Batch
 from gatewise.sparsity.placing import called_layers, set_module
 from gatewise.sparsity.thresholds import linear_layers
 
@@ -92,7 +92,7 @@ class _Readers(TorchFunctionMode):
 
 @torch.no_grad()
 def rectify_norms(
-    model: nn.Module, batch: Batch, where: NameWhere = None
+    model: nn.Module, batch: ModelCall, where: NameWhere = None
 ) -> tuple[list[str], set[str], dict[str, str]]:
     """Put ReLU after the norms of a model that linear layers alone read. See Note [Norms].
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import scores_of
+from gatewise.batches import ModelCall
 from gatewise.checks import (
     NameWhere,
     check_count,
@@ -16,8 +17,8 @@ from gatewise.checks import (
     selects,
 )
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
-from gatewise.graph import Site, check_runs, copied, find_sites, holds_both_branches, split_example
-from gatewise.sparsity.batches import Batch, divided, read_batches
+from gatewise.graph import Site, check_runs, copied, find_sites, holds_both_branches
+from gatewise.sparsity.calibration import divided, first_calls
 from gatewise.sparsity.fine_tuning import fine_tune
 from gatewise.sparsity.placing import GATED_ROLES, Placed
 from gatewise.sparsity.quality import Judge, Quality
@@ -29,7 +30,6 @@ from gatewise.sparsity.sparsifying import (
     Progress,
     Work,
     checked_targets,
-    device_of,
     place_in_eval,
     result_of,
 )
@@ -130,10 +130,9 @@ def relufy(
     _check(unit, shift, epochs, lr, penalties)
     selects(where, "")  # raises unless it can select
     check_flag("relufy", "norms", norms)
-    device = device_of(model)
-    examples = read_batches("relufy", train, MOST_BATCHES, device)
-    parts = divided(read_batches("relufy", data, batches, device))
-    check_runs(model, *split_example(parts[0][0].inputs))
+    examples = first_calls("relufy", model, train, MOST_BATCHES)
+    parts = divided(first_calls("relufy", model, data, batches))
+    check_runs(model, parts[0][0].args, parts[0][0].kwargs)
     replaced = _replaced(model, parts[0][0], unit, shift, where, needed=not norms)
     changed, readers, left = replaced.model, replaced.readers, replaced.left
     rectified: list[str] = []
@@ -192,7 +191,7 @@ def _check(unit: Any, shift: Any, epochs: Any, lr: Any, penalties: Any) -> None:
 
 
 def _rectified(
-    model: nn.Module, batch: Batch, where: NameWhere
+    model: nn.Module, batch: ModelCall, where: NameWhere
 ) -> tuple[list[str], set[str], dict[str, str]]:
     """Put ReLU after norms of a model, in whatever mode it is."""
     with evaluating(model):
@@ -227,10 +226,10 @@ class _Replaced(NamedTuple):
 
 
 def _replaced(
-    model: nn.Module, batch: Batch, unit: str, shift: float, where: NameWhere, *, needed: bool
+    model: nn.Module, batch: ModelCall, unit: str, shift: float, where: NameWhere, *, needed: bool
 ) -> _Replaced:
     """Return a copy with other activations; an error if there are none and some are needed."""
-    graph = find_sites(model, batch.inputs, modes=("eval",), units=True)
+    graph = find_sites(model, batch.example, modes=("eval",), units=True)
     left: dict[str, str] = {}
     chosen: dict[str, Site] = {}
     for site in graph:
@@ -259,7 +258,7 @@ def _replaced(
         requests[lambda site: site.name in packed] = "reglu"
     if chosen.keys() - packed:
         requests[lambda site: site.name in chosen] = new
-    planned = plan(model, requests, batch.inputs, gates=True)
+    planned = plan(model, requests, batch.example, gates=True)
     changed = planned.apply(copied(model))
     readers: set[str] = set()
     for entry in planned.swapped:
@@ -268,7 +267,7 @@ def _replaced(
     return _Replaced(changed, len(planned.swapped), readers, left)
 
 
-def _quality(placed: Placed, original: nn.Module, held_out: Sequence[Batch]) -> Quality:
+def _quality(placed: Placed, original: nn.Module, held_out: Sequence[ModelCall]) -> Quality:
     """Return the quality of a model without thresholds, compared with the original."""
     judge = Judge()
     with evaluating(placed.model), evaluating(original):

@@ -8,15 +8,15 @@ whole inputs.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import scores_of
-from gatewise.sparsity.batches import Batch
+from gatewise.batches import ModelCall
 
 INPUTS = 8  # that are timed
 BEFORE = 64  # tokens before the one that is timed, where the text has as many
@@ -32,7 +32,7 @@ class WholeInput:
         batch: the row.
     """
 
-    batch: Batch
+    batch: ModelCall
 
     def start(self, model: nn.Module) -> None:
         """Prepare nothing: the whole input is computed."""
@@ -81,7 +81,7 @@ SingleInput = WholeInput | NextToken
 
 
 @torch.no_grad()
-def single_inputs(model: nn.Module, batch: Batch) -> Sequence[SingleInput]:
+def single_inputs(model: nn.Module, batch: ModelCall) -> Sequence[SingleInput]:
     """Return inputs to time ``model`` on; none if it does not run on a single one.
 
     Args:
@@ -94,8 +94,7 @@ def single_inputs(model: nn.Module, batch: Batch) -> Sequence[SingleInput]:
     inputs = []
     for number in range(INPUTS):
         row = number % batch.size
-        single = batch.rows(row, row + 1)
-        inputs.append(WholeInput(Batch(single.inputs, None)))
+        inputs.append(WholeInput(replace(batch.rows(row, row + 1), target_name="")))
     try:
         inputs[0].batch.run(model)
     except Exception:  # a model may need several rows
@@ -103,9 +102,9 @@ def single_inputs(model: nn.Module, batch: Batch) -> Sequence[SingleInput]:
     return inputs
 
 
-def _next_tokens(model: nn.Module, batch: Batch) -> list[NextToken]:
+def _next_tokens(model: nn.Module, batch: ModelCall) -> list[NextToken]:
     """Return tokens of one text of the batch; none unless the model is causal and has a cache."""
-    ids = batch.inputs.get(TOKENS) if isinstance(batch.inputs, Mapping) else None
+    ids = batch.kwargs.get(TOKENS)
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.shape[1] <= INPUTS:
         return []
     first = min(BEFORE, ids.shape[1] - INPUTS)

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import scores_of
+from gatewise.batches import ModelCall
 from gatewise.checks import NameWhere, check_count, check_number
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.graph import check_readable, check_runs, copied, split_example, untouched
-from gatewise.sparsity.batches import Batch, divided, read_batches
+from gatewise.graph import check_readable, check_runs, copied, untouched
+from gatewise.sparsity.calibration import divided, first_calls
 from gatewise.sparsity.placing import METHODS, Placed, place
 from gatewise.sparsity.quality import Judge, Quality, checked_score
 from gatewise.sparsity.results import CurvePoint, FineTuning, LayerSparsity, LayerTime, Sparsified
@@ -112,8 +113,8 @@ def sparsify(
     if not isinstance(method, str) or method not in METHODS:
         raise unknown_name("method", method, METHODS)
     targets = checked_targets("sparsify", model, target, levels, evaluate, repeats)
-    parts = divided(read_batches("sparsify", data, batches, device_of(model)))
-    check_runs(model, *split_example(parts[0][0].inputs))
+    parts = divided(first_calls("sparsify", model, data, batches))
+    check_runs(model, parts[0][0].args, parts[0][0].kwargs)
     changed = model if inplace else copied(model)
     with torch.no_grad():
         placed = place_in_eval(changed, parts[0][0], method, where)
@@ -173,12 +174,7 @@ def check_has_values(what: str, model: nn.Module) -> None:
             )
 
 
-def device_of(model: nn.Module) -> torch.device:
-    """Return where the weights of a model are."""
-    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
-
-
-def place_in_eval(model: nn.Module, batch: Batch, method: str, where: NameWhere) -> Placed:
+def place_in_eval(model: nn.Module, batch: ModelCall, method: str, where: NameWhere) -> Placed:
     """Put places for thresholds into the model, whose modes stay as they are."""
     with evaluating(model):
         placed = place(model, batch, method, where)
@@ -217,8 +213,8 @@ class Work:
     def __init__(
         self,
         placed: Placed,
-        calibration: Sequence[Batch],
-        held_out: Sequence[Batch],
+        calibration: Sequence[ModelCall],
+        held_out: Sequence[ModelCall],
         evaluate: Evaluate | None,
         original: nn.Module | None = None,
         progress: Progress | None = None,
@@ -356,7 +352,7 @@ class Work:
         score = None if self.evaluate is None else checked_score(self.evaluate(self.original))
         return first.quality(score), zeros, results
 
-    def _run_original(self, batch: Batch, judge: Judge, zeros: Counts) -> Tensor:
+    def _run_original(self, batch: ModelCall, judge: Judge, zeros: Counts) -> Tensor:
         """Run the original, count zeros at its layers, and return its scores."""
         assert self.original is not None  # noqa: S101  the caller has looked
         layers = linear_layers(self.original)

@@ -29,6 +29,7 @@ from gatewise.studies.comparison import describe as describe
 from gatewise.studies.comparison import estimate_cost as estimate_cost
 from gatewise.studies.comparison import make_recipe as make_recipe
 from gatewise.studies.comparison import plan_comparison as plan_comparison
+from gatewise.studies.comparison import plan_run as plan_run
 from gatewise.studies.comparison import presets as presets
 from gatewise.studies.comparison import read_comparison as read_comparison
 from gatewise.studies.comparison import read_study as read_study

@@ -9,14 +9,12 @@ rewritten methods. The module tree stays the user's own: class, names, state dic
 The sub-packages, each of which imports only those before it: ``propagate`` (channel maps),
 ``calls`` (where calls stand in the source), ``rewrite`` (changes of a model), ``binding`` (units
 that see the layer before them), ``planning`` (from a request to a plan, and the interface of a
-swap), ``proof``, ``applying``, ``swaps`` (one file for each swap), ``tools``.
+swap), ``swaps`` (one file for each swap), ``proof``, ``applying`` (which carries out a plan),
+``saving``, ``tools``, ``swapping`` and ``undoing``, what users call.
 """
 
-from gatewise.surgery.applying import plan as plan
 from gatewise.surgery.applying import receipt as receipt
-from gatewise.surgery.applying import swap as swap
 from gatewise.surgery.planning import Entry as Entry
-from gatewise.surgery.planning import Plan as Plan
 from gatewise.surgery.planning import Request as Request
 from gatewise.surgery.planning import Swap as Swap
 from gatewise.surgery.planning import table as table
@@ -32,6 +30,9 @@ from gatewise.surgery.revival import revive as revive
 from gatewise.surgery.saving import from_pretrained as from_pretrained
 from gatewise.surgery.saving import load_swaps as load_swaps
 from gatewise.surgery.saving import save_swaps as save_swaps
+from gatewise.surgery.swapping import Plan as Plan
+from gatewise.surgery.swapping import plan as plan
+from gatewise.surgery.swapping import swap as swap
 from gatewise.surgery.swaps import ThresholdedUnit as ThresholdedUnit
 from gatewise.surgery.swaps import twin_of as twin_of
 from gatewise.surgery.tools import DeployReceipt as DeployReceipt
@@ -41,6 +42,7 @@ from gatewise.surgery.tools import MergePoint as MergePoint
 from gatewise.surgery.tools import MergeReceipt as MergeReceipt
 from gatewise.surgery.tools import OrthogonalReceipt as OrthogonalReceipt
 from gatewise.surgery.tools import PairedReLU as PairedReLU
+from gatewise.surgery.tools import UnmatchedError as UnmatchedError
 from gatewise.surgery.tools import deploy as deploy
 from gatewise.surgery.tools import match as match
 from gatewise.surgery.tools import merge_curve as merge_curve

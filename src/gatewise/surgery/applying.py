@@ -1,29 +1,26 @@
-"""Plan a swap, apply it, prove it, and keep what is needed to undo it. All of it, or nothing."""
+"""Apply a plan, prove it, and keep what is needed to undo it. All of it, or nothing."""
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, copied, one_at_a_time, parameter_count, split_example
-from gatewise.surgery.installing import execute_plan
-from gatewise.surgery.planning import (
-    ENTRY_POINTS,
-    Plan,
-    Where,
-    make_plan,
-    name_entry_points,
-    read_examples,
-    read_requests,
-    with_unit_dtype,
-    without_examples,
+from gatewise.graph import (
+    CHANNEL_NORMS,
+    CONVOLUTIONS,
+    LINEAR,
+    Example,
+    Node,
+    copied,
+    one_at_a_time,
+    parameter_count,
+    split_example,
 )
-from gatewise.surgery.proof import ModelCall, Receipt, SwapFailed, check_proof, make_receipt, prove
-from gatewise.surgery.propagate import fixed_sizes
+from gatewise.surgery.installing import execute_plan
+from gatewise.surgery.planning import PlanData, without_examples
+from gatewise.surgery.proof import ModelCall, Receipt, check_proof, make_receipt, prove
 from gatewise.surgery.rewrite import (
     DEPLOYED,
     RECORD,
@@ -41,205 +38,11 @@ from gatewise.surgery.rewrite import (
     state_shapes,
     state_tensors,
 )
-from gatewise.surgery.saving import TRANSFORMERS, follow_transformers
-from gatewise.surgery.tools import match_plan
-from gatewise.surgery.undoing import find_record, forget_record, opposite_signs
-
-
-@one_at_a_time
-def plan(
-    model: nn.Module,
-    unit: Any,
-    example: Example | list[Example] | None = None,
-    *,
-    where: Where = None,
-    preserve: bool | None = None,
-    width: str | None = None,
-    match: str | None = None,
-    policy: str = "gates",
-    gates: bool = False,
-    examples: Sequence[Example] | None = None,
-    strict: bool = False,
-    unit_dtype: torch.dtype | None = None,
-    **options: Any,
-) -> Plan:
-    """Find out what putting ``unit`` into ``model`` takes, site by site. Nothing is changed.
-
-    The names of ``unit`` besides the catalogue's: ``"crelu"``; ``"concat_act"``, which is
-    ``[act(x), act(-x)]`` for any activation; ``"psc"``, phase selective layers in place of an
-    activation and the next layers (with ``put_back=True`` other readers get the activation again,
-    instead of a refusal); ``"static_psc"``, in which every output of the next layers reads the
-    positive or the negative part of the inputs (option ``split``, ``"learned"`` or a share);
-    ``"iieu_b"``, bound to the layer before it, where ``placement="before"``
-    puts units into the branches of a residual addition; ``"iieu_dc"``, which does so and puts a
-    :class:`~gatewise.nn.Coupler` in place of each addition; ``"beta"``, beta forms of rectifiers,
-    maxout and max pooling (options ``within``, ``learn_beta``, ``per_channel``); ``"galu"``, gates
-    from a second network (options ``gate``, ``twin``); ``"gated_attention"``, sigmoid gates that
-    start at 1 on the output of attention layers (option ``gate``, ``"head"`` or ``"element"``);
-    ``"plain_mlp"``, plain feed-forward parts in place of gated linear units (options
-    ``activation``, ``hidden``).
-
-    Args:
-        model: the model, which may have been swapped before.
-        unit: a unit's name, or an activation of the user: an ``nn.Module`` class, a module, a
-            function that makes one, or a function of one tensor; or, for several units at once, a
-            mapping from ``where`` to one of these, to ``(unit, options)`` or to a
-            :class:`Request`: ``{"layer1.*": "crelu", "layer4.*": ("elu", {"alpha": 0.5})}``. The
-            first match counts.
-        example: a tensor, a tuple of positional arguments or a dict of keyword arguments to run the
-            model on; or a list of several such examples, for a model that does not take the same
-            path through its code for all inputs.
-        where: which sites: a glob, ``"re:..."``, ``"class:..."``, ``"role:..."``,
-            ``"depth:0-0.5"``, a compiled pattern, a class, a function of a site, or several of
-            these.
-        preserve: ``True``: the changed model computes the same function as before, and sites at
-            which it cannot are refused. ``None``: the function stays where the unit can keep it,
-            and the other sites change. ``False``: new weights are drawn, and a unit's numbers are
-            its own defaults. If the function stays, a unit of an activation's own name gets its
-            numbers (``slope``, ``alpha``, ``beta``).
-        width: for units with two outputs per channel, ``"same"`` (the layers behind are widened)
-            or ``"half"`` (the layer in front is halved, those behind stay). Default: ``"half"``
-            with ``preserve=False`` or ``match``, else ``"same"``.
-        match: ``"parameters"`` or ``"flops"``: scale widths so that the swapped model costs as much
-            as ``model`` does, within 1 %. Layers lose their last filters; where they grow, new
-            filters are copies and the weights that read them are drawn anew. A network with a width
-            option is better built anew: :func:`match` finds it.
-        policy: what may be widened besides the layers that read a widened tensor: ``"consumers"``
-            nothing, ``"gates"`` the factors it is multiplied with, ``"streams"`` also what it is
-            added to.
-        gates: include sigmoid gates.
-        examples: several examples; the same as a list for ``example``.
-        strict: refuse a model with modules or branches of code that no example reaches.
-        unit_dtype: the dtype of the units' parameters, such as ``torch.float32`` in a model of
-            16-bit numbers. The units then compute in that type and return the type of their input,
-            and ``model.to(torch.bfloat16)`` leaves their parameters as they are. By default they
-            have the model's type.
-        **options: the unit's own.
-
-    Returns:
-        The plan. A site that cannot change is in it with its reason.
-
-    Raises:
-        ArgumentError: nothing would change, an argument is not allowed, or with ``strict``, no
-            example reaches a part of the model.
-    """
-    if match is not None and preserve is None:
-        preserve = False  # with other widths the function is another one
-    several = read_examples(example, examples)
-    requests = read_requests(
-        unit,
-        where=where,
-        width=width,
-        preserve=preserve,
-        policy=policy,
-        gates=gates,
-        options=options,
-    )
-    if match is None:
-        made = make_plan(model, requests, several, strict=strict)
-    else:
-        for request in requests:
-            if not request.swap.can_match:
-                raise ArgumentError(
-                    f"{request.unit}: widths cannot be matched",
-                    got=f"match={match!r}",
-                    fix="leave match out",
-                )
-        made = match_plan(
-            lambda scaled: make_plan(scaled, requests, several, strict=strict), model, match
-        )
-    made = with_unit_dtype(made, model, unit_dtype)
-    has_entry_points = any(hasattr(model, name) for name in ENTRY_POINTS)
-    return name_entry_points(made, model) if has_entry_points else made
-
-
-@one_at_a_time
-def swap(
-    model: nn.Module,
-    unit: Any,
-    example: Example | list[Example] | None = None,
-    *,
-    where: Where = None,
-    preserve: bool | None = None,
-    width: str | None = None,
-    match: str | None = None,
-    policy: str = "gates",
-    gates: bool = False,
-    examples: Sequence[Example] | None = None,
-    strict: bool = False,
-    unit_dtype: torch.dtype | None = None,
-    inplace: bool = False,
-    optimizer: Any = None,
-    calls: Sequence[ModelCall] = (),
-    **options: Any,
-) -> nn.Module:
-    """Plan a swap and apply it; :func:`receipt` tells what was done.
-
-    A model can be swapped again. Each :func:`undo` takes back one swap.
-
-    Args:
-        model: the model.
-        unit: what to put in, and where; see :func:`plan`.
-        example: what to run the model on; see :func:`plan`.
-        where: which sites; see :func:`plan`.
-        preserve: whether the function stays the same; by default it stays where the unit can keep
-            it. See :func:`plan`.
-        width: ``"same"`` or ``"half"`` for units with two outputs per channel; see :func:`plan`.
-        match: ``"parameters"`` or ``"flops"``; see :func:`plan`.
-        policy: what may be widened; see :func:`plan`.
-        gates: include sigmoid gates.
-        examples: several examples.
-        strict: refuse a model with parts that no example reaches.
-        unit_dtype: the dtype of the units' parameters; see :func:`plan`.
-        inplace: change ``model`` itself, not a copy.
-        optimizer: an optimizer of the model, whose groups and state follow the change. It needs
-            ``inplace``. New numbers of units get a group without weight decay.
-        calls: functions of a model that are checked, too, such as ``lambda model:
-            model.encode(x)``. A swap that keeps the function fails if one returns something else;
-            for other swaps the receipt says by how much it differs.
-        **options: the unit's own.
-
-    Returns:
-        The changed model.
-
-    Raises:
-        SwapFailed: the changed model is not what the plan promises. ``model`` is as it was before.
-    """
-    if optimizer is not None:
-        check_optimizer(optimizer, model, inplace)
-    planned = partial(
-        plan,
-        model,
-        unit,
-        example,
-        where=where,
-        preserve=preserve,
-        width=width,
-        match=match,
-        policy=policy,
-        gates=gates,
-        examples=examples,
-        strict=strict,
-        unit_dtype=unit_dtype,
-        **options,
-    )
-    apply = partial(Plan.apply, model=model, inplace=inplace, optimizer=optimizer, calls=calls)
-    made = planned()
-    try:
-        return apply(made)
-    except SwapFailed as failure:
-        if failure.__cause__ is None:
-            raise
-        with fixed_sizes():
-            again = planned()
-        if again.swapped == made.swapped:
-            raise
-    return apply(again)
 
 
 @one_at_a_time
 def apply_plan(
-    plan: Plan,
+    plan: PlanData,
     model: nn.Module,
     *,
     inplace: bool,
@@ -247,7 +50,16 @@ def apply_plan(
     optimizer: Any = None,
     calls: Sequence[ModelCall] = (),
 ) -> nn.Module:
-    """See :meth:`gatewise.surgery.Plan.apply`."""
+    """Carry out ``plan`` on ``model`` and prove it; see :meth:`gatewise.surgery.Plan.apply`.
+
+    Args:
+        plan: the plan.
+        model: the model to change.
+        inplace: change ``model`` itself, not a copy.
+        examples: what to prove it on; nothing is proved without one.
+        optimizer: an optimizer of the model.
+        calls: functions of a model that are checked, too.
+    """
     plan.check_fits(model)
     if optimizer is not None:
         check_optimizer(optimizer, model, inplace)
@@ -277,7 +89,7 @@ def apply_plan(
 
 
 def _keep_record(
-    plan: Plan,
+    plan: PlanData,
     work: Transaction,
     receipt: Receipt,
     calls: RewrittenCalls,
@@ -309,8 +121,6 @@ def _keep_record(
         WeightsAtSwap.of(model, held),
         opposite_signs(plan) if plan.narrows else {},
     )
-    if TRANSFORMERS in sys.modules:  # otherwise no module can be one of its models
-        follow_transformers(model)
 
 
 def _renamed_slopes(work: Transaction) -> dict[str, str]:
@@ -330,3 +140,73 @@ def receipt(model: nn.Module) -> Receipt:
     if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
         return model.__dict__[DEPLOYED]
     return find_record(model).receipt
+
+
+def find_record(model: nn.Module) -> SwapRecord:
+    """The record of the last swap; an error if ``model`` has none."""
+    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
+        raise ArgumentError(
+            "model: was deployed, which cannot be undone",
+            fix="gw.surgery.deploy returned a copy: continue with the model that it received",
+        )
+    if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
+        raise ArgumentError(
+            "model: no units were put into it",
+            got=type(model).__name__,
+            fix="pass what gw.swap(...) returned",
+        )
+    return model.__dict__[RECORD]
+
+
+def forget_record(
+    model: nn.Module, previous: SwapRecord | None, steps: tuple[LoadStep, ...]
+) -> None:
+    """Let ``model`` have the record and the steps of before its last swap."""
+    LoadOriginal.set_steps(model, steps)
+    if previous is None:
+        model.__dict__.pop(RECORD, None)
+    else:
+        model.__dict__[RECORD] = previous
+
+
+def opposite_signs(plan: PlanData) -> dict[str, int]:
+    """How the filters that a plan drops follow from those that stay, if the function is to stay.
+
+    A swap to half the width keeps the first half of the filters, and CReLU computes the outputs of
+    the second half as ``ReLU(-h)``. Filters with the opposite sign compute the same, if there is
+    at most a batch norm between the layer and the activation.
+
+    Returns:
+        By the name of a tensor the factor of its second half; empty if the plan was read from a
+        file, has other edits, or has other operations between a layer and its activation.
+    """
+    if plan.graph is None or not plan.narrows:
+        return {}
+    signs: dict[str, int] = {}
+    for reading in plan.graph.readings.values():
+        for entry in plan.swapped:
+            if entry.unit == "crelu" and entry.site in reading.site_nodes:
+                signs |= _signs_before(reading.site_nodes[entry.site].input)
+    return signs if all(edit.name in signs for edit in plan.edits) else {}
+
+
+def _signs_before(node: Node) -> dict[str, int]:
+    """The signs for a layer, and for a batch norm after it. ``node`` makes the unit's input."""
+    signs: dict[str, int] = {}
+    if node.op in CHANNEL_NORMS:
+        for argument, sign in {
+            "weight": 1,
+            "bias": -1,
+            "running_mean": -1,
+            "running_var": 1,
+        }.items():
+            signs |= _named(node, argument, sign)
+        node = node.inputs[0]
+    if node.op in LINEAR or node.op in CONVOLUTIONS:
+        return signs | _named(node, "weight", -1) | _named(node, "bias", -1)
+    return {}
+
+
+def _named(node: Node, argument: str, sign: int) -> dict[str, int]:
+    tensor = node.tensor(argument) if argument in node.arguments else None
+    return {} if tensor is None else {tensor.name: sign}

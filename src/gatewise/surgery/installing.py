@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
 from gatewise.layers import PSConv1d, PSConv2d, PSLinear
-from gatewise.surgery.planning import Entry, Plan, find_swap, keep_dtype
+from gatewise.surgery.planning import Entry, PlanData, find_swap, keep_dtype
 from gatewise.surgery.rewrite import (
     Placement,
     Transaction,
@@ -25,7 +25,7 @@ PHASE_SELECTIVE: dict[type[nn.Module], Any] = {
 NO_MODULE = ("functional", "addition")  # kinds of sites without a module that is replaced
 
 
-def execute_plan(plan: Plan, work: Transaction) -> None:
+def execute_plan(plan: PlanData, work: Transaction) -> None:
     """Make every edit, and install every layer and unit of ``plan``."""
     model = work.model
     like = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), None)
@@ -64,7 +64,7 @@ def _phase_selective(layer: nn.Module, slopes: tuple[float, ...]) -> nn.Module:
     return new.train(layer.training)
 
 
-def _install_units(plan: Plan, work: Transaction, like: Tensor | None) -> None:
+def _install_units(plan: PlanData, work: Transaction, like: Tensor | None) -> None:
     """One unit for each entry; entries that share a call's place share the unit."""
     placements = placements_of(work.model, plan.swapped, like)
     for number, edge in enumerate(plan.put_back):

@@ -7,13 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError, LostTrainingWarning, warn_caller
-from gatewise.graph import CHANNEL_NORMS, CONVOLUTIONS, LINEAR, Node, one_at_a_time
-from gatewise.surgery.planning import Plan, find_swap
+from gatewise.graph import one_at_a_time
+from gatewise.surgery.applying import find_record, forget_record
+from gatewise.surgery.planning import find_swap
 from gatewise.surgery.rewrite import (
-    DEPLOYED,
-    RECORD,
     LoadOriginal,
-    LoadStep,
     SwapRecord,
     check_carried,
     drops,
@@ -66,7 +64,8 @@ def undo(model: nn.Module, *, weights: str | None = None, optimizer: Any = None)
     if (changed or record.weights.loaded) and weights == "trained":
         values, left_out = _trained(model, record, changed)
     elif changed:
-        values = {name: record.weights.copies[name] for name in changed if name in _copies(record)}
+        copies = record.weights.copies
+        values = {name: copies[name] for name in changed if name in copies}
     _take_back(model, record)
     _write(model, values)
     if optimizer is not None:
@@ -77,81 +76,6 @@ def undo(model: nn.Module, *, weights: str | None = None, optimizer: Any = None)
             LostTrainingWarning,
         )
     return model
-
-
-def find_record(model: nn.Module) -> SwapRecord:
-    """The record of the last swap; an error if ``model`` has none."""
-    if isinstance(model, nn.Module) and DEPLOYED in model.__dict__ and RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: was deployed, which cannot be undone",
-            fix="gw.surgery.deploy returned a copy: continue with the model that it received",
-        )
-    if not isinstance(model, nn.Module) or RECORD not in model.__dict__:
-        raise ArgumentError(
-            "model: no units were put into it",
-            got=type(model).__name__,
-            fix="pass what gw.swap(...) returned",
-        )
-    return model.__dict__[RECORD]
-
-
-def forget_record(
-    model: nn.Module, previous: SwapRecord | None, steps: tuple[LoadStep, ...]
-) -> None:
-    """Let ``model`` have the record and the steps of before its last swap."""
-    LoadOriginal.set_steps(model, steps)
-    if previous is None:
-        model.__dict__.pop(RECORD, None)
-    else:
-        model.__dict__[RECORD] = previous
-    mark_parts(model)
-
-
-def opposite_signs(plan: Plan) -> dict[str, int]:
-    """How the filters that a plan drops follow from those that stay, if the function is to stay.
-
-    A swap to half the width keeps the first half of the filters, and CReLU computes the outputs of
-    the second half as ``ReLU(-h)``. Filters with the opposite sign compute the same, if there is
-    at most a batch norm between the layer and the activation.
-
-    Returns:
-        By the name of a tensor the factor of its second half; empty if the plan was read from a
-        file, has other edits, or has other operations between a layer and its activation.
-    """
-    if plan.graph is None or not plan.narrows:
-        return {}
-    signs: dict[str, int] = {}
-    for reading in plan.graph.readings.values():
-        for entry in plan.swapped:
-            if entry.unit == "crelu" and entry.site in reading.site_nodes:
-                signs |= _signs_before(reading.site_nodes[entry.site].input)
-    return signs if all(edit.name in signs for edit in plan.edits) else {}
-
-
-def _signs_before(node: Node) -> dict[str, int]:
-    """The signs for a layer, and for a batch norm after it. ``node`` makes the unit's input."""
-    signs: dict[str, int] = {}
-    if node.op in CHANNEL_NORMS:
-        for argument, sign in {
-            "weight": 1,
-            "bias": -1,
-            "running_mean": -1,
-            "running_var": 1,
-        }.items():
-            signs |= _named(node, argument, sign)
-        node = node.inputs[0]
-    if node.op in LINEAR or node.op in CONVOLUTIONS:
-        return signs | _named(node, "weight", -1) | _named(node, "bias", -1)
-    return {}
-
-
-def _named(node: Node, argument: str, sign: int) -> dict[str, int]:
-    tensor = node.tensor(argument) if argument in node.arguments else None
-    return {} if tensor is None else {tensor.name: sign}
-
-
-def _copies(record: SwapRecord) -> Mapping[str, Tensor]:
-    return record.weights.copies
 
 
 def _check_choice(record: SwapRecord, weights: str | None, changed: list[str]) -> None:
@@ -245,6 +169,7 @@ def _take_back(model: nn.Module, record: SwapRecord) -> None:
     hook = LoadOriginal.of(model)
     steps = hook.steps if hook else ()
     forget_record(model, record.previous, steps[:-1] if record.units else steps)
+    mark_parts(model)
 
 
 @torch.no_grad()

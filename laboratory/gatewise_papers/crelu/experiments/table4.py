@@ -193,7 +193,7 @@ def findings(values: CellValues) -> Findings:
     for name, configs in networks(settings, values.seeds).items():
         by_seed = [values.networks[network_name(name, config.seed)] for config in configs]
         errors[name] = {what: column(by_seed, what) for what in settings.columns}
-    notes = (*NOTES, *STAND_IN) if settings.stand_in else NOTES
+    notes = STAND_IN if settings.stand_in else NOTES
     return Findings([_panel(errors)], _rows(settings, errors), _claims(errors), notes)
 
 

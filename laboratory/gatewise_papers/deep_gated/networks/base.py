@@ -270,9 +270,19 @@ class DeepGated(nn.Module):
         """Return the steps between layer ``i - 1`` and layer ``i`` besides the gate."""
         return ()
 
-    def enter(self, i: int, z: Tensor) -> Tensor:
-        """Return the input of layer ``i``, given the gated output ``z`` of the layer before."""
+    def enter(self, i: int, z: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Return the input of layer ``i``, given the gated output ``z`` of the layer before.
+
+        Args:
+            i: the number of the layer.
+            z: the gated output of the layer before.
+            chosen: what the gating network chooses; see :meth:`choice`.
+        """
         return z
+
+    def choice(self, x: Tensor) -> Tensor | None:
+        """Return the positions that the gating network chooses for a maximum, if there is one."""
+        return None
 
     def batch_of(self, x: Tensor) -> tuple[int, ...]:
         """Return the dimensions of ``x`` that count inputs."""
@@ -322,13 +332,14 @@ class DeepGated(nn.Module):
         The network uses its own gates if ``gates`` is ``None``.
         """
         z = self._check(x)
+        chosen = self.choice(x)
         responses: list[Tensor] = []
         *hidden, last = self.weights
         for i, layer in enumerate(hidden):
-            q = layer(self.enter(i, z))
+            q = layer(self.enter(i, z, chosen))
             responses.append(q)
             z = self._self_gated(q) if gates is None else q * gates[i]
-        return responses, last(self.enter(len(hidden), z))
+        return responses, last(self.enter(len(hidden), z, chosen))
 
     def _self_gated(self, q: Tensor) -> Tensor:
         """Return the response times the gate that it sets itself, if any."""

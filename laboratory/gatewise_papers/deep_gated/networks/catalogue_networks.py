@@ -20,7 +20,7 @@ class FlatteningDeepGatedNetwork(DeepGatedNetwork):
     Shape: ``(N, *) -> (N, d_out)``.
     """
 
-    def enter(self, i: int, z: Tensor) -> Tensor:
+    def enter(self, i: int, z: Tensor, chosen: Tensor | None = None) -> Tensor:
         """Return the flattened input; after the first layer, ``z``."""
         return z.flatten(1) if i == 0 else z
 

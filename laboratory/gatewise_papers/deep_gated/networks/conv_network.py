@@ -27,9 +27,10 @@ class DeepGatedConvNetwork(DeepGated):
     ``padding="circular", head="average"``: a rotated input has the same output, and gates that are
     set by responses rotate with it. A random gate is drawn for each position and channel.
 
-    With ``head="max"`` a channel's output is its largest gated response. Which position that is, is
-    one more gate, which the strength network sets: on the paths of an average over P positions it
-    is P at that position and 0 elsewhere.
+    With ``head="max"`` a channel's output is its response at the position of the largest gated
+    response. Which position that is, is one more gate, which the gating network sets if there is
+    one, and otherwise the network itself: on the paths of an average over P positions it is P at
+    that position and 0 elsewhere.
 
     Shape: ``(N, *in_shape) -> (N, d_out)``; N is optional.
 
@@ -122,16 +123,34 @@ class DeepGatedConvNetwork(DeepGated):
             layers.append((kind, {"in_channels": inputs, "out_channels": outputs, **options}))
         return layers
 
-    def enter(self, i: int, z: Tensor) -> Tensor:
-        """Return ``z``; after the last convolution, the output of the head."""
+    def enter(self, i: int, z: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Return ``z``; after the last convolution, the output of the head.
+
+        Args:
+            i: the number of the layer.
+            z: the gated output of the layer before.
+            chosen: the position of each channel, (N, C, 1); by default that of its largest value.
+        """
         if i != len(self.channels):
             return z
-        flat = z.flatten(-len(self.in_shape) + 1)  # (N, C, P)
+        flat = self._positions(z)
         if self.head == "average":
             return flat.mean(-1)
         if self.head == "max":
-            return flat.max(-1).values
+            return flat.max(-1).values if chosen is None else flat.gather(-1, chosen).squeeze(-1)
         return flat.flatten(-2)
+
+    @torch.no_grad()
+    def choice(self, x: Tensor) -> Tensor | None:
+        """Return the positions that the gating network chooses for a maximum, if there is one."""
+        if self.head != "max" or self.kind.set_by != "gating":
+            return None
+        response = self._run_gating(x)[len(self.channels) - 1]
+        return self._positions(response * self._gate(response)).argmax(-1, keepdim=True)
+
+    def _positions(self, z: Tensor) -> Tensor:
+        """Return maps with all positions in one dimension: (N, C, P)."""
+        return z.flatten(-len(self.in_shape) + 1)
 
     def path_steps(self, x: Tensor, index: Tensor | None = None) -> tuple[Step, ...]:
         """Return the network at these inputs as linear maps and gates, for path analysis."""
@@ -140,8 +159,10 @@ class DeepGatedConvNetwork(DeepGated):
             return steps
         last = len(self.channels) - 1
         gated = self.responses(x, index)[last] * self.gates(x, index)[last]
-        flat = gated.flatten(-len(self.in_shape) + 1)
-        places = flat.argmax(-1, keepdim=True)
+        flat = self._positions(gated)
+        places = self.choice(x)
+        if places is None:
+            places = flat.argmax(-1, keepdim=True)
         chosen = torch.zeros_like(flat).scatter(-1, places, float(flat.shape[-1]))
         head = next(place for place, step in enumerate(steps) if isinstance(step, GlobalAverage))
         return (*steps[:head], Gate(chosen.view_as(gated)), *steps[head:])

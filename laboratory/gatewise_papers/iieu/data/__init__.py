@@ -1,6 +1,7 @@
 """Data of dense prediction: masks to segment and boxes to detect."""
 
 from gatewise_papers.iieu.data import coco as coco
+from gatewise_papers.iieu.data import imagenet as imagenet
 from gatewise_papers.iieu.data import kitti_materials as kitti_materials
 from gatewise_papers.iieu.data import shapes as shapes
 from gatewise_papers.iieu.data.labels import AREA as AREA

@@ -53,9 +53,9 @@ NOTES = (
     "SMU starts at mu = 2.5: at the published 1e6 it is the leaky ReLU that SMU-1 starts as, and "
     "its mu has no gradient",
     "scale full has RandAugment (two operations of magnitude 9), erasing (a quarter of the images) "
-    "and label smoothing of 0.1, as the authors' script has; its strengths are ours. Images have "
-    "256 pixels, of which the test cuts out 224; random crops are of these squares, not of the "
-    "whole images",
+    "and label smoothing of 0.1, as the authors' script has; its strengths are ours. Random crops "
+    "are of the whole images; in the test the shorter side is scaled to 256 pixels, of which the "
+    "centre 224 are cut out",
     "ImageNet could not be had; scale full reads its images from their files in every epoch",
 )
 
@@ -73,10 +73,9 @@ class IieuConvergenceSettings:
     control: bool = True  # whether ReLU stands before the addition too
     training: TableTraining = field(
         default_factory=lambda: TableTraining(
-            "image_folder",
+            "imagenet",
             "iieu_cfg_1",
             ("loss.label_smoothing = 0.1", "augment.rand_augment = [2, 9]", "augment.erase = 0.25"),
-            {"size": 256},
         )
     )
 

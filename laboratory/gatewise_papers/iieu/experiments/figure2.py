@@ -54,11 +54,7 @@ class IieuFigure2Settings:
     activations: tuple[str, ...] = NAMED
     models: tuple[str, ...] = (MOBILE, SHUFFLE)
     small_images: bool = False
-    training: TableTraining = field(
-        default_factory=lambda: TableTraining(
-            "image_folder", "iieu_cfg_1", data_options={"size": 224}
-        )
-    )
+    training: TableTraining = field(default_factory=lambda: TableTraining("imagenet", "iieu_cfg_1"))
 
 
 def configurations(settings: IieuFigure2Settings, seeds: tuple[int, ...]) -> Table:

@@ -55,7 +55,9 @@ class IieuTable4Settings:
 
     reduced: str = ""
     depth: int = 56
-    training: TableTraining = field(default_factory=lambda: TableTraining("cifar100", "iieu_cifar"))
+    training: TableTraining = field(
+        default_factory=lambda: TableTraining("cifar100", "iieu_cifar", data_options=IN_ANY_ORDER)
+    )
 
 
 def networks(settings: IieuTable4Settings, seeds: tuple[int, ...]) -> Table:

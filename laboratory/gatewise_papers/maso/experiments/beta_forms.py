@@ -37,7 +37,8 @@ DESK = UnitTableSettings(
     )
 )
 NOTES = (
-    "every beta starts at 1/2 and is trained, one for each channel; swish trains its own number",
+    "every beta starts at 1/2 and is trained, one for each channel; so is the number of swish, "
+    "which starts at 1",
     "ReLU, leaky ReLU and abs are the limits beta = 1. The beta form of ReLU is swish in another "
     "parametrisation",
 )

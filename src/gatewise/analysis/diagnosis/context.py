@@ -1,6 +1,5 @@
 """The model, the inputs and the limits that all questions of one diagnosis share."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,7 @@ from gatewise.analysis.diagnosis.checkpoints import Checkpoints
 from gatewise.analysis.diagnosis.inputs import Inputs
 from gatewise.analysis.diagnosis.one_output import OneOutput
 from gatewise.analysis.gating import GateSite, gate_sites
+from gatewise.batches import Progress
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import (
     Example,
@@ -23,8 +23,6 @@ from gatewise.graph import (
     split_example,
     tensors_in,
 )
-
-Progress = Callable[[int, int | None], None]
 
 
 @dataclass(eq=False)

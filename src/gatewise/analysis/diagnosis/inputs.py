@@ -1,14 +1,16 @@
 """The inputs of a diagnosis: some batches of the caller's data, checked before anything runs."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from gatewise.analysis.finite import first_not_finite
+from gatewise.batches import ModelCall, find_reader, map_tensors, read_batches, take
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Example,
@@ -23,6 +25,7 @@ BATCH = 100  # inputs in a batch at most
 POINTS = 7  # inputs in a run at single points, as many as `partition` uses
 NUMBERS = 2**20  # in the inputs of one run of the model: 340 images of CIFAR, 6 of ImageNet
 PER_TOKEN = 2**16  # weights of a language model for which a token counts as one number more
+FEW = 2  # inputs of a first run, since models may squeeze away a batch of one
 GIB = 2**30
 
 
@@ -55,7 +58,7 @@ class Inputs:
         """The batches in the form that analyses take, with labels if they are known."""
         if self.labels is None:
             return list(self.batches)
-        sizes = [len(next(_tensors(batch))) for batch in self.batches]
+        sizes = [len(next(example_tensors(batch))) for batch in self.batches]
         return list(zip(self.batches, self.labels.split(sizes), strict=True))
 
     def first_pairs(self, count: int) -> list[Any]:
@@ -64,12 +67,12 @@ class Inputs:
 
     def first_batches(self, count: int) -> tuple[Example, ...]:
         """Return the first batches with at least ``count`` inputs, without labels."""
-        size = len(next(_tensors(self.batches[0])))
+        size = len(next(example_tensors(self.batches[0])))
         return self.batches[: -(-count // size)]
 
     def first_rows(self, count: int) -> Example:
         """Return the first ``count`` inputs of the first batch."""
-        return _map_tensors(self.batches[0], lambda tensor: tensor[:count])
+        return take(self.batches[0], slice(count))
 
     @property
     def tensor(self) -> Tensor | None:
@@ -107,36 +110,41 @@ class Inputs:
         return self.some(max(places) + 1)[places]
 
 
-def build_lazy(model: nn.Module, batches: object) -> object:
-    """Run a model with lazy layers once, so that they get their shapes; return all batches.
+def read_calls(model: nn.Module, batches: object, examples: int) -> Iterator[ModelCall]:
+    """Yield the calls of the model on a user's batches; a model with lazy layers is built.
 
     Args:
-        model: The model.
-        batches: As in :func:`collect`. An iterator is not used up.
+        model: The model. If it has lazy layers, it is run once, so that they get their shapes.
+        batches: Of any form that :mod:`gatewise.batches` knows.
+        examples: The largest number of inputs that are used.
     """
+    if isinstance(batches, Tensor) and batches.dim():
+        check_dense("diagnose: inputs", batches)
+        batches = batches[:examples]
+    calls = read_batches("diagnose", model, batches)
     if not any(map(nn.parameter.is_lazy, (*model.parameters(), *model.buffers()))):
-        return batches
-    items = _iterate(batches)
-    first = next(items, None)
-    if first is None:
-        return []
-    example, _ = _inputs_and_labels(first)
-    args, kwargs = split_example(_map_tensors(example, lambda tensor: tensor[:2]))
+        return calls
+    first = next(calls)
     training = model.training
     with torch.no_grad():
-        model.eval()(*args, **kwargs)
+        first.rows(0, FEW).run(model.eval())
     model.train(training)
-    return itertools.chain([first], items)
+    return itertools.chain([first], calls)
 
 
 def collect(
-    model: nn.Module, batches: object, examples: int, memory: int, *, real: bool = True
+    model: nn.Module,
+    calls: Iterable[ModelCall],
+    examples: int,
+    memory: int,
+    *,
+    real: bool = True,
 ) -> Inputs:
     """Return up to ``examples`` inputs on the device of the model.
 
     Args:
         model: The model. It is run once on the first inputs.
-        batches: A tensor of inputs, or an iterable of batches.
+        calls: What :func:`read_calls` returns.
         examples: The largest number of inputs.
         memory: Bytes; the inputs may use half of them.
         real: Whether the inputs are data, not random numbers.
@@ -145,27 +153,22 @@ def collect(
         ArgumentError: There is no input, or a batch cannot be used. The message names the batch.
     """
     device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    arguments = len(find_reader(model).parameters)
     parts: list[Example] = []
     labels: list[Tensor | None] = []
     count = 0
-    for number, item in enumerate(_iterate(batches)):
-        example, label = _inputs_and_labels(item)
-        size = _check_batch(example, number, parts[0] if parts else None)
+    for number, call in enumerate(calls):
+        example, label = _inputs_and_labels(call, arguments)
+        size = _check_rows(example, number, parts[0] if parts else None)
         if not parts:  # before the rest is read, which may take long
             _check_memory(example, size, examples, memory)
             _check_model(model, example, device)
         used = min(size, examples - count)
-        parts.append(_map_tensors(example, lambda tensor, used=used: tensor[:used].to(device)))
+        parts.append(map_tensors(example, lambda tensor, used=used: tensor[:used].to(device)))
         labels.append(None if label is None else label[:used].cpu())
         count += used
         if count >= examples:
             break
-    if not count:
-        raise ArgumentError(
-            "diagnose: there is no input",
-            got="no batch",
-            fix="pass at least one batch with one input",
-        )
     known = [label for label in labels if label is not None]
     all_labels = torch.cat(known) if len(known) == len(parts) else None
     size = 1 + parameter_count(model) // PER_TOKEN
@@ -181,103 +184,65 @@ def _even_batches(parts: list[Example], count: int, per_token: int) -> Iterator[
     the largest size. Else the last is smaller.
     """
     numbers = 0
-    for tensor in _tensors(parts[0]):
+    for tensor in example_tensors(parts[0]):
         numbers += tensor[0].numel() * (1 if tensor.is_floating_point() else per_token)
     most = min(count, BATCH, max(1, NUMBERS // max(1, numbers)))
     divisors = (size for size in range(most, (most - 1) // 2, -1) if count % size == 0)
     size = next(divisors, most)
-    whole = _joined(parts)
+    whole = tree_map(_joined, *parts)
     for low in range(0, count, size):
-        yield _map_tensors(whole, lambda tensor, low=low: tensor[low : low + size])
+        yield take(whole, slice(low, low + size))
 
 
-def _joined(parts: list[Any]) -> Any:
-    """Return examples of one structure as one, with their tensors one after another."""
-    first = parts[0]
-    if isinstance(first, Tensor):
-        return first if len(parts) == 1 else torch.cat(parts)
-    if isinstance(first, Mapping):
-        return {name: _joined([part[name] for part in parts]) for name in first}
-    if isinstance(first, tuple | list):
-        return type(first)(_joined(list(items)) for items in zip(*parts, strict=True))
+def _joined(first: Any, *others: Any) -> Any:
+    """Return tensors one after another; of other values the first."""
+    if isinstance(first, Tensor) and others:
+        return torch.cat((first, *others))
     return first
 
 
-def _tensors(example: Example) -> Iterator[Tensor]:
-    """Return all tensors that the model is called with."""
-    return example_tensors(split_example(example))
+def _inputs_and_labels(call: ModelCall, arguments: int) -> tuple[Example, Tensor | None]:
+    """Return the inputs of a call, and the target if it is a row of classes.
+
+    Any other target is one more input, if the model takes one more argument.
+    """
+    target = call.labels
+    if call.kwargs or target is None:
+        return call.keywords or call.example, None
+    if target.dim() <= 1 and not target.is_floating_point() and not target.is_complex():
+        return call.example, target.reshape(-1)
+    if len(call.args) < arguments:
+        return (*call.args, target), None
+    return call.example, None
 
 
-def _iterate(batches: object) -> Iterator[Any]:
-    """Return the batches of a tensor, of one dict of arguments, or of an iterable."""
-    check_dense("diagnose: inputs", batches)
-    if isinstance(batches, Tensor):
-        return iter(batches.split(BATCH)) if batches.dim() and len(batches) else iter(())
-    if isinstance(batches, Mapping):
-        return iter((batches,))
-    if not isinstance(batches, Iterable):
-        raise ArgumentError(
-            "diagnose: expected a tensor or a data loader",
-            got=type(batches).__name__,
-            allowed="a tensor of inputs, or an iterable of tensors, (inputs, labels), or dicts of "
-            "keyword arguments",
-            fix="for example gw.diagnose(model, loader)",
-        )
-    return iter(batches)
-
-
-def _inputs_and_labels(item: Any) -> tuple[Example, Tensor | None]:
-    """Split an item of a loader. The second of a pair is labels if it is a row of integers."""
-    if not isinstance(item, tuple | list):
-        return item, None
-    if len(item) == 2 and isinstance(item[1], Tensor):
-        labels = item[1]
-        if labels.dim() <= 1 and not labels.is_floating_point() and not labels.is_complex():
-            return item[0], labels.reshape(-1)
-    return item[0] if len(item) == 1 else tuple(item), None
-
-
-def _check_batch(example: Example, number: int, first: Example | None) -> int:
+def _check_rows(example: Example, number: int, first: Example | None) -> int:
     """Return the number of inputs in a batch, which must have the shapes of the first batch."""
-    tensors = list(_tensors(example))
-    check_dense(f"diagnose: batch {number}", tensors)
+    tensors = list(example_tensors(example))
     sizes = {len(tensor) if tensor.dim() else 0 for tensor in tensors}
     if len(sizes) != 1 or not min(sizes):
-        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+        got = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
         raise ArgumentError(
-            f"diagnose: batch {number} must hold rows of inputs, at least one", got=shapes
+            f"diagnose: batch {number} must hold rows of inputs, at least one", got=got
         )
-    for tensor in tensors:
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            wrong = ~tensor.isfinite()
-            row = int(wrong.nonzero()[0, 0])
-            got = f"{int(wrong.sum()):,} of {tensor.numel():,} numbers, the first in input {row}"
-            raise ArgumentError(f"diagnose: batch {number} contains NaN or infinity", got=got)
     if first is not None:
-        _check_shapes(tensors, list(_tensors(first)), number)
-    return sizes.pop()
-
-
-def _check_shapes(tensors: list[Tensor], first: list[Tensor], number: int) -> None:
-    """Check that inputs have the shape of those in the first batch."""
-    shapes = _input_shapes(tensors)
-    expected = _input_shapes(first)
-    if shapes != expected:
-        raise ArgumentError(
-            f"diagnose: batch {number} has another shape than the first",
-            got=shapes,
-            allowed=expected,
-            fix="resize or pad the inputs to one shape",
+        shapes, expected = (
+            [tuple(tensor.shape[1:]) for tensor in each]
+            for each in (tensors, example_tensors(first))
         )
-
-
-def _input_shapes(tensors: list[Tensor]) -> list[tuple[int, ...]]:
-    return [tuple(tensor.shape[1:]) for tensor in tensors]
+        if shapes != expected:
+            raise ArgumentError(
+                f"diagnose: batch {number} has another shape than the first",
+                got=shapes,
+                allowed=expected,
+                fix="resize or pad the inputs to one shape",
+            )
+    return sizes.pop()
 
 
 def _check_memory(example: Example, size: int, examples: int, memory: int) -> None:
     """Check that all inputs together fit into half of the memory, by the size of the first."""
-    one = sum(tensor.nbytes for tensor in _tensors(example)) / size
+    one = sum(tensor.nbytes for tensor in example_tensors(example)) / size
     if one * examples > memory / 2:
         raise ArgumentError(
             f"diagnose: {examples:,} inputs would need {one * examples / GIB:.2f} GiB of memory",
@@ -291,8 +256,7 @@ def _check_model(model: nn.Module, example: Example, device: torch.device) -> No
 
     The run also builds layers that wait for their first input.
     """
-    # Two inputs, since models may squeeze away a batch of one.
-    few = _map_tensors(example, lambda tensor: tensor[:2].to(device))
+    few = map_tensors(example, lambda tensor: tensor[:FEW].to(device))
     check_runs(model, *split_example(few))
     problem = first_not_finite((*model.named_parameters(), *model.named_buffers()))
     if problem is not None:
@@ -303,14 +267,3 @@ def _check_model(model: nn.Module, example: Example, device: torch.device) -> No
             got=got,
             fix="check the training run",
         )
-
-
-def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Apply ``change`` to every tensor in nested mappings, tuples and lists."""
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {name: _map_tensors(item, change) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(_map_tensors(item, change) for item in value)
-    return value

@@ -1,9 +1,10 @@
 """A model that returns its one tensor in a record, as a function that returns the tensor itself."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
+
+from gatewise.graph import example_tensors
 
 
 class OneOutput(nn.Module):
@@ -20,24 +21,9 @@ class OneOutput(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the first tensor in ``model(x)``."""
-        return _tensors(self.model(x))[0]
+        return next(example_tensors(self.model(x)))
 
     @staticmethod
     def first_of(output: Any) -> Tensor | None:
         """Return the first tensor in the output of a model, if it has one."""
-        return next(iter(_tensors(output)), None)
-
-
-def _tensors(output: Any) -> list[Tensor]:
-    """Return all tensors in nested mappings, tuples and lists.
-
-    Output records of other libraries are mappings, but torch's pytrees do not know all of them.
-    """
-    if isinstance(output, Tensor):
-        return [output]
-    parts: Any = ()
-    if isinstance(output, Mapping):
-        parts = output.values()
-    elif isinstance(output, tuple | list):
-        parts = output
-    return [tensor for part in parts for tensor in _tensors(part)]
+        return next(example_tensors(output), None)

@@ -18,7 +18,7 @@ from gatewise.analysis.diagnosis.advice import MOST, Advice, Case, Commands, adv
 from gatewise.analysis.diagnosis.checkpoints import NONE, find_checkpoints
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.input_check import SUSPECT, InputCheck, check_inputs
-from gatewise.analysis.diagnosis.inputs import GIB, Inputs, build_lazy, collect
+from gatewise.analysis.diagnosis.inputs import GIB, Inputs, collect, read_calls
 from gatewise.analysis.diagnosis.layer_rows import layer_rows
 from gatewise.analysis.diagnosis.question import REASONS, Finding, Question
 from gatewise.analysis.diagnosis.questions import (
@@ -284,12 +284,12 @@ def diagnose(
     asked = _asked(questions, checkpoints is not None)
     _check_limits(examples, memory, seconds)
     started = time.monotonic()
-    batches = build_lazy(model, batches)
+    calls = read_calls(model, batches, examples)
     known = {answer.name: answer for answer in finished}
     # Analyses compute gradients, which inference mode of the caller would forbid.
     with cached_readings(), untouched(model), torch.inference_mode(False):
         model.eval()
-        inputs = collect(model, batches, examples, memory, real=real)
+        inputs = collect(model, calls, examples, memory, real=real)
         context = DiagnosisContext(
             model=model,
             inputs=inputs,

@@ -23,9 +23,7 @@ from gatewise.analysis.gating.overlap import gate_overlap as gate_overlap
 from gatewise.analysis.gating.rules import Rule as Rule
 from gatewise.analysis.gating.rules import soft_rule as soft_rule
 from gatewise.analysis.gating.size_histogram import SizeHistogram as SizeHistogram
-from gatewise.analysis.gating.stream import Progress as Progress
 from gatewise.analysis.gating.stream import SiteStream as SiteStream
-from gatewise.analysis.gating.stream import each_batch as each_batch
 from gatewise.analysis.gating.tensor_tails import Tails as Tails
 from gatewise.analysis.gating.tensor_tails import tails as tails
 from gatewise.analysis.gating.term_s import TermSRange as TermSRange

@@ -1,6 +1,6 @@
 """How often the gates of a model are on, and which are dead, always on, alike or saturated."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,11 @@ from gatewise.analysis.gating.channels import (
 )
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.rules import parameters_of
-from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
+from gatewise.analysis.gating.stream import SiteStream
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.batches import Progress, read_batches
 
 NEAR_AN_END = 1e-3  # a soft gate this close to 0 or 1 is at its end
-MASK = "attention_mask"
 MOSTLY = 0.99  # a soft gate that is at its end for this share of the inputs is saturated
 
 
@@ -169,9 +169,9 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
             totals[site.name] = _SiteTotals(site)
         totals[site.name].add(gate, mask)
 
-    for inputs, _ in each_batch("gates", batches, progress):
-        mask = inputs.get(MASK) if isinstance(inputs, Mapping) else None
-        stream.run(inputs, add)
+    for call in read_batches("gates", model, batches, progress):
+        mask = call.mask
+        stream.run(call.example, add)
     return Gates(tuple(total.result() for total in totals.values()), tuple(stream.left_out))
 
 

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from gatewise.analysis.gating.channels import ChannelSums, by_channel, is_on
 from gatewise.analysis.gating.gate_calls import GateSite
-from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
+from gatewise.analysis.gating.stream import SiteStream
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.batches import Progress, read_batches
 from gatewise.errors import ArgumentError
 
 
@@ -121,7 +122,8 @@ def flips_between(
         progress: As in :func:`gates`.
     """
     totals: dict[str, ChannelSums] = {}
-    for inputs, _ in each_batch("gate_flips", batches, progress):
+    for call in read_batches("gate_flips", first.model, batches, progress):
+        inputs = call.example
         ours = _gates_on(first, inputs)
         theirs = _gates_on(second, inputs if transform is None else transform(inputs))
         _check_same(ours, theirs)  # in every batch, since its size may change the graph

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from gatewise.analysis.gating.channels import ChannelSums, by_channel
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.size_histogram import SizeHistogram
-from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
+from gatewise.analysis.gating.stream import SiteStream
 from gatewise.analysis.gating.warps import check_warps, standard_warps, warp
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.batches import Progress, read_batches
 from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
 
@@ -156,7 +157,7 @@ def invariance(
     _check_arguments(batches, rate, location)
     known = None if transforms is None else check_warps("invariance", transforms)
     stream = SiteStream("invariance", model)
-    passes = _Passes(batches, progress)
+    passes = _Passes(model, batches, progress)
     thresholds, left_out = _thresholds(stream, passes, rate)
     fired = {name: ChannelSums() for name in thresholds}
     again: dict[str, dict[str, ChannelSums]] = {name: {} for name in thresholds}
@@ -243,7 +244,8 @@ def _firing_maps(
 class _Passes:
     """Two passes over the batches, with one progress for both."""
 
-    def __init__(self, batches: Iterable[Any], progress: Progress | None) -> None:
+    def __init__(self, model: nn.Module, batches: Iterable[Any], progress: Progress | None) -> None:
+        self.model = model
         self.batches = batches
         self.progress = progress
         self.done = 0
@@ -256,9 +258,13 @@ class _Passes:
             if self.progress is not None:
                 self.progress(self.done, None if total is None else 2 * total)
 
-        for inputs, _ in each_batch("invariance", self.batches, report):
-            images = isinstance(inputs, Tensor) and inputs.dim() == 4
-            if not images or not inputs.is_floating_point():
+        for call in read_batches("invariance", self.model, self.batches, report):
+            inputs = call.example
+            if (
+                not isinstance(inputs, Tensor)
+                or inputs.dim() != 4
+                or not inputs.is_floating_point()
+            ):
                 got = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
                 raise ArgumentError(
                     "invariance: batches must be images",

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from gatewise.analysis.gating.channels import is_on
 from gatewise.analysis.gating.gate_calls import GateSite
-from gatewise.analysis.gating.stream import Progress, SiteStream, each_batch
+from gatewise.analysis.gating.stream import SiteStream
 from gatewise.analysis.record import PlottedResult, plain_values
+from gatewise.batches import Progress, read_batches
 from gatewise.errors import Limitation, NotApplicableError
 
 GIB = 2**30
@@ -115,12 +116,12 @@ def gate_overlap(
     missing = inputs
     totals = _ClassTotals(memory)
     sizes: dict[str, int] = {}
-    for batch, labels in each_batch("gate_overlap", batches, progress):
-        masks, sizes = _masks(stream, batch)
+    for call in read_batches("gate_overlap", model, batches, progress):
+        masks, sizes = _masks(stream, call.example)
         if missing > 0:
             first.append(masks[:missing].clone())  # a view would keep the whole batch
             missing -= len(first[-1])
-        totals.add(masks, labels)
+        totals.add(masks, call.labels)
     compared = torch.cat(first).float()
     gates = compared.shape[1]
     shared = (compared @ compared.T).double() / gates

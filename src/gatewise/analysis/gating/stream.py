@@ -1,7 +1,7 @@
 """Run a model over batches by its graph, and pass on the values at its gates while it runs."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -14,7 +14,6 @@ from gatewise.graph import (
     Node,
     SiteGraph,
     WrittenActivation,
-    check_dense,
     example_tensors,
     find_sites,
     run_graph,
@@ -22,47 +21,7 @@ from gatewise.graph import (
     untouched,
 )
 
-Progress = Callable[[int, int | None], None]  # batches done, and how many there are, if known
-Batch = tuple[Any, Tensor | None]  # the inputs of the model, and the labels
 Tell = Callable[[GateSite, Tensor], None]
-
-
-def each_batch(
-    what: str,
-    batches: Iterable[Any],
-    progress: Progress | None,
-) -> Iterator[Batch]:
-    """Yield the inputs and labels of every batch.
-
-    Args:
-        what: the name of the analysis, for messages.
-        batches: a loader or a list. A batch is a tensor, a tuple ``(inputs, labels, ...)``, or a
-            dict of keyword arguments. One tensor or dict is one batch.
-        progress: called after each batch.
-
-    Raises:
-        ArgumentError: there is no batch, or one is empty, holds NaN, or is no input of a model.
-    """
-    if isinstance(batches, Tensor | Mapping):
-        batches = [batches]
-    if not isinstance(batches, Iterable):
-        raise ArgumentError(
-            f"{what}: batches must be a tensor, a list or a data loader",
-            got=type(batches).__name__,
-            allowed="a tensor, a list of batches, a data loader",
-        )
-    total: int | None = len(batches) if hasattr(batches, "__len__") else None  # type: ignore[arg-type]
-    number = 0
-    for number, batch in enumerate(batches, 1):
-        inputs, labels = _split(batch)
-        _check_inputs(what, inputs, number)
-        yield inputs, labels
-        if progress is not None:
-            progress(number, total)
-    if not number:
-        raise ArgumentError(
-            f"{what}: there is no batch", fix="pass a data loader or a list that is not empty"
-        )
 
 
 class Readings:
@@ -213,36 +172,4 @@ class SiteStream:
                 Limitation.NOT_FINITE,
                 f"{self.what}: a response is NaN or infinite",
                 got=f"at {site.name!r}",
-            )
-
-
-def _split(batch: Any) -> Batch:
-    """Return the inputs and the labels of a batch, ``None`` if it has no labels."""
-    if isinstance(batch, Mapping):
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        return inputs, batch.get("labels")
-    if isinstance(batch, tuple | list) and len(batch) > 0:
-        inputs, *others = batch
-        has_labels = bool(others) and isinstance(others[0], Tensor)
-        return inputs, others[0] if has_labels else None
-    return batch, None
-
-
-def _check_inputs(what: str, inputs: Any, number: int) -> None:
-    if not isinstance(inputs, Tensor | Mapping):
-        raise ArgumentError(
-            f"{what}: batch {number} cannot be passed to the model",
-            got=type(inputs).__name__,
-            allowed="a tensor, (inputs, labels), or a dict of keyword arguments",
-        )
-    check_dense(f"{what}: batch {number}", inputs)
-    for tensor in example_tensors(inputs):
-        if not tensor.numel():
-            raise ArgumentError(
-                f"{what}: batch {number} is empty", got=f"shape {tuple(tensor.shape)}"
-            )
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise ArgumentError(
-                f"{what}: batch {number} holds NaN or infinity",
-                fix="remove these inputs from the data",
             )

@@ -12,11 +12,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.gating.activity import MASK, without_padding
+from gatewise.analysis.gating.activity import without_padding
 from gatewise.analysis.gating.size_histogram import SizeHistogram
-from gatewise.analysis.gating.stream import Progress, Readings, each_batch
+from gatewise.analysis.gating.stream import Readings
 from gatewise.analysis.record import AnalysisResult
 from gatewise.analysis.scores import scores_of, summed_loss
+from gatewise.batches import ModelCall, Progress, read_batches
 from gatewise.checks import check_number
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import (
@@ -153,7 +154,7 @@ def tails(
     for limit in limits:
         check_number("tails", "limits", limit, above=0)
     started = time.monotonic()
-    runs = _Runs(model, list(each_batch("tails", batches, None)))
+    runs = _Runs(model, list(read_batches("tails", model, batches)))
     branches = runs.measure(limits)
     loss, _ = runs.judge(None, 0.0)
     costs: list[ClampCost] = []
@@ -278,29 +279,27 @@ class _Tail:
 class _Runs:
     """Runs of the model on all batches, by its graphs."""
 
-    def __init__(self, model: nn.Module, batches: list[tuple[Any, Tensor | None]]) -> None:
+    def __init__(self, model: nn.Module, calls: Sequence[ModelCall]) -> None:
         self.model = model
+        self.calls = calls
         self.readings = Readings("tails", model, units=True)
         self.before: list[Tensor] = []  # scores without a clamp, if there is no loss
-        self.batches: list[tuple[Any, Tensor | None]] = []
-        for inputs, labels in batches:
-            if isinstance(inputs, Mapping) and labels is not None:
-                inputs = {**inputs, "labels": labels}  # such a model computes its loss itself
-            self.batches.append((inputs, labels))
 
     def measure(self, limits: Sequence[float]) -> tuple[BranchTail, ...]:
         """Return the tails of all tensors."""
         totals: dict[tuple[str, str], _Tail] = {}
-        for inputs, _ in self.batches:
+        for call in self.calls:
+            inputs = _inputs(call)
             graph = self.readings.of(inputs)
-            mask = inputs.get(MASK) if isinstance(inputs, Mapping) else None
             by_node: dict[Node, list[tuple[_Tail, Change]]] = defaultdict(list)
             for place in _places(graph, self.model):
                 for node, branch, read in place.branches:
                     tail = totals.setdefault((place.name, branch), _Tail(place.name, branch))
                     by_node[node].append((tail, read))
 
-            def tell(node: Node, value: Tensor, mask: Any = mask, by_node: Any = by_node) -> None:
+            def tell(
+                node: Node, value: Tensor, mask: Any = call.mask, by_node: Any = by_node
+            ) -> None:
                 for tail, read in by_node[node]:
                     values = read(value)
                     tail.add(without_padding(values, values.dim() - 1, mask)[0], limits)
@@ -314,7 +313,8 @@ class _Runs:
         """Return the mean loss with a clamp, and how far the outputs move if there is no loss."""
         total = changed = size = 0.0
         count = 0
-        for number, (inputs, labels) in enumerate(self.batches):
+        for number, call in enumerate(self.calls):
+            inputs, labels = _inputs(call), call.labels
             graph = self.readings.of(inputs)
             outputs = self._run(graph, inputs, replace=self._clamp(graph, site, limit))
             scores = scores_of(outputs)
@@ -337,9 +337,9 @@ class _Runs:
     @cached_property
     def causal(self) -> bool:
         """Whether the model is a language model whose scores do not depend on later tokens."""
-        inputs, labels = self.batches[0]
+        inputs = self.calls[0].example
         tokens = _tokens(inputs)
-        if labels is not None or tokens is None or tokens.shape[1] < 2:
+        if self.calls[0].labels is not None or tokens is None or tokens.shape[1] < 2:
             return False
         other = tokens.clone()
         other[:, -1] = tokens[:, 0]
@@ -372,6 +372,11 @@ class _Runs:
 
 def _same(value: Tensor) -> Tensor:
     return value
+
+
+def _inputs(call: ModelCall) -> Any:
+    """Return the arguments of a call, with labels if the model computes its loss from them."""
+    return call.keywords if call.kwargs else call.example
 
 
 def _tokens(inputs: Any) -> Tensor | None:

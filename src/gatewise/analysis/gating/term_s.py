@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.gating.gate_calls import UnitCall, scope_name, unit_calls
-from gatewise.analysis.gating.stream import Progress, Readings, each_batch
+from gatewise.analysis.gating.stream import Readings
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
+from gatewise.batches import Progress, read_batches
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
-from gatewise.graph import Node, run_graph, split_example, untouched
+from gatewise.graph import Node, run_graph, untouched
 from gatewise.layers import IIEULayer, scale_and_offset
 
 
@@ -93,8 +94,8 @@ def term_s_range(
     """
     readings = Readings("term_s_range", model)
     totals: dict[str, _TermSTotals] = {}
-    for inputs, _ in each_batch("term_s_range", batches, progress):
-        reading = readings.of(inputs).readings["eval"]
+    for batch in read_batches("term_s_range", model, batches, progress):
+        reading = readings.of(batch.example).readings["eval"]
         calls = [call for call in unit_calls(reading.graph, model) if call.unit == "iieu_b"]
         if not calls:
             raise NotApplicableError(
@@ -102,12 +103,13 @@ def term_s_range(
                 "term_s_range: the model has no IIEU unit",
                 got=type(model).__name__,
             )
-        args, kwargs = split_example(inputs)
         needed: set[Node] = set()
         for call in calls:
             needed.update(call.enter)
         with torch.no_grad(), untouched(model):
-            _, values = run_graph(reading.graph, model.eval(), args, kwargs, keep=needed)
+            _, values = run_graph(
+                reading.graph, model.eval(), batch.args, batch.kwargs, keep=needed
+            )
             for call in calls:
                 total = totals.setdefault(scope_name(call.scope), _TermSTotals())
                 _measure(call, model, values, total)

@@ -11,11 +11,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from gatewise.analysis.checkpoint_weights import Checkpoint, filled
-from gatewise.analysis.gating import Progress
 from gatewise.analysis.planes import Extent
 from gatewise.analysis.record import AnalysisResult, new_axes
 from gatewise.analysis.regions.drawing import animation, check_seconds
 from gatewise.analysis.regions.exact_partition import Partition, SoftPartition, partition
+from gatewise.batches import Progress
 from gatewise.checks import check_kind
 from gatewise.errors import ArgumentError
 from gatewise.files import write_bytes

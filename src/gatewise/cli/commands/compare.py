@@ -1,26 +1,30 @@
 """``gatewise compare``: train a network with different units at the same rates, and compare."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewise.cli.commands.train import INTERRUPTED, stopped_message
-from gatewise.cli.error_group import CHECK_FAILED
+from gatewise.cli.error_group import CHECK_FAILED, named_options
 from gatewise.cli.options import (
+    DATA_HELP,
     DataFolder,
     DataOptions,
     Device,
     Epochs,
     Json,
+    ModelOptions,
     On,
     RecipeChanges,
     Shard,
-    check_least,
+    TestArrays,
+    as_options,
     comparison_data,
+    key_values,
     model_factory,
     recipe_lines,
-    toml_table,
 )
 from gatewise.cli.output import print_error, print_json, print_note
 from gatewise.errors import (
@@ -59,18 +63,7 @@ Baseline = Annotated[
         help="The unit that the others are compared with. Default: the unchanged network.",
     ),
 ]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME|FILE|FOLDER",
-        help="The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and "
-        "--test), a folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which "
-        "returns (train, test).",
-    ),
-]
-Test = Annotated[
-    Path | None, typer.Option(metavar="FILE.npz", help="The test set, if --data is a file.")
-]
+Data = Annotated[str | None, typer.Option("--data", metavar="NAME|FILE|FOLDER", help=DATA_HELP)]
 Rates = Annotated[
     str | None,
     typer.Option(
@@ -123,11 +116,13 @@ ShowStatus = Annotated[
 
 
 def compare(
+    context: typer.Context,
     out: Out,
     subject: Subject = None,
     units: Units = None,
+    set: ModelOptions = None,
     data: Data = None,
-    test: Test = None,
+    test: TestArrays = None,
     data_options: DataOptions = None,
     baseline: Baseline = None,
     rates: Rates = None,
@@ -163,10 +158,16 @@ def compare(
     """
     if show_status:
         return _show_status(out, json)
-    check_least("--workers", workers)
-    check_least("--threads", threads, 0)
     from gatewise.studies import Running
 
+    running = Running(
+        workers=workers,
+        threads=threads,
+        on=on,
+        shard=shard,
+        time_limit=time_limit,
+        retry_failed=retry_failed,
+    )
     study = _study(
         subject,
         {
@@ -177,25 +178,20 @@ def compare(
             "metric": metric,
             "margin": margin,
         },
-        data=(data, test, toml_table("--data-option", data_options), data_folder),
+        options=key_values("--set", set),
+        data=(data, test, key_values("--data-option", data_options), data_folder),
         recipe=(recipe, recipe_lines(changes, epochs)),
         device=device,
     )
-    running = Running(
-        workers=workers,
-        threads=threads,
-        on=on,
-        shard=shard,
-        time_limit=time_limit,
-        retry_failed=retry_failed,
-    )
-    _run(study, out, running, dry_run=dry_run, json=json)
+    options = named_options(context.command)
+    _run(study, out, running, options, dry_run=dry_run, json=json)
 
 
 def _study(
     subject: str | None,
     table: dict[str, Any],
     *,
+    options: dict[str, Any],
     data: tuple[str | None, Path | None, dict[str, Any], str | None],
     recipe: tuple[str | None, list[str]],
     device: str,
@@ -205,6 +201,7 @@ def _study(
     Args:
         subject: A network or a study.
         table: The options, None for those that are not given.
+        options: Of the network.
         data: Its name, test set, options and folder.
         recipe: The name of what it is trained by, None for the study's or the default; and
             changes of it.
@@ -214,7 +211,7 @@ def _study(
     from gatewise.studies import Choices, make_recipe, plan_comparison, presets, read_comparison
 
     given = {key: value for key, value in table.items() if value is not None}
-    name, test, options, folder = data
+    name, test, data_options, folder = data
     if subject is None:
         raise ArgumentError(
             "compare: name a network or a study",
@@ -222,8 +219,16 @@ def _study(
             "gatewise compare demo --out demo",
         )
     if subject in presets() or subject.endswith(".toml"):
+        if test is not None:
+            raise ArgumentError("--test: it is for arrays alone", got=str(test), fix="leave it out")
+        if options:
+            raise ArgumentError(
+                "--set: the options of a study's networks are in its file",
+                got=", ".join(options),
+                fix="copy the study to a file and change it there",
+            )
         if name is not None:
-            given["data"] = {"name": name, "options": options}
+            given["data"] = {"name": name, "options": data_options}
         return read_comparison(
             subject,
             given,
@@ -234,7 +239,7 @@ def _study(
         )
     if subject.isidentifier() and subject not in list_models():
         raise unknown_name("model or study", subject, [*list_models(), *presets()])
-    factory = model_factory(subject)
+    factory = model_factory(subject, options)
     if "units" not in given or name is None:
         raise ArgumentError(
             "compare: a network needs --units and --data",
@@ -244,7 +249,7 @@ def _study(
     return plan_comparison(
         {subject.rpartition(":")[2]: factory},
         given.pop("units"),
-        comparison_data(name, test, options, folder),
+        comparison_data(name, test, data_options, folder),
         choices=choices,
         recipe=make_recipe(recipe[0], changes=recipe[1]),
         device=device,
@@ -259,7 +264,7 @@ def _units(text: str | None) -> list[Any] | None:
     units: list[Any] = []
     for unit in text.split(","):
         name, *options = unit.strip().split(":")
-        units.append({"name": name, **toml_table("--units", options)} if options else name)
+        units.append({"name": name, **key_values("--units", options)} if options else name)
     return units
 
 
@@ -278,7 +283,13 @@ def _rates(text: str | None) -> int | list[float] | None:
 
 
 def _run(
-    study: "ComparisonStudy", out: Path, running: "Running", *, dry_run: bool, json: bool
+    study: "ComparisonStudy",
+    out: Path,
+    running: "Running",
+    options: Mapping[str, str],
+    *,
+    dry_run: bool,
+    json: bool,
 ) -> None:
     """Print the cost, run the study and print its result."""
     from gatewise.studies import describe, estimate_cost, run_comparison
@@ -288,7 +299,7 @@ def _run(
     if dry_run and json:
         return print_json(estimate.to_dict())
     for line in describe(study, estimate):
-        print_note(line)
+        print_note(as_options(line, options))
     if dry_run:
         return None
     stop = StopSignal(

@@ -185,28 +185,25 @@ def diagnose(
     elif files:
         fill("--checkpoints", network, files[-1], len(files))
         weights = files[-1]
-    if data:
-        request = DataRequest(
-            names=data,
-            examples=examples,
-            reference=model,
-            network=network,
-            model_options=settings,
-            folder=data_folder,
-            size=size,
-            mean=mean,
-            std=std,
-            scale=scale,
-            bgr=bgr,
-            transform=transform,
-            tokenizer=tokenizer,
-            length=length,
-        )
-        inputs = find_data(request)
-        data_options = request.options
-    else:
-        inputs = random_data(model, network, input, examples)
-        data_options = ""
+    request = DataRequest(
+        names=data or [],
+        examples=examples,
+        reference=model,
+        network=network,
+        model_options=settings,
+        folder=data_folder,
+        size=size,
+        mean=mean,
+        std=std,
+        scale=scale,
+        bgr=bgr,
+        transform=transform,
+        tokenizer=tokenizer,
+        length=length,
+    )
+    request.check()
+    inputs = find_data(request) if data else random_data(model, network, input, examples)
+    data_options = request.options if data else ""
     kept = KeptAnswers(
         out,
         [model, settings, data, data_options, input, examples, memory, seconds],

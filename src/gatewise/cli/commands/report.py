@@ -41,6 +41,12 @@ def report(source: Source, out: Out = None) -> None:
     """
     from gatewise.report import PAGE, RECORD, is_diagnosis, write_page
 
+    if not source.exists():
+        raise FileError(
+            "report: there is no such file or folder",
+            got=str(source),
+            fix="name the folder of a study or of a diagnosis",
+        )
     diagnosis = source / RECORD
     if diagnosis.is_file():
         out = out or source / PAGE

@@ -30,6 +30,11 @@ from gatewise.cli.output import (
 from gatewise.errors import ArgumentError
 
 ROWS = 16  # of a batch of training
+# Defaults of the options that need --relu.
+TRAIN_EXAMPLES = 256
+EPOCHS = 1
+RATE = 1e-4
+SHIFT = 1.0
 
 Data = Annotated[
     list[str] | None,
@@ -88,7 +93,7 @@ TrainExamples = Annotated[
     typer.Option("--train-examples", min=1, help="With --relu: further inputs to train on."),
 ]
 TrainEpochs = Annotated[int, typer.Option("--epochs", min=1, help="With --relu: epochs.")]
-Rate = Annotated[
+TrainRate = Annotated[
     float, typer.Option("--lr", metavar="RATE", help="With --relu: learning rate of AdamW.")
 ]
 Penalty = Annotated[
@@ -100,7 +105,7 @@ Penalty = Annotated[
         "one stage each. Default: 0, 10 and 30.",
     ),
 ]
-Shift = Annotated[
+ShiftBy = Annotated[
     float, typer.Option("--shift", help="With --relu shifted_relu: max(x - SHIFT, 0).")
 ]
 Norms = Annotated[
@@ -138,6 +143,16 @@ def _divided(batches: Any, held_out: int) -> tuple[list[Any], list[Any]]:
     return train, list(zip(inputs[count:].split(ROWS), labels[count:].split(ROWS), strict=True))
 
 
+def _refuse_training(given: dict[str, bool]) -> None:
+    """Raise for an option of training where nothing is trained."""
+    names = [name for name, is_given in given.items() if is_given]
+    if names:
+        raise ArgumentError(
+            f"{', '.join(names)}: without --relu nothing is trained",
+            fix=f"add --relu relu, or leave out {', '.join(names)}",
+        )
+
+
 def sparsify(
     model: Model,
     data: Data = None,
@@ -149,11 +164,11 @@ def sparsify(
     length: Length = 128,
     tokenizer: Tokenizer = None,
     relu: Relu = None,
-    train_examples: TrainExamples = 256,
-    epochs: TrainEpochs = 1,
-    lr: Rate = 1e-4,
+    train_examples: TrainExamples = TRAIN_EXAMPLES,
+    epochs: TrainEpochs = EPOCHS,
+    lr: TrainRate = RATE,
     penalty: Penalty = None,
-    shift: Shift = 1.0,
+    shift: ShiftBy = SHIFT,
     norms: Norms = False,
     data_folder: DataFolder = None,
     weights: Weights = None,
@@ -179,25 +194,34 @@ def sparsify(
 
     if out is not None:
         check_target(out)
+    if relu is None:
+        _refuse_training(
+            {
+                "--train-examples": train_examples != TRAIN_EXAMPLES,
+                "--epochs": epochs != EPOCHS,
+                "--lr": lr != RATE,
+                "--penalty": bool(penalty),
+                "--shift": shift != SHIFT,
+                "--norms": norms,
+            }
+        )
     settings = key_values("--set", set)
     network = load_model(model, settings).eval()
     if weights is not None:
         load_weights(network, weights, trust=trust, command=f"gatewise sparsify {model}")
-    if data:
-        request = DataRequest(
-            names=data,
-            examples=examples if relu is None else examples + train_examples,
-            reference=model,
-            network=network,
-            model_options=settings,
-            folder=data_folder,
-            tokenizer=tokenizer,
-            length=length,
-            next_tokens=True,
-        )
-        inputs = find_data(request)
-    else:
-        inputs = random_data(model, network, input, examples)
+    request = DataRequest(
+        names=data or [],
+        examples=examples if relu is None else examples + train_examples,
+        reference=model,
+        network=network,
+        model_options=settings,
+        folder=data_folder,
+        tokenizer=tokenizer,
+        length=length,
+        next_tokens=True,
+    )
+    request.check()
+    inputs = find_data(request) if data else random_data(model, network, input, examples)
     with Watch({}) as watch:
         if relu is None:
             result = make_sparse(

@@ -92,14 +92,14 @@ def swap(
     if (out is None) != dry_run:
         raise ArgumentError(
             "swap: needs either --out or --dry-run",
-            got=f"--out {out}, --dry-run {dry_run}",
-            allowed="one of them",
+            got="neither" if out is None else "both",
+            fix="--dry-run to see the plan, or --out FILE.safetensors",
         )
     if (unit is None) == (plan is None):
         raise ArgumentError(
             "swap: needs either a unit or a plan",
-            got=f"--unit {unit}, --plan {plan}",
-            allowed="one of them",
+            got="neither" if unit is None else "both",
+            fix="--unit NAME, or --plan FILE",
         )
     network, example = model_and_example(model, input, set)
     if weights is not None:

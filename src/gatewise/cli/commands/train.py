@@ -10,16 +10,24 @@ import typer
 
 from gatewise.cli.error_group import CHECK_FAILED
 from gatewise.cli.options import (
+    DATA_HELP,
     DataFolder,
     DataOptions,
     Device,
     DryRun,
     Epochs,
     Json,
+    Model,
+    ModelOptions,
     RecipeChanges,
+    TestArrays,
+    built_in_name,
     check_least,
+    comparison_data,
+    is_data_set,
+    key_values,
+    model_factory,
     recipe_lines,
-    toml_table,
 )
 from gatewise.cli.output import print_error, print_json, print_note
 from gatewise.errors import FileError, LostProcessError
@@ -27,14 +35,9 @@ from gatewise.errors import FileError, LostProcessError
 if TYPE_CHECKING:
     from gatewise.train import Result, RunConfig
 
+PLAN = "swap.plan.json"
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 
-Model = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="The network, for example small_cnn. `gatewise list models` lists all."
-    ),
-]
 Unit = Annotated[
     str | None,
     typer.Option(
@@ -42,9 +45,7 @@ Unit = Annotated[
         help="The activation function, a unit of `gatewise list units`. Default: the network's.",
     ),
 ]
-Data = Annotated[
-    str, typer.Option(metavar="NAME", help="The data set, one of `gatewise list data`.")
-]
+TrainingData = Annotated[str, typer.Option("--data", metavar="NAME|FILE|FOLDER", help=DATA_HELP)]
 RecipeName = Annotated[
     str,
     typer.Option("--recipe", metavar="NAME|FILE.toml", help="The training recipe."),
@@ -54,14 +55,6 @@ Seed = Annotated[
 ]
 Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="The folder of this run. One folder for each run.")
-]
-NetworkOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="KEY=VALUE",
-        help="An option of the network, for example `--option scale=0.5`. Repeatable.",
-    ),
 ]
 Workers = Annotated[
     int,
@@ -103,13 +96,14 @@ def train(
     model: Model,
     out: Out,
     unit: Unit = None,
-    data: Data = "digits",
+    data: TrainingData = "digits",
+    test: TestArrays = None,
     data_folder: DataFolder = None,
     recipe: RecipeName = "adam",
     epochs: Epochs = None,
     seed: Seed = 0,
     changes: RecipeChanges = None,
-    options: NetworkOptions = None,
+    set: ModelOptions = None,
     data_options: DataOptions = None,
     device: Device = "cpu",
     workers: Workers = 0,
@@ -127,8 +121,13 @@ def train(
     not repeated. The exit code is 1 if the training diverged, the disk failed, or one of several
     processes crashed.
 
-    Example: `gatewise train --model small_cnn --unit crelu --epochs 3 --out runs/first`
+    Networks of gatewise are built with the unit. In others the activations are replaced, as
+    `gatewise swap --no-preserve` does, and the plan is written next to the weights.
+
+    Example: `gatewise train small_cnn --unit crelu --epochs 3 --out runs/first`
     """
+    from gatewise.files import write_text
+    from gatewise.studies import plan_run
     from gatewise.train import (
         KeepWeights,
         Pace,
@@ -145,17 +144,33 @@ def train(
     check_least("--seed", seed, 0)
     check_least("--workers", workers, 0)
     check_least("--checkpoint-seconds", checkpoint_seconds, 0)
-    config = run_config(
-        model=model,
-        unit=unit,
-        data=data,
-        seed=seed,
-        recipe=find_recipe(recipe, changes=recipe_lines(changes, epochs)),
-        model_options=toml_table("--option", options),
-        data_options=toml_table("--data-option", data_options),
-    )
-    check_run(config, out)
+    chosen = find_recipe(recipe, changes=recipe_lines(changes, epochs))
     find_device(device)
+    settings = key_values("--set", set)
+    data_settings = key_values("--data-option", data_options)
+    planned = None
+    built_in = built_in_name(model)
+    if built_in is not None and is_data_set(data) and test is None:
+        config = run_config(
+            model=built_in,
+            unit=unit,
+            data=data,
+            seed=seed,
+            recipe=chosen,
+            model_options=settings,
+            data_options=data_settings,
+        )
+        check_run(config, out)
+    else:
+        planned = plan_run(
+            model_factory(model, settings),
+            comparison_data(data, test, data_settings, data_folder),
+            chosen,
+            unit=unit,
+            seed=seed,
+            name=model,
+        )
+        config = planned.config
     if dry_run:
         return print(f"Configuration is valid (sha256 {config.digest}). Nothing was run.")
     pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
@@ -170,12 +185,15 @@ def train(
         result = _run(
             config,
             out,
-            data=load_data(config, data_folder),
+            data=None if planned else load_data(config, data_folder),
+            setup=planned.setup if planned else None,
             watchers=watchers,
             device=device,
             pace=pace,
             allow_inexact=allow_inexact,
         )
+        if result is not None and planned is not None and planned.variant.plan is not None:
+            write_text(out / PLAN, planned.variant.plan.to_json())
     if os.environ.get("RANK", "0") == "0":  # of several processes, only the first prints
         _report(result, out, json)
     if result is None:

@@ -69,6 +69,12 @@ def units(
     if name is None and plot is not None:
         raise ArgumentError("--plot needs the name of a unit", got=str(plot), fix="name a unit")
     if name is not None:
+        if family or paper or page:
+            raise ArgumentError(
+                "--family, --paper and --page are for the list of all units",
+                got=name,
+                fix="leave out the name or these options",
+            )
         return units_show.show(name, plot, json)
     if page is not None:
         return units_gallery.gallery(page)

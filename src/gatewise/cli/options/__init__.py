@@ -1,7 +1,11 @@
 """Command line options, and what they name: models, weights, data and checkpoints."""
 
 from gatewise.cli.options.checkpoints import find_checkpoints as find_checkpoints
+from gatewise.cli.options.comparison_inputs import DATA_HELP as DATA_HELP
+from gatewise.cli.options.comparison_inputs import TestArrays as TestArrays
+from gatewise.cli.options.comparison_inputs import built_in_name as built_in_name
 from gatewise.cli.options.comparison_inputs import comparison_data as comparison_data
+from gatewise.cli.options.comparison_inputs import is_data_set as is_data_set
 from gatewise.cli.options.comparison_inputs import model_factory as model_factory
 from gatewise.cli.options.diagnosis_data import OTHER_DATA as OTHER_DATA
 from gatewise.cli.options.diagnosis_data import DataRequest as DataRequest
@@ -33,7 +37,6 @@ from gatewise.cli.options.shared_options import Tokenizer as Tokenizer
 from gatewise.cli.options.shared_options import Workers as Workers
 from gatewise.cli.options.shared_options import check_least as check_least
 from gatewise.cli.options.shared_options import recipe_lines as recipe_lines
-from gatewise.cli.options.shared_options import toml_table as toml_table
 from gatewise.cli.options.shell_words import MORE_INPUTS as MORE_INPUTS
 from gatewise.cli.options.shell_words import advised_commands as advised_commands
 from gatewise.cli.options.shell_words import as_options as as_options

@@ -1,9 +1,11 @@
-"""The network and the data of ``gatewise compare``."""
+"""The network and the data of ``gatewise compare`` and ``gatewise train``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from gatewise.cli.options.model_reference import load_function, load_model, split_reference
 from gatewise.errors import ArgumentError, unknown_name
@@ -13,6 +15,15 @@ if TYPE_CHECKING:
 
 KINDS = "a data set, FILE.npz with --test FILE.npz, a folder of images, or file.py:FUNCTION"
 ALL_ROWS = 1 << 40
+DATA_HELP = (
+    "The data: a set of `gatewise list data`, FILE.npz with inputs and labels (and --test), a "
+    "folder of images with train/CLASS and test/CLASS, or file.py:FUNCTION, which returns (train, "
+    "test)."
+)
+TestArrays = Annotated[
+    Path | None,
+    typer.Option("--test", metavar="FILE.npz", help="The test set, if --data is a file."),
+]
 
 
 @dataclass(frozen=True)
@@ -36,19 +47,28 @@ class ModelFactory:
         return load_model(self.reference, {**self.options, **options})
 
 
-def model_factory(reference: str) -> Any:
+def model_factory(reference: str, options: Mapping[str, Any]) -> Any:
     """Return a function that builds the model of a reference.
 
     Args:
         reference: A reference to a model, or the name of a network of gatewise.
+        options: Arguments of the constructor.
     """
-    from gatewise.models import list_models
-    from gatewise.studies import BuiltIn, presets
+    from gatewise.studies import BuiltIn
 
-    if ":" not in reference and reference not in list_models():
-        raise unknown_name("model or study", reference, [*list_models(), *presets()])
     kind, name = split_reference(reference)
-    return BuiltIn(name) if kind == "gatewise" else ModelFactory(reference)
+    return BuiltIn(name, options) if kind == "gatewise" else ModelFactory(reference, options)
+
+
+def built_in_name(reference: str) -> str | None:
+    """Return the name of a network of gatewise; None for other models."""
+    kind, name = split_reference(reference)
+    return name if kind == "gatewise" else None
+
+
+def is_data_set(name: str) -> bool:
+    """Return whether ``--data`` is the name of a data set, and no file, folder or function."""
+    return ":" not in name and not Path(name).exists() and not Path(name).suffix
 
 
 def comparison_data(

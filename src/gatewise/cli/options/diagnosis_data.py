@@ -1,12 +1,14 @@
 """The inputs of ``gatewise diagnose``: a data set, files of the user, or random numbers."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gatewise.checks import check_count, check_number
 from gatewise.cli.options.model_reference import load_function, reads_bytes, split_reference
-from gatewise.errors import ArgumentError, DamagedFileError
+from gatewise.errors import ArgumentError, DamagedFileError, first_line
 from gatewise.extensions import unknown_addition
 
 if TYPE_CHECKING:
@@ -81,6 +83,23 @@ class DataRequest:
     tokenizer: Path | None = None
     length: int = ROW
     next_tokens: bool = False
+
+    def check(self) -> None:
+        """Raise for a value that is not allowed, and for one that needs ``--data``."""
+        from gatewise.data import LARGEST_SIDE
+
+        _numbers("--mean", self.mean)
+        _numbers("--std", self.std)
+        if self.scale is not None:
+            check_number("gatewise", "--scale", self.scale, above=0)
+        if self.size is not None:
+            check_count("gatewise", "--size", self.size, most=LARGEST_SIDE)
+        if not self.names and len(self.options.split()) > 2:
+            raise ArgumentError(
+                "no --data is given, so nothing is to be prepared",
+                got=self.options.partition(f"{OTHER_DATA} ")[2],
+                fix="name the inputs with --data, or leave this out",
+            )
 
     @property
     def stated(self) -> bool:
@@ -165,7 +184,7 @@ def _preprocessing(request: DataRequest) -> "Preprocessing | None":
 
     if request.transform is not None:
         function = load_function(request.transform)
-        return Preprocessing(request.transform, function=function)
+        return Preprocessing(request.transform, function=_named(function, request.transform))
     kind, name = split_reference(request.reference)
     steps = model_preprocessing(kind, name, request.network, request.model_options)
     if request.stated:
@@ -180,6 +199,30 @@ def _preprocessing(request: DataRequest) -> "Preprocessing | None":
     if steps is not None and request.size is not None:
         steps = replace(steps, size=(request.size, request.size), resize=None)
     return steps
+
+
+def _named(function: Callable[[Any], Any], name: str) -> Callable[[Any], "Tensor"]:
+    """Return the user's function with errors that name it."""
+    from torch import Tensor
+
+    def transform(image: Any) -> Tensor:
+        """Return an image as a tensor."""
+        try:
+            prepared = function(image)
+        except Exception as problem:  # whatever the code of the user raises
+            raise ArgumentError(
+                f"--transform: {name} failed on an image",
+                got=f"{type(problem).__name__}: {first_line(problem)}",
+            ) from problem
+        if not isinstance(prepared, Tensor) or prepared.dim() != 3:
+            raise ArgumentError(
+                f"--transform: {name} does not return an image",
+                got=type(prepared).__name__,
+                allowed="a tensor (channels, height, width)",
+            )
+        return prepared
+
+    return transform
 
 
 def _numbers(flag: str, text: str | None) -> tuple[float, ...]:
@@ -379,12 +422,6 @@ def _resized(images: "Tensor", size: int) -> "Tensor":
     """Return images of ``size`` by ``size`` pixels."""
     from torch.nn.functional import interpolate
 
-    from gatewise.data import LARGEST_SIDE
-
-    if not 1 <= size <= LARGEST_SIDE:
-        raise ArgumentError(
-            "--size: must be a side in pixels", got=size, allowed=f"1 to {LARGEST_SIDE}"
-        )
     if images.dim() != 4 or not images.is_floating_point():
         raise ArgumentError(
             "--size: only images can be resized", got=f"{size} for {tuple(images.shape)}"

@@ -67,11 +67,13 @@ def split_reference(reference: str) -> tuple[str, str]:
             return "gatewise", name
     if not kind or not name:
         near = closest_name(name, known)
+        if reference.endswith(".py"):
+            near = f"{reference}:FUNCTION"
         raise ArgumentError(
             "model: not a reference to a model",
             got=reference,
             allowed=FORMS,
-            fix=f"did you mean {near}?" if near else None,
+            fix=f"did you mean {near!r}?" if near else None,
         )
     return kind, name
 

@@ -1,7 +1,7 @@
-"""Options that several commands have, and ``KEY=VALUE`` pairs read as TOML."""
+"""Options that several commands have."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -44,9 +44,10 @@ Epochs = Annotated[int | None, typer.Option(help="Number of epochs. Default: tha
 RecipeChanges = Annotated[
     list[str] | None,
     typer.Option(
-        "--set",
+        "--recipe-option",
         metavar="KEY=VALUE",
-        help="Change one value of the recipe, for example `--set optimiser.lr=0.01`. Repeatable.",
+        help="Change one value of the recipe, for example `--recipe-option optimiser.lr=0.01`. "
+        "Repeatable.",
     ),
 ]
 DryRun = Annotated[
@@ -73,48 +74,6 @@ Shard = Annotated[
 Workers = Annotated[int, typer.Option(help="Runs at the same time. 0: one for each core.")]
 
 
-def toml_table(option: str, pairs: list[str] | None) -> dict[str, Any]:
-    """Return ``KEY=VALUE`` pairs as a table. A value that is not TOML is a string.
-
-    Args:
-        option: The name of the option, for error messages.
-        pairs: Its values on the command line.
-    """
-    from gatewise.train import parse
-
-    table: dict[str, Any] = {}
-    for line in toml_lines(option, pairs):
-        table |= parse(line, option)
-    return table
-
-
-def toml_lines(option: str, pairs: list[str] | None) -> list[str]:
-    """Return each ``KEY=VALUE`` pair as a line of TOML, in which words are quoted.
-
-    Args:
-        option: The name of the option, for error messages.
-        pairs: Its values on the command line.
-    """
-    from gatewise.train import parse
-
-    lines = []
-    for pair in pairs or []:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip() or "\n" in pair:
-            raise ArgumentError(
-                f"{option}: expected a key and a value",
-                got=pair,
-                allowed="KEY=VALUE",
-            )
-        try:
-            parse(f"x = {value}", option)
-        except ArgumentError:
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            value = f'"{escaped}"'
-        lines.append(f"{key} = {value}")
-    return lines
-
-
 def check_least(option: str, number: float | None, least: int = 1) -> None:
     """Raise an error that names the option if its number is too small.
 
@@ -128,8 +87,22 @@ def check_least(option: str, number: float | None, least: int = 1) -> None:
 
 
 def recipe_lines(changes: list[str] | None, epochs: int | None) -> list[str]:
-    """Return ``--set`` and ``--epochs`` as lines of TOML that change a recipe."""
-    lines = toml_lines("--set", changes)
+    """Return ``--recipe-option`` and ``--epochs`` as lines of TOML. Other values are quoted."""
+    from gatewise.train import parse
+
+    lines = []
+    for pair in changes or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip() or "\n" in pair:
+            raise ArgumentError(
+                "--recipe-option: expected a key and a value", got=pair, allowed="KEY=VALUE"
+            )
+        try:
+            parse(f"x = {value}", "--recipe-option")
+        except ArgumentError:
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            value = f'"{escaped}"'
+        lines.append(f"{key} = {value}")
     if epochs is not None:
         check_least("--epochs", epochs)
         lines.append(f"epochs = {epochs}")

@@ -15,20 +15,42 @@ MORE_INPUTS: Mapping[str | None, str] = {
     Limitation.NO_REAL_INPUTS: "Add `--data`.",
     Limitation.NO_CHECKPOINTS: "Add `--checkpoints RUN`.",
 }
-_KEYWORD = re.compile(r"\b([a-z_]+)=(True|[A-Z]+)\b")
+# A keyword argument as messages write it: name=COLUMN, mode="max", seeds=8, where= or rates=[1, 2].
+_KEYWORD = re.compile(
+    r"""\b([a-z_]+)=("[^"]*"|'[^']*'|\[[^\]]*\]|[\w./-]*[\w/-]|\.\.\.)?(, (?=[a-z_]+=))?"""
+)
+QUOTES = "\"'[]"
+IN_PYTHON = " (an argument in Python)"
 
 
-def as_options(text: str) -> str:
+def as_options(text: str, options: Mapping[str, str]) -> str:
     """Return a text with options in place of keyword arguments.
 
-    ``seed=COLUMN`` becomes ``--seed COLUMN``, and ``allow_inexact=True`` ``--allow-inexact``.
+    ``seed=COLUMN`` becomes ``--seed COLUMN``, and ``allow_inexact=True`` ``--allow-inexact``. Where
+    an argument is no option of the command, the text says that it is Python.
+
+    Args:
+        text: One sentence.
+        options: The options of the command, by the names of arguments.
     """
+    unknown = False
 
     def option(match: re.Match[str]) -> str:
-        name = f"--{match[1].replace('_', '-')}"
-        return name if match[2] == "True" else f"{name} {match[2]}"
+        nonlocal unknown
+        name, value, comma = match[1], match[2], match[3]
+        flag = options.get(name)
+        if flag is None:
+            unknown = True
+            return match[0]
+        words = flag
+        if value == "False":
+            words = options.get(f"no_{name}", f"no {flag}")
+        elif value not in (None, "True"):
+            words = f"{flag} {value.strip(QUOTES).replace(', ', ',')}"
+        return f"{words} " if comma else words
 
-    return _KEYWORD.sub(option, text)
+    translated = _KEYWORD.sub(option, text)
+    return translated + IN_PYTHON if unknown else translated
 
 
 def advised_commands(reference: str, data: str) -> "Commands":

@@ -1,6 +1,5 @@
 """Crops and augmentation of images."""
 
-from gatewise.data.images.augment import TRIES as TRIES
 from gatewise.data.images.augment import Augment as Augment
 from gatewise.data.images.augment import ResizedCrop as ResizedCrop
 from gatewise.data.images.crops import centre_crop as centre_crop

@@ -28,6 +28,8 @@ SMALLEST = math.ulp(0.0)  # the smallest number above 0
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Random crops until one fits, as is usual; then the largest allowed one in the centre is taken.
 TRIES = 10
+RESIZED = "random_resized_crop"  # the name of its random numbers
+RESIZED_DRAWS = 2 * TRIES + 2
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,20 @@ class ResizedCrop:
         object.__setattr__(self, "scale", _pair("random_resized_crop.scale", self.scale, most=1.0))
         object.__setattr__(self, "ratio", _pair("random_resized_crop.ratio", self.ratio))
         check_count("random_resized_crop", "size", self.size, least=1)
+
+    def windows(
+        self, height: int, width: int, *, seed: int, epoch: int, index: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return top, left, height and width of the crop of each image, (n) each.
+
+        Args:
+            height: of the images.
+            width: of the images.
+            seed: of the run.
+            epoch: number of the epoch.
+            index: (n) the place of each image in its split.
+        """
+        return _windows(height, width, draws(index, RESIZED_DRAWS, seed, RESIZED, epoch), self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +199,9 @@ class Augment:
             top, left = below(top, height - size + 1), below(left, width - size + 1)
             images = warp.window(images, top, left, size, size)
         elif self.random_resized_crop:
-            drawn = random("random_resized_crop", 2 * TRIES + 2)
-            images = _resized_crop(images, drawn, self.random_resized_crop)
+            crop = self.random_resized_crop
+            windows = _windows(*images.shape[-2:], random(RESIZED, RESIZED_DRAWS), crop)
+            images = warp.resize(images, *windows, crop.size)
         if self.shift:
             height, width = images.shape[-2:]
             top, left = below(random("shift", 2), 2 * self.shift + 1)
@@ -207,17 +224,19 @@ class Augment:
         return centred / images.new_tensor(std).view(-1, 1, 1)
 
 
-def _resized_crop(images: Tensor, random: Tensor, crop: ResizedCrop) -> Tensor:
-    """Return a window of random size of each image, resized.
+def _windows(
+    height: int, width: int, random: Tensor, crop: ResizedCrop
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return top, left, height and width of a window of random size in each image.
 
     It is the first of ``TRIES`` windows that fits; if none does, the largest one in the centre.
 
     Args:
-        images: (n, c, height, width).
+        height: of the images.
+        width: of the images.
         random: (2 TRIES + 2, n) numbers of [0, 1).
         crop: the limits.
     """
-    height, width = images.shape[-2:]
     low, high = crop.scale
     area = (low + (high - low) * random[:TRIES]) * (height * width)
     least, most = map(math.log, crop.ratio)
@@ -235,7 +254,7 @@ def _resized_crop(images: Tensor, random: Tensor, crop: ResizedCrop) -> Tensor:
     random_left = below(random[-1], width - wide + 1)
     top = torch.where(any_fits, random_top, (height - tall) // 2)
     left = torch.where(any_fits, random_left, (width - wide) // 2)
-    return warp.resize(images, top, left, tall, wide, crop.size)
+    return top, left, tall, wide
 
 
 def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, int]:

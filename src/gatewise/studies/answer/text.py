@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 MOST_MODELS = 12
 MOST_NOTES = 5
-HALVED = 0.67  # parameters below this share of the baseline's, or above its inverse, are named
-DOUBLED = 1.5
+NAMED_RATIO = 0.02  # relative difference of parameters that a verdict names
 LEVEL = 0.05
 RULE = (
     "A unit is better if it is better both at the fitted peak of its rate curve and at the best "
@@ -99,10 +98,10 @@ def verdict_line(result: "ComparisonResult", row: UnitRow) -> str:
 
 
 def parameters_words(row: UnitRow) -> str:
-    """Return ``2.0x the parameters`` if a unit has far more or fewer than the baseline."""
+    """Return ``1.04x the parameters`` if a unit has more or fewer than the baseline."""
     ratio = row.parameters_ratio
-    if math.isfinite(ratio) and (ratio >= DOUBLED or ratio <= HALVED):
-        return f"{ratio:.2g}x the parameters"
+    if math.isfinite(ratio) and abs(ratio - 1) > NAMED_RATIO:
+        return f"{ratio:.3g}x the parameters"
     return ""
 
 

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.studies.answer import ComparisonResult
-from gatewise.studies.comparison.built_in import BuiltIn
 from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.costs import CostEstimate, seconds_of
 from gatewise.studies.comparison.learning_rates import RATES, rate_grid
 from gatewise.studies.comparison.sources import ArraySource
-from gatewise.studies.comparison.study import ComparisonStudy, Subject, read_shard
+from gatewise.studies.comparison.study import ComparisonStudy, Subject
 from gatewise.studies.comparison.user_data import UserData, read_data
 from gatewise.studies.comparison.user_models import (
+    BuiltIn,
     Factory,
     UnitRequest,
     model_digest,
@@ -49,6 +49,7 @@ from gatewise.studies.engine import (
     sorted_records,
 )
 from gatewise.train import Recipe, clock, find_device
+from gatewise.words import plural
 
 SEEDS = 8
 MOST_SEEDS = 1000
@@ -244,8 +245,11 @@ def describe(study: ComparisonStudy, estimate: CostEstimate) -> list[str]:
     """Return what is going to be done, in lines."""
     training = study.first.model.training
     better = "higher" if training.mode == "max" else "lower"
+    recipe = study.first.model.recipe
     rates = ", ".join(f"{rate:g}" for rate in study.grid.rates)
     lines = [
+        f"recipe: {recipe.optimiser.name}, {plural(recipe.epochs, 'epoch')} in batches of "
+        f"{recipe.batch}; learning rates around {study.grid.center:g}",
         f"task: {training.task}; judged by {training.metric} ({better} is better)",
         f"{len(study.units)} units x {study.grid.count} learning rates ({rates}) x "
         f"{study.seeds} seeds: {estimate.words}",
@@ -286,7 +290,7 @@ def run_comparison(
         watch: told all that happens.
         stop: ends the run early if a stop is asked for.
     """
-    shard = read_shard(running.shard)
+    shard = running.part
     folder = Path(folder)
     name = "study.sqlite" if shard is None else f"study-{shard[0]}-of-{shard[1]}.sqlite"
     file = StudyFile(folder / name)

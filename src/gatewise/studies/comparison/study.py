@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from gatewise.devices import describe_device, describe_processor
-from gatewise.errors import ArgumentError
 from gatewise.stats import grid_steps
 from gatewise.studies.answer import CheckedStudy, RateGrid, missing_runs
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
@@ -276,13 +275,3 @@ class ComparisonStudy:
             "checked": first.checked,
             "sites": [len(v.plan.swapped) if v.plan else 0 for v in variants],
         }
-
-
-def read_shard(text: str | None) -> tuple[int, int] | None:
-    """Return ``i/n`` as two numbers, or raise an error."""
-    if text is None:
-        return None
-    part, _, parts = text.partition("/")
-    if part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts) <= 10_000:
-        return int(part), int(parts)
-    raise ArgumentError("shard: not a part of a study", got=text, allowed="i/n, for example 1/4")

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import ArgumentError, unknown_name
-from gatewise.studies.comparison.built_in import BuiltIn
 from gatewise.studies.comparison.choices import Choices, make_recipe
 from gatewise.studies.comparison.compare_units import plan_comparison
 from gatewise.studies.comparison.study import ComparisonStudy
 from gatewise.studies.comparison.user_data import NamedData
+from gatewise.studies.comparison.user_models import BuiltIn
 from gatewise.train import parse, read_text
 
 PRESETS = Path(__file__).parents[1] / "presets"

@@ -253,7 +253,7 @@ def library_metric(task: str, name: str, outputs: int) -> Any:
             f"metric: {name} is computed by torchmetrics, which cannot be imported",
             got=f"{type(problem).__name__}: {problem}".split("\n")[0],
             allowed=known,
-            fix="pip install torchmetrics",
+            fix="choose another metric, or install a torchmetrics that can be imported",
         ) from problem
     prefix, options = _library_form(task, outputs)
     camel = "".join(word[:1].upper() + word[1:] for word in name.split("_"))

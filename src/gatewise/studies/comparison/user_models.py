@@ -7,6 +7,7 @@ equal under all units. New weights are drawn from the seed.
 """
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from gatewise.errors import (
 )
 from gatewise.files import digest
 from gatewise.graph import find_sites, parameter_count, split_example
+from gatewise.models import create_model, get_model
 from gatewise.studies.comparison.batch_forms import batch_digest, leaves
 from gatewise.studies.comparison.choices import (
     Choices,
@@ -35,7 +37,7 @@ from gatewise.studies.comparison.model_calls import ModelCall, find_reader, run_
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_data import UserData
 from gatewise.studies.comparison.user_objective import Training, UserObjective, try_training
-from gatewise.surgery import Plan, plan
+from gatewise.surgery import Plan, UnmatchedError, plan
 from gatewise.testing import check_activation
 from gatewise.train import (
     Recipe,
@@ -61,6 +63,47 @@ EXAMPLES = 2  # inputs on which a swap is planned; the plan is the same for any 
 
 Factory = Callable[[], nn.Module]
 UnitRequest = Any  # a name, a table, an nn.Module class or instance, or a function
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A function that builds a network of the catalogue, in any process.
+
+    Attributes:
+        name: of the network.
+        options: of the network.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, **options: Any) -> nn.Module:
+        """Build the network.
+
+        Args:
+            **options: in place of those that are kept.
+        """
+        return create_model(self.name, **{**self.options, **options})
+
+    def fitting(self, data: UserData) -> "BuiltIn":
+        """Return the network for these data: classes and sizes are theirs unless they are given.
+
+        Args:
+            data: of the comparison.
+        """
+        known = get_model(self.name).options
+        if not data.shape:
+            return self
+        if len(data.shape) == 1:
+            facts = {"classes": data.classes, "length": data.shape[0]}
+        else:
+            facts = {
+                "classes": data.classes or 1,
+                "channels": data.shape[0],
+                "features": math.prod(data.shape),
+            }
+        given = {name: value for name, value in facts.items() if name in known}
+        return BuiltIn(self.name, {**given, **self.options})
 
 
 @dataclass(frozen=True)
@@ -148,6 +191,15 @@ class Variant:
         with all_randomness():
             seed_all(stream_seed(seed, "surgery"))
             return self.plan.apply(network)
+
+    @property
+    def keeps_units(self) -> bool:
+        """Whether every site gets the activation that it has, by name."""
+        if self.plan is None:
+            return True
+        return not self.unit.options and all(
+            entry.op == self.unit.name for entry in self.plan.swapped
+        )
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -268,12 +320,18 @@ def variants(
     for unit in units:
         try:
             with all_randomness():
-                built.append(_variant(unit, model))
+                built.append(make_variant(unit, model))
         except UnknownNameError:
             raise  # a name that was misspelt
         except GatewiseError as problem:
             left.append(LeftOut(unit.label, " ".join(str(problem).split())))
     labels = [variant.unit.label for variant in built]
+    if baseline in labels:
+        base = built[labels.index(baseline)]
+        for variant in [each for each in built if each is not base]:
+            if _is_repeated(variant, base, model):
+                built.remove(variant)
+                left.append(LeftOut(variant.unit.label, f"the same network as {baseline}"))
     if baseline not in labels or len(built) < 2:
         raise ArgumentError(
             f"units: {len(left)} of {len(units)} cannot be put in, and nothing is left to compare: "
@@ -376,8 +434,16 @@ def _read_unit(unit: UnitRequest) -> UserUnit:
     )
 
 
-def _variant(unit: UserUnit, model: UserModel) -> Variant:
-    """Plan, apply and test one unit, and count its parameters."""
+def make_variant(unit: UserUnit, model: UserModel) -> Variant:
+    """Plan, apply and test one unit, and count its parameters.
+
+    Args:
+        unit: to put in.
+        model: of the user.
+
+    Raises:
+        GatewiseError: if a site is refused, or the unit does not keep the contract.
+    """
     start = model.start(0, unit.model)
     if unit.name is None:
         return Variant(unit, None, parameter_count(start))
@@ -393,6 +459,27 @@ def _variant(unit: UserUnit, model: UserModel) -> Variant:
         )
     count = parameter_count(swap.apply(start, inplace=False))
     return Variant(unit, Plan.from_json(swap.to_json()), count, matched, checked)
+
+
+def _is_repeated(variant: Variant, base: Variant, model: UserModel) -> bool:
+    """Return whether a variant trains the network of the baseline on the same batches.
+
+    So does ReLU in a model that has ReLU. On another stream of seeds it is a control.
+    """
+    one, other = variant.unit, base.unit
+    if (one.stream, one.model) != (other.stream, other.model):
+        return False
+    if not (variant.keeps_units and base.keeps_units):
+        return False
+    args, kwargs = split_example(model.example)
+    outputs = []
+    for each in (variant, base):
+        network = each.build(model, 0)
+        with all_randomness(), evaluating(network):
+            seed_all(0)
+            outputs.append(run_model(network, ModelCall(args, kwargs, None)))
+    digests = [batch_digest(_tensors_in(each)) for each in outputs]
+    return digests[0] == digests[1]
 
 
 def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan, str]:
@@ -411,6 +498,8 @@ def _matched_plan(unit: UserUnit, start: nn.Module, example: Any) -> tuple[Plan,
     wanted = unit.match or "parameters"
     try:
         made = plan(start, unit.name, example, match=wanted, **options)
+    except UnmatchedError as problem:
+        return problem.nearest, f"{wanted} matched as closely as the widths allow"
     except GatewiseError as problem:
         if first is None:  # the user asked for it
             raise

@@ -6,6 +6,7 @@ then recorded as failed with its error. A driver that dies leaves no record and 
 the same call goes on.
 """
 
+import re
 import shutil
 import signal
 import threading
@@ -19,7 +20,7 @@ from typing import Any
 
 import torch
 
-from gatewise.checks import check_count
+from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError, FileError
 from gatewise.studies.engine.cell import Cell, Record, Work, failure, plain, run_cell
 from gatewise.studies.engine.ray_workers import OnRay
@@ -37,6 +38,9 @@ from gatewise.studies.engine.workers import (
 )
 from gatewise.train import StopSignal
 
+LOCAL = "local"
+PLACES = "local, ray, ray:HOST:PORT or ray://HOST:PORT"
+MOST_PARTS = 10_000
 TRIES = 3  # in all, of a cell whose worker died
 POLL_SECONDS = 0.2
 
@@ -62,6 +66,27 @@ class Running:
     shard: str | None = None
     time_limit: float | None = None
     retry_failed: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("run", "workers", self.workers, most=1024)
+        check_count("run", "threads", self.threads, least=0, most=1024)
+        if self.time_limit is not None:
+            check_number("run", "time_limit", self.time_limit, above=0)
+        if self.on != LOCAL and not re.fullmatch(r"ray(:.+)?", self.on):
+            raise ArgumentError("on: not a place to run", got=self.on, allowed=PLACES)
+        self.part  # noqa: B018  checks it
+
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """The part of the grid and the number of parts; None for the whole study."""
+        if self.shard is None:
+            return None
+        part, _, parts = self.shard.partition("/")
+        if part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts) <= MOST_PARTS:
+            return int(part), int(parts)
+        raise ArgumentError(
+            "shard: not a part of a study", got=self.shard, allowed="i/n, for example 1/4"
+        )
 
 
 @dataclass(frozen=True)
@@ -321,12 +346,8 @@ Executor = InProcess | LocalWorkers | OnRay
 
 def _executor(work: Work, running: Running, stop: StopSignal) -> Executor:
     """Return where cells are run."""
-    workers = check_count("run", "workers", running.workers, most=1024)
-    if running.on != "local":
-        if not running.on.startswith("ray"):
-            raise ArgumentError(
-                "on: not a place to run", got=running.on, allowed="local, ray, ray:ADDRESS"
-            )
+    workers = running.workers
+    if running.on != LOCAL:
         return OnRay(work, running.on, workers, running.threads or 1)
     if workers == 1 and running.time_limit is None:
         return InProcess(work, stop)

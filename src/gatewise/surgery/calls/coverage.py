@@ -1,9 +1,8 @@
-"""Find out which modules and branches of a model's code a run reaches.
+"""Find out which modules and lines of a model's code no run reaches.
 
-Note [Branches]. A branch is one outcome of a conditional jump in the byte code of a function that
-has run: an ``if``, a conditional expression, ``and``, ``or``, a condition of a comprehension, a
-``case``. The body of a loop, an ``except`` clause and a method that ``self.name`` refers to are
-parts that may not have run, too. An outcome that only raises an error is no path of the model. A
+Note [Parts of the code]. The parts that may not run are the bodies of ``if``, ``for``, ``while``,
+``case`` and ``except``, both sides of a conditional expression, the later operands of ``and`` and
+``or``, and what a condition skips. A part that ends in ``raise`` is no path of the model. A
 condition that reads nothing but attributes of the module (``self.training``, ``self.downsample is
 not None``) is a setting: no input decides it, unless the code that ran assigns the attribute, or
 it is a tensor. Functions count if they are in a file that defines a class of the model, or in a
@@ -13,56 +12,37 @@ file outside of Python's own and of installed packages. Those of torch and of th
 import ast
 import dis
 import inspect
-import linecache
-import re
+import itertools
 import sys
 import sysconfig
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from gatewise.graph import OPERATORS
-from gatewise.surgery.calls.methods import code_tree
+from gatewise.surgery.calls.methods import code_tree, is_comprehension
+from gatewise.surgery.calls.source_text import Unreadable, definition_of, own_nodes
 
 _OWN = str(Path(__file__).parents[2])
 _TORCH = str(Path(torch.__file__).parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-_HEADER = re.compile(r"^(?:if|elif|while)\s+(.+?):.*$")
 _METADATA = {"__get__", "__set__", "__delete__", "requires_grad_", "size", "dim", "numel"}
 _QUESTIONS = {"isinstance", "hasattr", "getattr", "len", "callable", "bool", "type"}
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
-FUNCTION_NAMES = {name for operator in OPERATORS.values() for name in operator.functions}
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_FUNCTION_NAMES = {name for operator in OPERATORS.values() for name in operator.functions}
 _NOTHING = (nn.Identity, nn.modules.dropout._DropoutNd)  # computing nothing that a path could miss
 
 
-@dataclass(frozen=True)
-class Jump:
-    """A conditional jump: its offset, where it goes, and the offsets of the next instruction.
-
-    Attributes:
-        offset: of the instruction.
-        target: where it jumps to.
-        following: the offsets of the instruction behind it.
-        lines: first and last line of its condition in the source.
-        columns: first and last column.
-        kind: ``"condition"``; ``"loop"``, which jumps when the loop ends; or ``"except"``.
-    """
-
-    offset: int
-    target: int
-    following: frozenset[int]
-    lines: tuple[int, int]
-    columns: tuple[int, int]
-    kind: str = "condition"
+_Executions = dict[tuple[int, int, int, int], int]  # by first line and column, and last ones
 
 
 @dataclass
@@ -72,22 +52,19 @@ class Coverage:
     Attributes:
         model: the model.
         modules: ids of the modules that were called, or whose parameters were read.
-        outcomes: by code, the conditional jumps that were executed, and where they went.
-        executed: by code with conditional jumps, the offsets of the instructions that were
-            executed.
+        executed: by code, how often the instruction at each offset was executed.
         unknown: why it is not known what an example reaches; empty if it is known.
     """
 
     model: nn.Module
     modules: set[int] = field(default_factory=set)
-    outcomes: dict[CodeType, set[tuple[int, bool]]] = field(default_factory=dict)
-    executed: dict[CodeType, set[int]] = field(default_factory=dict)
+    executed: dict[CodeType, Counter[int]] = field(default_factory=dict)
     unknown: str = ""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch the model, which the caller runs within the context."""
-        files = _files_of(self.model)
+        files = {code.co_filename for codes in self._methods().values() for code in codes}
         handles = []
         before = sys.gettrace()
         try:
@@ -104,27 +81,20 @@ class Coverage:
     def _called(self, module: nn.Module, args: Any) -> None:
         self.modules.add(id(module))
 
-    def _enter(self, frame: FrameType, files: frozenset[str]) -> Any:
+    def _enter(self, frame: FrameType, files: set[str]) -> Any:
         """Trace the instructions of a function of the model."""
-        file = frame.f_code.co_filename
-        if file not in files and not _is_of_user(file):
+        code = frame.f_code
+        if code.co_filename not in files and not _is_of_user(code.co_filename):
             return None
-        jumps = jumps_of(frame.f_code)
-        outcomes = self.outcomes.setdefault(frame.f_code, set())
-        if not jumps:
-            return None
+        if not code.co_flags & inspect.CO_OPTIMIZED:
+            return None  # the body of a class or of a module
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        executed = self.executed.setdefault(frame.f_code, set())
-        last = -1
+        executed = self.executed.setdefault(code, Counter())
 
         def step(frame: FrameType, event: str, value: Any) -> Any:
-            nonlocal last
             if event == "opcode":
-                if last in jumps:
-                    outcomes.add((last, frame.f_lasti not in jumps[last].following))
-                last = frame.f_lasti
-                executed.add(last)
+                executed[frame.f_lasti] += 1
             return step
 
         return step
@@ -136,65 +106,68 @@ class Coverage:
             reached: paths of modules that are known to run otherwise.
         """
         if self.unknown:
-            return Unreached(branches=(f"what an example reaches is not known: {self.unknown}",))
-        branches: list[str] = []
-        settings: list[str] = []
-        installed: list[str] = []
-        state = _stored_names(self.outcomes)
+            return Unreached(code=(f"what an example reaches is not known: {self.unknown}",))
+        parts: dict[str, None] = {}  # in order, each once
+        installed = 0
+        state = set(self._stored_names())
         tensors = {name.rpartition(".")[2] for name in self.model.state_dict(keep_vars=True)}
-        for code, outcomes in self.outcomes.items():
-            for offset, jump in jumps_of(code).items():
-                seen = {jumped for place, jumped in outcomes if place == offset}
-                part = _missing_part(code, jump, seen)
-                if part is None:
-                    continue
-                is_setting = part.may_be_setting and _is_setting(part.read, code, state, tensors)
-                ours = branches if _is_of_user(code.co_filename) else installed
-                target = settings if is_setting else ours
-                words = f"{Path(code.co_filename).name}:{jump.lines[0]}: {part.words}"
-                if words not in target:
-                    target.append(words)
-        for words, of_user in self._methods():
-            (branches if of_user else installed).append(words)
-        installed += _optional_outputs(self.model)
-        modules = tuple(self._modules(set(reached)))
-        return Unreached(modules, tuple(branches), tuple(settings), tuple(installed))
-
-    def branches_on_training(self) -> bool:
-        """Return whether code that ran has a branch which the training mode decides."""
-        for code in self.outcomes:
-            if "training" in code.co_names:
-                if any("training" in _text(code, jump) for jump in jumps_of(code).values()):
-                    return True
-        return False
-
-    def _methods(self) -> list[tuple[str, bool]]:
-        """Return the methods that code which ran refers to, and that no run has called.
-
-        With each one, whether a file of the user refers to it.
-        """
-        own = _methods_of(self.model)
-        missing: dict[str, bool] = {}
-        for code in self.outcomes:
-            names = list(_referred_methods(code, self.executed.get(code)))
-            for pattern in _looked_up(code):
-                names += filter(pattern.fullmatch, own)
-            for name in names:
-                codes = own.get(name, frozenset())
-                if codes and not any(each in self.outcomes for each in codes):
-                    words = f"method {name}, which {code.co_name} refers to"
-                    missing[words] = missing.get(words, False) or _is_of_user(code.co_filename)
-        called = {name for words in missing for name in own if words.startswith(f"method {name},")}
-        for name, codes in own.items():
-            if name in called or any(each in self.outcomes for each in codes):
+        methods: dict[str, None] = {}
+        missing = {
+            name: codes
+            for name, codes in self._methods().items()
+            if any(_is_of_user(code.co_filename) for code in codes)
+            and not any(code in self.executed for code in codes)
+        }
+        for code in self.executed:
+            if is_comprehension(code):
+                continue  # a part of the function around it
+            executions = _executions(code, self.executed)
+            if not _is_of_user(code.co_filename):
+                ran = {line for (line, *_), count in executions.items() if count}
+                installed += len({line for line, *_ in executions} - ran)
                 continue
-            functions = {each for code in codes for each in _activations_in(code)}
-            if functions:
-                words = f"method {name}, which calls {', '.join(sorted(functions))} itself"
-                missing[words] = any(_is_of_user(code.co_filename) for code in codes)
-        return list(missing.items())
+            try:
+                function = _Function(code, definition_of(code), executions)
+            except Unreadable:
+                function = None
+            if function is None or not executions:  # Python may leave out the columns
+                parts[f"{Path(code.co_filename).name}: {code.co_name} cannot be read"] = None
+                continue
+            parts |= dict.fromkeys(function.unreached(state, tensors))
+            for name in function.referred() & missing.keys():
+                methods[f"method {name}, which {code.co_name} refers to"] = None
+                missing.pop(name)
+        for name, codes in missing.items():
+            if activations := {each for code in codes for each in _activations_in(code)}:
+                words = f"method {name}, which calls {', '.join(sorted(activations))} itself"
+                methods[words] = None
+        modules = tuple(self._missing_modules(set(reached)))
+        return Unreached(modules, (*parts, *methods), installed)
 
-    def _modules(self, reached: set[str]) -> list[str]:
+    def depends_on_training(self) -> bool:
+        """Return whether code that ran reads the training mode of a module."""
+        return any("training" in code.co_names for code in self.executed)
+
+    def _methods(self) -> dict[str, set[CodeType]]:
+        """Return the code of the methods of the model's classes, without torch's and ours."""
+        methods: dict[str, set[CodeType]] = {}
+        for kind in {type(module) for module in self.model.modules()}:
+            for home in kind.__mro__:
+                for name, value in vars(home).items():
+                    for function in (value, inspect.unwrap(value)) if callable(value) else ():
+                        code = getattr(function, "__code__", None)
+                        if code is not None and not code.co_filename.startswith((_OWN, _TORCH)):
+                            methods.setdefault(name, set()).add(code)
+        return methods
+
+    def _stored_names(self) -> Iterator[str]:
+        """Yield the names of attributes that code which ran assigns."""
+        for code in self.executed:
+            for instruction in dis.get_instructions(code):
+                if instruction.opname == "STORE_ATTR":
+                    yield instruction.argval
+
+    def _missing_modules(self, reached: set[str]) -> list[str]:
         """Return the outermost modules that no run has called."""
         missing: list[str] = []
         for path, module in self.model.named_modules():
@@ -211,20 +184,19 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Unreached:
-    """Modules by path; branches that an input decides, and branches that settings decide.
+    """What no run has reached: modules by path, and parts of the user's code in words.
 
-    ``installed`` has branches in files of installed packages, which are not the user's own.
+    ``installed`` is the number of lines in files of installed packages.
     """
 
     modules: tuple[str, ...] = ()
-    branches: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    installed: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    installed: int = 0
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Modules and branches in words, without settings and files of installed packages."""
-        return (*(f"module {path}" for path in self.modules), *self.branches)
+        """Modules and code of the user in words."""
+        return (*(f"module {path}" for path in self.modules), *self.code)
 
 
 class _ParameterReads(TorchFunctionMode):
@@ -248,78 +220,15 @@ class _ParameterReads(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _optional_outputs(model: nn.Module) -> list[str]:
-    """Return the outputs that a configuration in the style of Hugging Face switches off."""
-    config = getattr(model, "config", None)
-    names = ("output_hidden_states", "output_attentions", "output_router_logits")
-    return [f"optional output {name}" for name in names if getattr(config, name, None) is False]
-
-
 def _is_of_user(file: str) -> bool:
     """Whether a file is neither Python's own nor of an installed package."""
     return not file.startswith((_OWN, _TORCH, "<", *_INSTALLED))
 
 
-def _methods_of(model: nn.Module) -> dict[str, frozenset[CodeType]]:
-    """Return the code of the methods of the model's classes by name, this library's left out."""
-    files = _files_of(model)
-    methods: dict[str, set[CodeType]] = {}
-    for kind in {type(module) for module in model.modules()}:
-        for home in kind.__mro__:
-            for name, value in vars(home).items():
-                code = getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
-                if code is not None and code.co_filename in files:
-                    methods.setdefault(name, set()).add(code)
-    return {name: frozenset(codes) for name, codes in methods.items()}
-
-
 def _activations_in(code: CodeType) -> set[str]:
     """Return the names of activation functions that ``code``, or a function in it, refers to."""
     names = {name.rstrip("_") for each in code_tree(code) for name in each.co_names}
-    return names & FUNCTION_NAMES
-
-
-def _referred_methods(code: CodeType, executed: set[int] | None) -> Iterator[str]:
-    """Yield the names in executed ``self.name``; without ``executed``, everything was."""
-    previous = None
-    for instruction in dis.get_instructions(code):
-        is_attribute = instruction.opname in ("LOAD_ATTR", "LOAD_METHOD")
-        if is_attribute and previous is not None and previous.argval == "self":
-            if executed is None or instruction.offset in executed:
-                yield instruction.argval
-        previous = instruction
-
-
-@lru_cache(maxsize=4096)
-def _looked_up(code: CodeType) -> tuple[re.Pattern[str], ...]:
-    """Return the names in ``getattr(self, f"act{number}")``, as patterns."""
-    if "getattr" not in code.co_names:
-        return ()
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, SyntaxError, TypeError):
-        return ()
-    patterns = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "getattr":
-            continue
-        name = node.args[1] if len(node.args) > 1 else None
-        if isinstance(name, ast.JoinedStr):
-            parts = (getattr(part, "value", None) for part in name.values)
-            texts = [re.escape(part) if isinstance(part, str) else ".*" for part in parts]
-            if set(texts) != {".*"}:
-                patterns.append(re.compile("".join(texts)))
-    return tuple(patterns)
-
-
-def _stored_names(codes: Iterable[CodeType]) -> set[str]:
-    """Return the names of attributes that the codes assign."""
-    names = set()
-    for code in codes:
-        for instruction in dis.get_instructions(code):
-            if instruction.opname == "STORE_ATTR":
-                names.add(instruction.argval)
-    return names
+    return names & _FUNCTION_NAMES
 
 
 def _is_part(module: nn.Module) -> bool:
@@ -328,197 +237,153 @@ def _is_part(module: nn.Module) -> bool:
     return forward is None or forward is nn.Module.forward
 
 
-def _files_of(model: nn.Module) -> frozenset[str]:
-    """Return the files that define the classes of the model."""
-    files = set()
-    for kind in {type(module) for module in model.modules()}:
-        for home in kind.__mro__:
-            for value in vars(home).values():
-                code = getattr(value, "__code__", None)
-                if code is not None:
-                    files.add(code.co_filename)
-    return frozenset(file for file in files if not file.startswith((_OWN, _TORCH)))
+@dataclass(frozen=True)
+class _Choice:
+    """What decides, and the parts of which one runs then; an empty part is nothing."""
+
+    test: ast.AST
+    parts: tuple[list[Any], ...]
 
 
-@lru_cache(maxsize=4096)
-def jumps_of(code: CodeType) -> dict[int, Jump]:
-    """Return the conditional jumps of ``code`` by their offset."""
-    instructions = list(dis.get_instructions(code))
-    jumps = {}
-    for number, instruction in enumerate(instructions):
-        kind = _kind_of_jump(instructions, number)
-        if not kind:
-            continue
-        following = set()
-        for later in instructions[number + 1 :]:
-            following.add(later.offset)
-            if later.opname != "EXTENDED_ARG":
-                break
-        place = getattr(instruction, "positions", None)  # from Python 3.11 on
-        line = getattr(place, "lineno", None) or code.co_firstlineno
-        last_line = getattr(place, "end_lineno", None) or line
-        columns = (getattr(place, "col_offset", None), getattr(place, "end_col_offset", None))
-        jumps[instruction.offset] = Jump(
-            instruction.offset,
-            instruction.argval,
-            frozenset(following),
-            (line, last_line),
-            (columns[0] or 0, -1 if columns[1] is None else columns[1]),
-            kind,
-        )
-    return jumps
+def _choices(function: ast.AST) -> Iterator[_Choice]:
+    """Yield the choices in the text of a function, see Note [Parts of the code]."""
+    inner: set[ast.AST] = set()  # conditions inside a condition, which counts as a whole
+    errors: dict[ast.AST, list[Any]] = {}  # by the statement before
+    for node in (function, *own_nodes(function)):
+        if isinstance(body := getattr(node, "body", None), list):
+            errors |= {a: [b] for a, b in itertools.pairwise(body) if isinstance(b, ast.Raise)}
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            inner.update(ast.walk(node.test))
+        if isinstance(node, ast.If):
+            yield _Choice(node.test, (node.body, node.orelse or errors.get(node, [])))
+        elif isinstance(node, ast.IfExp):
+            yield _Choice(node.test, ([node.body], [node.orelse]))
+        elif isinstance(node, ast.While):
+            yield _Choice(node.test, (node.body,))
+        elif isinstance(node, ast.For):
+            yield _Choice(node.iter, (node.body,))
+        elif isinstance(node, ast.Try):
+            bodies = tuple(handler.body for handler in node.handlers)
+            yield _Choice(node.body[0], bodies)
+        elif isinstance(node, ast.Match):
+            last = node.cases[-1]
+            is_default = last.guard is None and getattr(last.pattern, "pattern", last) is None
+            bodies = tuple(case.body for case in node.cases)
+            yield _Choice(node.subject, bodies if is_default else (*bodies, []))
+        elif isinstance(node, ast.BoolOp) and node not in inner:
+            for first, then in itertools.pairwise(node.values):
+                yield _Choice(first, ([then],))
+        elif isinstance(node, _COMPREHENSIONS):
+            element = node.key if isinstance(node, ast.DictComp) else node.elt
+            for test in itertools.chain(*(generator.ifs for generator in node.generators)):
+                yield _Choice(test, ([element], []))
 
 
-def _kind_of_jump(instructions: list[dis.Instruction], number: int) -> str:
-    name = instructions[number].opname
-    if name == "FOR_ITER":
-        return "loop"
-    if "JUMP" not in name or "_IF_" not in name:
-        return ""
-    before = instructions[number - 1].opname if number else ""
-    return "except" if before == "CHECK_EXC_MATCH" else "condition"
+def _executions(code: CodeType, executed: Mapping[CodeType, Counter[int]]) -> _Executions:
+    """Return how often what is at each place of the text of ``code`` ran, in order."""
+    executions: _Executions = {}
+    for each in _with_comprehensions(code):
+        counts = executed.get(each, Counter())
+        for number, (line, last_line, column, last_column) in enumerate(each.co_positions()):
+            if line and last_line and column is not None and last_column is not None:
+                place = (line, column, last_line, last_column)
+                count = counts[2 * number]  # an instruction has two bytes
+                # The same text may be compiled several times, for example that of `finally`.
+                executions[place] = max(count, executions.get(place, 0))
+    return executions
+
+
+def _with_comprehensions(code: CodeType) -> list[CodeType]:
+    """Return ``code`` and that of its comprehensions, which Python before 3.12 keeps apart."""
+    return [code, *filter(is_comprehension, code_tree(code))]
 
 
 @dataclass(frozen=True)
-class _MissingPart:
-    """A part of the source that did not run: words for it, and what decides about it."""
+class _Function:
+    """A function that ran: its code, its text, and how often what is in the text ran."""
 
-    words: str
-    read: str
-    may_be_setting: bool = True
+    code: CodeType
+    node: ast.AST
+    executions: _Executions
 
-
-def _missing_part(code: CodeType, jump: Jump, seen: set[bool]) -> _MissingPart | None:
-    """Return what did not run, if a jump had only one outcome."""
-    if jump.kind == "except":
-        if seen or _only_raises(code, jump, jumped=False):
+    def count(self, nodes: list[Any]) -> int | None:
+        """Return how often the first instruction of ``nodes`` ran; ``None`` if they have none."""
+        if not nodes:
             return None
-        line = _line(code, jump).strip().partition(":")[0]
-        return _MissingPart(f"`{line}` was never entered", line, may_be_setting=False)
-    if jump.kind == "loop":
-        text = _iterated(_text(code, jump))
-        words = f"the loop over `{text}` was never entered"
-        return _MissingPart(words, text) if seen == {True} else None
-    if len(seen) != 1 or _only_raises(code, jump, jumped=not min(seen)):
-        return None
-    condition = _condition(code, jump)
-    outcome = str(_when_true(code, jump, condition.text) is min(seen)).lower()
-    words = f"`{condition.text}` was always {outcome}"
-    if not condition.exact:
-        words = f"one outcome of `{condition.text}`"
-    return _MissingPart(words, condition.text, not condition.text.startswith("case "))
-
-
-def _when_true(code: CodeType, jump: Jump, condition: str) -> bool:
-    """Return whether the jump is taken when its condition is true."""
-    name = next(i.opname for i in dis.get_instructions(code) if i.offset == jump.offset)
-    # ``is None`` and ``is not None`` have instructions of their own; the text has the condition.
-    if name.endswith("NOT_NONE"):
-        return "is not None" in condition
-    if name.endswith("NONE"):
-        return "is not None" not in condition
-    return "IF_TRUE" in name
-
-
-def _only_raises(code: CodeType, jump: Jump, *, jumped: bool) -> bool:
-    """Return whether an outcome of the jump leads to an error without a further branch."""
-    start = jump.target if jumped else min(jump.following)
-    for instruction in dis.get_instructions(code):
-        if instruction.offset < start:
-            continue
-        if instruction.opname in ("RAISE_VARARGS", "RERAISE"):
-            return True
-        if "JUMP" in instruction.opname or instruction.opname.startswith("RETURN"):
-            return False
-    return False
-
-
-@dataclass(frozen=True)
-class _Condition:
-    """The condition of a jump in the source; ``exact`` if it is known where it begins and ends."""
-
-    text: str
-    exact: bool
-
-
-def _condition(code: CodeType, jump: Jump) -> _Condition:
-    """Return the condition of a jump.
-
-    Python records the place of a comparison. For a plain name it records that of the statement or
-    expression around it.
-    """
-    line = _line(code, jump).strip()
-    if line.startswith("case "):
-        return _Condition(line.partition(":")[0], exact=False)
-    line = _text(code, jump)
-    tree = _parsed(line)
-    if tree is not None and isinstance(tree.body, ast.IfExp):
-        return _Condition(ast.unparse(tree.body.test), exact=False)
-    if tree is not None:
-        return _Condition(line, exact=not isinstance(tree.body, ast.BoolOp | ast.UnaryOp))
-    header = _HEADER.match(line)
-    return _Condition(header.group(1) if header else line, exact=False)
-
-
-def _line(code: CodeType, jump: Jump) -> str:
-    """Return the line of a jump, or its number where the source is not kept (``python -c``)."""
-    number = jump.lines[0]
-    return linecache.getline(code.co_filename, number) or f"line {number} of {code.co_name}"
-
-
-def _text(code: CodeType, jump: Jump) -> str:
-    """Return the text of a jump in the source, or its line where Python records no more."""
-    line = _line(code, jump).rstrip()
-    first, last = jump.columns
-    known = linecache.getline(code.co_filename, jump.lines[0])
-    if known and jump.lines[0] == jump.lines[1] and last >= 0:
-        line = line.encode()[first:last].decode(errors="replace")
-    return line.strip()
-
-
-def _iterated(text: str) -> str:
-    """Return what the loop at the beginning of ``text`` goes over, or ``text``."""
-    for complete in (text, f"{text} pass"):
-        try:
-            statement = ast.parse(complete).body[0]
-        except SyntaxError:
-            continue
-        return ast.unparse(statement.iter) if isinstance(statement, ast.For) else text
-    return text
-
-
-def _parsed(text: str) -> ast.Expression | None:
-    try:
-        return ast.parse(text, mode="eval")
-    except SyntaxError:
+        start = (nodes[0].lineno, nodes[0].col_offset)
+        stop = (nodes[-1].end_lineno, nodes[-1].end_col_offset)
+        for place, count in self.executions.items():
+            if start <= place[:2] and place[2:] <= stop:
+                return count
         return None
 
+    def unreached(self, state: set[str], tensors: set[str]) -> Iterator[str]:
+        """Yield the parts that did not run, in words, without settings and errors."""
+        file = Path(self.code.co_filename).name
+        for choice in _choices(self.node):
+            decided = self.count([choice.test])
+            if not decided or self._is_setting(choice.test, state, tensors):
+                continue
+            counts = [self.count(part) for part in choice.parts]
+            for part, count in zip(choice.parts, counts, strict=True):
+                if count == 0 and not isinstance(part[-1], ast.Raise):
+                    yield f"{file} {_lines_of(part, choice.test)}"
+            if None in counts and any(counts) and decided <= sum(filter(None, counts)):
+                line = getattr(choice.test, "lineno", 0)
+                yield f"{file} line {line}: the other outcome of `{ast.unparse(choice.test)}`"
 
-def _is_setting(text: str, code: CodeType, state: set[str], tensors: set[str]) -> bool:
-    """Return whether a condition reads only attributes of the module that stay as they are.
+    def referred(self) -> set[str]:
+        """Return the names in ``self.name`` that were executed."""
+        return {
+            node.attr
+            for node in own_nodes(self.node)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+            and self.count([node])
+        }
 
-    Args:
-        text: the condition.
-        code: the function that it is in.
-        state: the names of attributes that code which ran assigns.
-        tensors: the names of parameters and buffers. Whether they are ``None`` is a setting.
-    """
-    tree = _parsed(text)
-    if tree is None or not code.co_varnames or code.co_varnames[0] != "self":
-        return False
-    questions = {id(node.left) for node in ast.walk(tree) if _is_none_question(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id != "self":
-            if node.id in code.co_varnames or node.id in code.co_freevars:
-                return False
-        if isinstance(node, ast.Attribute):
-            if node.attr in state or (node.attr in tensors and id(node) not in questions):
-                return False
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") not in _QUESTIONS:
+    def _is_setting(self, choice: ast.AST, state: set[str], tensors: set[str]) -> bool:
+        """Return whether only attributes of the module that stay as they are decide.
+
+        Args:
+            choice: what decides. Operands of ``and`` and ``or`` that did not run do not.
+            state: the names of attributes that code which ran assigns.
+            tensors: the names of parameters and buffers. Whether they are ``None`` is a setting.
+        """
+        if self.code.co_varnames[:1] != ("self",):
             return False
-    return True
+        codes = _with_comprehensions(self.code)
+        variables = {name for code in codes for name in code.co_varnames + code.co_freevars}
+        nodes = [node for test in self._operands(choice) for node in ast.walk(test)]
+        questions = {
+            id(node.left)  # of `x is None` and `x is not None`
+            for node in nodes
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
+        }
+        for node in nodes:
+            if isinstance(node, ast.Name) and node.id in variables - {"self"}:
+                return False
+            if isinstance(node, ast.Attribute):
+                if node.attr in state or (node.attr in tensors and id(node) not in questions):
+                    return False
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") not in _QUESTIONS:
+                return False
+        return True
+
+    def _operands(self, test: ast.AST) -> Iterator[ast.AST]:
+        """Yield ``test``, or the operands of ``and`` and ``or`` in it that ran."""
+        if isinstance(test, ast.BoolOp):
+            for value in test.values:
+                if self.count([value]):
+                    yield from self._operands(value)
+        else:
+            yield test
 
 
-def _is_none_question(node: ast.AST) -> TypeGuard[ast.Compare]:
-    """Return whether ``node`` is ``x is None`` or ``x is not None``."""
-    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
+def _lines_of(part: list[Any], test: Any) -> str:
+    """Return the lines of a part; its text if it is on the line of what decides about it."""
+    first, last = part[0].lineno, part[-1].end_lineno
+    if first <= test.end_lineno:
+        return f"line {first}: `{ast.unparse(part[0])}`"
+    return f"line {first}" if first == last else f"lines {first}-{last}"

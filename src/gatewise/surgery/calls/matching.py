@@ -80,7 +80,7 @@ def record_modes(
             return modes
     for mode, reading in graph.readings.items():
         known = {name for calls in modes.values() for name in calls}
-        differs = coverage is not None and coverage.branches_on_training()
+        differs = coverage is not None and coverage.depends_on_training()
         if known.issuperset(reading.site_nodes) and not differs:
             continue
         with untouched(model):

@@ -122,6 +122,15 @@ def first_line(node: ast.AST) -> int:
     return min(part.lineno for part in nodes)
 
 
+def definition_of(code: CodeType) -> Def | ast.Lambda:
+    """Return the definition of ``code`` in its file, not checked to be the code that runs.
+
+    Raises:
+        Unreadable: There is no source text, or none at its line.
+    """
+    return _definition(text_of(code.co_filename, {}).statement(code.co_firstlineno), code)
+
+
 def _definition(statement: ast.stmt, code: CodeType) -> Def | ast.Lambda:
     """Return the definition of ``code`` inside a top-level statement."""
     for node in ast.walk(statement):

@@ -9,7 +9,7 @@ from gatewise.surgery.planning.plan_text import table as table
 from gatewise.surgery.planning.planner import make_plan as make_plan
 from gatewise.surgery.planning.planner import present_settings as present_settings
 from gatewise.surgery.planning.plans import Entry as Entry
-from gatewise.surgery.planning.plans import Plan as Plan
+from gatewise.surgery.planning.plans import PlanData as PlanData
 from gatewise.surgery.planning.plans import signature_of as signature_of
 from gatewise.surgery.planning.plans import without_examples as without_examples
 from gatewise.surgery.planning.put_back import PutBack as PutBack

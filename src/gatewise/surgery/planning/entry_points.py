@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.planning.plans import PlanData
 
 # Methods with which networks of timm, transformers and torchvision return tensors from inside.
 METHODS = (
@@ -21,7 +21,7 @@ TABLES = ("feature_info",)  # of the widths of tensors inside
 ENTRY_POINTS = (*METHODS, *TABLES)
 
 
-def name_entry_points(plan: Plan, model: nn.Module) -> Plan:
+def name_entry_points(plan: PlanData, model: nn.Module) -> PlanData:
     """The plan with a note that names what may return other tensors after it.
 
     A plan that changes widths, or moves activations into the next layers, changes tensors inside

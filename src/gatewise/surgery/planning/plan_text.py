@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gatewise.surgery.planning.plans import Entry, Plan
+    from gatewise.surgery.planning.plans import Entry, PlanData
 
 SHOWN = 8  # unreached parts of a model that a text names
 HEADS = ("site", "kind", "from", "to", "channels", "change")
 
 
-def plan_as_text(plan: "Plan") -> str:
+def plan_as_text(plan: "PlanData") -> str:
     """A table with one line for each site, and a summary of the cost."""
     rows = [_row(entry) for entry in plan.entries]
     summary = (

@@ -23,7 +23,7 @@ from gatewise.graph import (
 )
 from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
 from gatewise.surgery.planning.examples import read_model
-from gatewise.surgery.planning.plans import Entry, Plan, check_changes_something, signature_of
+from gatewise.surgery.planning.plans import Entry, PlanData, check_changes_something, signature_of
 from gatewise.surgery.planning.requests import Request
 from gatewise.surgery.planning.selection import select
 from gatewise.surgery.planning.swap_interface import (
@@ -50,7 +50,7 @@ def make_plan(
     examples: Sequence[Example],
     *,
     strict: bool = False,
-) -> Plan:
+) -> PlanData:
     """The plan for ``requests``, which :func:`read_requests` has checked.
 
     Args:
@@ -99,10 +99,8 @@ def make_plan(
     for swap, parts in families:
         swap.add_cost(context, parts, draft)
     entries = tuple(entry_of(site, site.name in wanted, draft) for site in sites)
-    draft.notes += _settings_note(read.unreached.settings)
-    if read.unreached.installed:
-        count = len(read.unreached.installed)
-        draft.notes.append(f"{count} branches in files of installed packages were not reached")
+    if count := read.unreached.installed:
+        draft.notes.append(f"{count} lines in files of installed packages were not reached")
     draft.notes += _poolers_note(requests, sites, draft)
     plan = check_changes_something(finish(context, entries, draft, requests))
     plan = replace(plan, unreached=read.unreached.parts)
@@ -119,14 +117,6 @@ def _poolers_note(requests: Sequence[Request], sites: Sequence[Site], draft: Dra
     if not left:
         return []
     return [f"{', '.join(left)}: a pooler, left as it is (where='role:*' takes every role)"]
-
-
-def _settings_note(settings: Sequence[str]) -> list[str]:
-    """A remark about branches that depend on settings of the model, such as ``self.training``."""
-    others = [setting for setting in settings if "self.training" not in setting]
-    if not others:
-        return []
-    return [f"{len(others)} branches depend on the model's settings, such as {others[0]}"]
 
 
 def _all_sites(context: PlanningContext, requests: Sequence[Request]) -> tuple[Site, ...]:
@@ -230,7 +220,7 @@ def finish(
     entries: tuple[Entry, ...],
     draft: Draft,
     requests: Sequence[Request],
-) -> Plan:
+) -> PlanData:
     """The plan that a finished draft comes to."""
     model = context.model
     shapes = signature_of(model)
@@ -246,7 +236,7 @@ def finish(
             "negative inputs would stay unused"
         )
     widths = {str(request.width) for request in requests}
-    return Plan(
+    return PlanData(
         unit=", ".join(dict.fromkeys(request.unit for request in requests)),
         width=widths.pop() if len(widths) == 1 else "mixed",
         preserve=context.preserve is True

@@ -2,16 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from torch import nn
 
 from gatewise.errors import ArgumentError
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite
-from gatewise.surgery.planning.examples import read_examples
 from gatewise.surgery.planning.plan_text import plan_as_text
 from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.planning.swap_interface import Swap, find_swap
@@ -103,10 +102,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan(FitsScreen):
-    """What :func:`gatewise.plan` found out.
-
-    Print it, write it with :meth:`to_json`, carry it out with :meth:`apply`.
+class PlanData(FitsScreen):
+    """What :func:`gatewise.plan` found out, as data: print it, or write it with :meth:`to_json`.
 
     Attributes:
         unit: the units that were asked for, separated by commas.
@@ -124,7 +121,7 @@ class Plan(FitsScreen):
         put_back: activations that phase selective layers leave to some of the readers.
         earlier: how many swaps the model had before.
         scaled: whether widths were scaled to match a cost, so that the function is another one.
-        unreached: modules and branches of the model's code that no example has reached.
+        unreached: modules and lines of the model's code that no example has reached.
         unit_dtype: the type of the units' parameters, such as ``"float32"``; empty for the model's.
         replaced: layers that a swap replaces, by path, with the ``"swap"`` and its options. Those
             with a second weight are in ``layers``, too.
@@ -179,38 +176,6 @@ class Plan(FitsScreen):
             groups.setdefault(type(swap), (swap, []))[1].append(entry)
         return list(groups.values())
 
-    def apply(
-        self,
-        model: nn.Module,
-        *,
-        inplace: bool = True,
-        example: Any = None,
-        optimizer: Any = None,
-        calls: Sequence[Callable[[nn.Module], Any]] = (),
-    ) -> nn.Module:
-        """Change ``model``, which must have the shapes the plan was made for, and prove the change.
-
-        Args:
-            model: the model to change.
-            inplace: change ``model`` itself, not a copy.
-            example: what to prove it on, or a list of several; by default the examples of
-                planning. Without any, nothing is proved, and the receipt says so.
-            optimizer: an optimizer of the model, whose groups and state follow the change.
-            calls: functions of a model that are checked, too; see :func:`gatewise.swap`.
-
-        Returns:
-            The changed model.
-
-        Raises:
-            SwapFailed: the changed model is not what the plan promises. It is as it was before.
-        """
-        from gatewise.surgery.applying import apply_plan
-
-        examples = self.examples if example is None else read_examples(example, None)
-        return apply_plan(
-            self, model, inplace=inplace, examples=examples, optimizer=optimizer, calls=calls
-        )
-
     def to_json(self) -> str:
         """The plan as text that :meth:`from_json` reads."""
         value = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -225,7 +190,7 @@ class Plan(FitsScreen):
         return json.dumps({"gatewise_plan": FORMAT, **value})
 
     @classmethod
-    def from_json(cls, text: str) -> "Plan":
+    def from_json(cls, text: str) -> Self:
         """The plan that :meth:`to_json` wrote; anything else is an error."""
         try:
             value = json.loads(text)
@@ -275,7 +240,7 @@ class Plan(FitsScreen):
         return plan_as_text(self)
 
 
-def without_examples(plan: Plan) -> Plan:
+def without_examples(plan: PlanData) -> PlanData:
     """The plan without what is known only while it is in memory, and large."""
     return replace(plan, examples=(), graph=None, sizes=None)
 
@@ -286,7 +251,7 @@ def signature_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in tensors}
 
 
-def check_changes_something(plan: Plan) -> Plan:
+def check_changes_something(plan: PlanData) -> PlanData:
     """``plan``, unless it changes nothing: that is an error, with the reasons."""
     if plan.swapped:
         return plan

@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 from gatewise.errors import ArgumentError, CoarseUnitWarning, warn_caller
-from gatewise.surgery.planning.plans import Plan
+from gatewise.surgery.planning.plans import PlanData
 from gatewise.units import LeafModule, registered_units
 
 COARSE = (torch.bfloat16, torch.float16)
 FLOATS = (*COARSE, torch.float32, torch.float64)
 
 
-def with_unit_dtype(plan: Plan, model: nn.Module, dtype: Any) -> Plan:
+def with_unit_dtype(plan: PlanData, model: nn.Module, dtype: Any) -> PlanData:
     """Return the plan with the type that its units' parameters get.
 
     Args:

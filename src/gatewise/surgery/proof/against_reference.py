@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gatewise.graph import Reading, untouched
 from gatewise.surgery.calls import Coverage, is_whole_form
-from gatewise.surgery.planning import UNCHANGED, Plan
+from gatewise.surgery.planning import UNCHANGED, PlanData
 from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.float32 import has_half, in_float32
 from gatewise.surgery.proof.limits import is_large, largest_gradient, parts
@@ -84,7 +84,9 @@ class Compared:
         self.problems += [each for each in reference.problems if each not in self.problems]
 
 
-def reference_functions(plan: Plan, units: Mapping[str, nn.Module]) -> dict[str, Function] | None:
+def reference_functions(
+    plan: PlanData, units: Mapping[str, nn.Module]
+) -> dict[str, Function] | None:
     """Return what the original must compute at which sites to be the changed model.
 
     The result is ``None`` if a swap cannot tell. Sites at which the original's own activation
@@ -112,7 +114,7 @@ class ReferenceComparison:
     Without functions the changed model is compared with the original as it is.
     """
 
-    plan: Plan
+    plan: PlanData
     original: nn.Module
     changed: nn.Module
     units: Mapping[str, nn.Module]

@@ -7,7 +7,7 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 from gatewise.surgery.proof.running import SEED, State
 
 TINY = 1e-3  # parameters smaller than this on average hide what they multiply
@@ -17,7 +17,7 @@ NEW = ("zero", "fresh", "scaled")  # fills of the entries with which layers read
 LIVE = ("live", "live, once zero weights are random")
 
 
-def has_new(plan: Plan) -> bool:
+def has_new(plan: PlanData) -> bool:
     """Whether the plan adds weights with which layers read new channels."""
     return bool(plan.layers) or any(edit.fill in NEW for edit in plan.edits)
 
@@ -44,7 +44,7 @@ def any_nonzero(entries: Tensor) -> bool:
 
 
 @contextmanager
-def disturbed(model: nn.Module, plan: Plan, state: State | None = None) -> Iterator[None]:
+def disturbed(model: nn.Module, plan: PlanData, state: State | None = None) -> Iterator[None]:
     """Within the context, the new entries of the readers' weights are random numbers.
 
     A norm could remove a constant.
@@ -62,7 +62,7 @@ def disturbed(model: nn.Module, plan: Plan, state: State | None = None) -> Itera
 
 
 @contextmanager
-def neutral(model: nn.Module, plan: Plan) -> Iterator[None]:
+def neutral(model: nn.Module, plan: PlanData) -> Iterator[None]:
     """Within the context, weights that were drawn at random are zero, so that nothing uses them."""
     fresh = [edit for edit in plan.edits if edit.fill == "fresh"]
     parameters = dict(model.named_parameters())
@@ -76,7 +76,9 @@ def neutral(model: nn.Module, plan: Plan) -> Iterator[None]:
         yield
 
 
-def _new_entries(model: nn.Module, plan: Plan, state: State | None) -> list[tuple[Tensor, Tensor]]:
+def _new_entries(
+    model: nn.Module, plan: PlanData, state: State | None
+) -> list[tuple[Tensor, Tensor]]:
     """The readers' weights with new entries, each with a view of some of these entries."""
     weights = dict(model.named_parameters()) if state is None else state
     entries = []
@@ -106,7 +108,7 @@ def _kept_entries(
 
 
 @torch.no_grad()
-def perturb(old: State, new: State, plan: Plan) -> int:
+def perturb(old: State, new: State, plan: PlanData) -> int:
     """Replace parameters that are zero or tiny by random numbers, the same in both states.
 
     Returns:

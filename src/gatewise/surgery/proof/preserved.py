@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.surgery.calls import Coverage
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.limits import parts
 from gatewise.surgery.proof.new_weights import (
@@ -58,7 +58,7 @@ def exceeded_bounds(results: Mapping[str, Any]) -> dict[str, float]:
 class Comparison:
     """Both models, their tensors in float32 if they have other types, and what they reach."""
 
-    plan: Plan
+    plan: PlanData
     original: nn.Module
     changed: nn.Module
     before: State | None
@@ -161,7 +161,7 @@ def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any
         results["live"] = liveness(results["moved"], alive, asked, perturbed)
 
 
-def compare_training(plan: Plan, before: Run, after: Run) -> dict[str, Any]:
+def compare_training(plan: PlanData, before: Run, after: Run) -> dict[str, Any]:
     """Compare training: outputs, gradients of the old entries, and whether new ones have some."""
     old_gradients, new_gradients, alive = [], [], []
     for name, gradient in before.gradients.items():

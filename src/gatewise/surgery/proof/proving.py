@@ -11,7 +11,7 @@ from torch import nn
 from gatewise.errors import NotApplicableError
 from gatewise.graph import Reading, example_tensors, find_sites, run_graph, split_example, untouched
 from gatewise.surgery.calls import Coverage
-from gatewise.surgery.planning import Plan, paths_of, readings_of_example
+from gatewise.surgery.planning import PlanData, paths_of, readings_of_example
 from gatewise.surgery.proof.against_reference import (
     MOST_INSIDE,
     Compared,
@@ -51,7 +51,7 @@ from gatewise.surgery.proof.running import (
 
 
 def prove(
-    plan: Plan,
+    plan: PlanData,
     original: nn.Module,
     changed: nn.Module,
     units: Mapping[str, nn.Module],
@@ -103,7 +103,7 @@ def prove(
 
 
 def _compare_call(
-    plan: Plan, original: nn.Module, changed: nn.Module, call: ModelCall, coverage: Coverage
+    plan: PlanData, original: nn.Module, changed: nn.Module, call: ModelCall, coverage: Coverage
 ) -> str:
     """Compare what ``call`` returns for both models, and return a remark about it.
 
@@ -146,7 +146,7 @@ def _without_nested_tensors(original: nn.Module, changed: nn.Module) -> Iterator
 
 
 def _compared(
-    plan: Plan,
+    plan: PlanData,
     original: nn.Module,
     changed: nn.Module,
     units: Mapping[str, nn.Module],
@@ -164,7 +164,7 @@ def _compared(
 
 
 def _prove_preserved(
-    plan: Plan,
+    plan: PlanData,
     original: nn.Module,
     changed: nn.Module,
     examples: Sequence[Arguments],
@@ -191,7 +191,7 @@ def _prove_preserved(
     return Proof(**results, changed_inside=_outside_sites(plan, inside), verdict=PROVED)
 
 
-def _outside_sites(plan: Plan, paths: Sequence[str]) -> tuple[str, ...]:
+def _outside_sites(plan: PlanData, paths: Sequence[str]) -> tuple[str, ...]:
     """Return those of ``paths`` at which the plan changes no site, each once."""
     sites = {entry.path for entry in plan.swapped}
     return tuple(path for path in dict.fromkeys(paths) if path not in sites)
@@ -248,7 +248,7 @@ def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Argu
     )
 
 
-def _check(plan: Plan, compared: Compared) -> None:
+def _check(plan: PlanData, compared: Compared) -> None:
     over = exceeded(compared)
     if over is None:
         return
@@ -265,7 +265,7 @@ def _check(plan: Plan, compared: Compared) -> None:
 
 
 def _prove_by_graph(
-    plan: Plan,
+    plan: PlanData,
     original: nn.Module,
     changed: nn.Module,
     units: Mapping[str, nn.Module],
@@ -298,7 +298,7 @@ def _prove_by_graph(
 
 
 def _against_graph(
-    plan: Plan,
+    plan: PlanData,
     original: nn.Module,
     units: Mapping[str, nn.Module],
     example: Arguments,
@@ -345,7 +345,7 @@ def _saved_bytes(
 
 
 def _readings(
-    plan: Plan, original: nn.Module, example: Arguments, number: int
+    plan: PlanData, original: nn.Module, example: Arguments, number: int
 ) -> Mapping[str, Reading]:
     """The graphs of the original on an example, by mode."""
     if plan.graph is not None and _is_planned(plan, example, number):
@@ -355,7 +355,7 @@ def _readings(
     return graph.readings
 
 
-def _is_planned(plan: Plan, example: Arguments, number: int) -> bool:
+def _is_planned(plan: PlanData, example: Arguments, number: int) -> bool:
     """Whether the plan was made on this example, so that its graphs and sizes are those of it."""
     if number >= len(plan.examples):
         return False
@@ -367,19 +367,21 @@ def _is_planned(plan: Plan, example: Arguments, number: int) -> bool:
 
 
 def _run_with_sizes(
-    plan: Plan, changed: nn.Module, example: Arguments, state: State | None, number: int
+    plan: PlanData, changed: nn.Module, example: Arguments, state: State | None, number: int
 ) -> Run:
     """Run ``changed``; on the plan's own example, layers must make the sizes that it expects."""
     with checking_sizes(changed, _expected_sizes(plan, example, number)):
         return of_changed(lambda: run(changed, example, state))
 
 
-def _expected_sizes(plan: Plan, example: Arguments, number: int) -> Mapping[str, tuple[int, ...]]:
+def _expected_sizes(
+    plan: PlanData, example: Arguments, number: int
+) -> Mapping[str, tuple[int, ...]]:
     """The sizes that layers must make; on another example than the plan's, none are known."""
     return plan.sizes or {} if number == 0 and _is_planned(plan, example, number) else {}
 
 
-def check_proof(plan: Plan, proof: Proof) -> None:
+def check_proof(plan: PlanData, proof: Proof) -> None:
     """An error, if a difference is larger than it may be."""
     for name, value in exceeded_bounds(asdict(proof)).items():
         raise SwapFailed(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 from gatewise.words import FitsScreen
 
 PROVED = "checked"
@@ -48,7 +48,7 @@ class Proof:
         reference_gradient: the same of gradients in training mode.
         against_graph: of the changed model's outputs from what the original's graph computes with
             the units at its sites.
-        unreached: modules and branches of the model's code that no example has reached.
+        unreached: modules and lines of the model's code that no example has reached.
         live: whether random numbers in the new weights change the output, so that equality means
             something; ``"vacuous"`` if they do not.
         moved: by how much they change it.
@@ -244,7 +244,7 @@ class Receipt(FitsScreen):
         return f"cost: {', '.join(costs)}"
 
 
-def make_receipt(plan: Plan, parameters: int, proof: Proof | None, earlier: int) -> Receipt:
+def make_receipt(plan: PlanData, parameters: int, proof: Proof | None, earlier: int) -> Receipt:
     """The receipt of a plan that was carried out.
 
     Args:

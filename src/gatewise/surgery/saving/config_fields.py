@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 
 FIELDS = (
     "hidden_act",
@@ -29,7 +29,7 @@ FIELDS = (
 CLOSE = 1e-5  # of two forms of one function, in float32
 
 
-def fields_for(model: nn.Module, plans: Sequence[Plan]) -> dict[str, str] | None:
+def fields_for(model: nn.Module, plans: Sequence[PlanData]) -> dict[str, str] | None:
     """The configuration fields that say what ``plans`` did, with their new values.
 
     Returns:
@@ -67,7 +67,7 @@ def set_fields(config: Any, fields: Mapping[str, Any]) -> None:
         setattr(owner, name, value)
 
 
-def _single_unit(plans: Sequence[Plan]) -> str | None:
+def _single_unit(plans: Sequence[PlanData]) -> str | None:
     """The one unit of plans that replace whole activation modules and change nothing else."""
     names = set()
     for plan in plans:

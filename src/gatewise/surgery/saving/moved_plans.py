@@ -8,13 +8,13 @@ from torch import nn
 from gatewise.errors import ArgumentError
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite
-from gatewise.surgery.planning import Entry, Plan, PutBack, signature_of
+from gatewise.surgery.planning import Entry, PlanData, PutBack, signature_of
 from gatewise.words import joined
 
 Rename = Callable[[str], str]
 
 
-def fit_plan(plan: Plan, model: nn.Module, prefix: str = "") -> Plan:
+def fit_plan(plan: PlanData, model: nn.Module, prefix: str = "") -> PlanData:
     """The plan with the names that ``model`` has.
 
     Hugging Face models with a task's head hold the model without a head under a prefix, such as
@@ -46,7 +46,7 @@ def fit_plan(plan: Plan, model: nn.Module, prefix: str = "") -> Plan:
     return _renamed(plan, rename) if rename is not str else plan
 
 
-def plan_of_part(plan: Plan, path: str) -> Plan:
+def plan_of_part(plan: PlanData, path: str) -> PlanData:
     """What a plan for a model does to the part of it at ``path``, with the names of the part."""
     inside = f"{path}."
     signature = {}
@@ -57,7 +57,7 @@ def plan_of_part(plan: Plan, path: str) -> Plan:
     return replace(_renamed(restricted, _without(path)), signature=signature)
 
 
-def plan_of_whole(plan: Plan, path: str) -> Plan:
+def plan_of_whole(plan: PlanData, path: str) -> PlanData:
     """A plan for the part at ``path`` of a model, as a plan for the model."""
     rename: Rename = lambda own: f"{path}.{own}" if own else path  # noqa: E731  passed on twice
     signature = {rename(name): shape for name, shape in plan.signature.items()}
@@ -68,7 +68,7 @@ def _without(prefix: str) -> Rename:
     return lambda path: "" if path == prefix else path.removeprefix(f"{prefix}.")
 
 
-def _restricted(plan: Plan, has: Callable[[str], bool]) -> Plan:
+def _restricted(plan: PlanData, has: Callable[[str], bool]) -> PlanData:
     """The part of the plan whose modules ``has`` tells to be there."""
     return replace(
         plan,
@@ -81,7 +81,7 @@ def _restricted(plan: Plan, has: Callable[[str], bool]) -> Plan:
     )
 
 
-def _check_sizes(plan: Plan, shapes: dict[str, tuple[int, ...]], rename: Rename) -> None:
+def _check_sizes(plan: PlanData, shapes: dict[str, tuple[int, ...]], rename: Rename) -> None:
     """An error, if a tensor that the plan changes is missing or has another shape."""
     names = [edit.name for edit in plan.edits]
     names += [f"{path}.weight" for path in {**plan.layers, **plan.replaced}]
@@ -98,7 +98,7 @@ def _check_sizes(plan: Plan, shapes: dict[str, tuple[int, ...]], rename: Rename)
         )
 
 
-def _renamed(plan: Plan, rename: Rename) -> Plan:
+def _renamed(plan: PlanData, rename: Rename) -> PlanData:
     return replace(
         plan,
         entries=tuple(_entry(entry, rename) for entry in plan.entries),

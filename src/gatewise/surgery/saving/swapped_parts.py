@@ -11,14 +11,14 @@ from typing import Any
 
 from torch import nn
 
-from gatewise.surgery.planning import Plan
+from gatewise.surgery.planning import PlanData
 from gatewise.surgery.rewrite import DEPLOYED, RECORD, SwapRecord, base_and_recipe
 from gatewise.surgery.saving.moved_plans import plan_of_part, plan_of_whole
 
 TRANSFORMERS = "transformers.modeling_utils"  # the module that defines their base class
 PART = "_gatewise_swapped_part"  # on a part: its plans; None stands for a change without a plan
 
-Plans = tuple[Plan | None, ...]
+Plans = tuple[PlanData | None, ...]
 
 
 def pretrained_class() -> Any:
@@ -48,7 +48,7 @@ def all_plans(model: nn.Module) -> Plans:
 
     ``None`` stands for a change that no plan describes, such as merged filters.
     """
-    own: list[Plan | None] = [record.plan for record in records_of(model)]
+    own: list[PlanData | None] = [record.plan for record in records_of(model)]
     own += model.__dict__.get(PART, ())
     if DEPLOYED in model.__dict__:
         own.append(None)
@@ -60,7 +60,7 @@ def all_plans(model: nn.Module) -> Plans:
     return tuple(plans)
 
 
-def _plans_inside(model: nn.Module, marks: tuple[str, ...]) -> Iterator[Plan | None]:
+def _plans_inside(model: nn.Module, marks: tuple[str, ...]) -> Iterator[PlanData | None]:
     """The plans of the outermost parts that have one of ``marks``, as plans for ``model``."""
     seen: list[str] = []
     for path, part in model.named_modules():

@@ -11,10 +11,10 @@ from torch import nn
 from gatewise.checks import check_kind, check_path
 from gatewise.errors import ArgumentError
 from gatewise.files import read_json, write_json
-from gatewise.surgery.planning import Plan, signature_of
-from gatewise.surgery.rewrite import RECORD
+from gatewise.surgery.applying import apply_plan
+from gatewise.surgery.planning import PlanData, signature_of
 from gatewise.surgery.saving.moved_plans import fit_plan
-from gatewise.surgery.saving.swapped_parts import all_plans
+from gatewise.surgery.saving.swapped_parts import all_plans, mark_parts
 
 FORMAT = 1
 
@@ -29,7 +29,7 @@ class SavedSwaps:
             name. The configuration that is saved has other values there.
     """
 
-    plans: tuple[Plan, ...]
+    plans: tuple[PlanData, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, file: str | Path) -> None:
@@ -50,7 +50,7 @@ class SavedSwaps:
                 got=str(file),
                 fix="pass what gw.save_swaps or save_pretrained of this version wrote",
             )
-        return cls(tuple(Plan.from_json(json.dumps(plan)) for plan in plans), config)
+        return cls(tuple(PlanData.from_json(json.dumps(plan)) for plan in plans), config)
 
     def apply(self, model: nn.Module, prefix: str = "") -> None:
         """Apply the plans to ``model``, which has no swaps yet, without a proof.
@@ -63,7 +63,9 @@ class SavedSwaps:
         """
         for plan in self.plans:
             fitted = fit_plan(plan, model, prefix)
-            replace(fitted, signature=signature_of(model)).apply(model, inplace=True)
+            fitted = replace(fitted, signature=signature_of(model))
+            apply_plan(fitted, model, inplace=True, examples=())
+        mark_parts(model)
 
 
 def save_swaps(model: nn.Module, file: str | Path) -> None:
@@ -86,31 +88,7 @@ def save_swaps(model: nn.Module, file: str | Path) -> None:
     SavedSwaps(plans).write(file)
 
 
-def load_swaps(model: nn.Module, file: str | Path) -> nn.Module:
-    """Repeat the swaps of a file on ``model``, in place and without running it.
-
-    Do so before weights of the swapped model are loaded: ``model.load_state_dict(...)`` then fits.
-    A model on the meta device can be swapped, too.
-
-    Args:
-        model: a model of the kind that was swapped, built in the same way.
-        file: what :func:`save_swaps` wrote.
-
-    Returns:
-        The model. Its receipt says that nothing was proved.
-
-    Raises:
-        ArgumentError: the model does not fit, or was swapped before.
-    """
-    check_kind("load_swaps", "model", model, nn.Module)
-    check_path("load_swaps", "file", file)
-    if RECORD in model.__dict__:
-        raise ArgumentError("model: units were put into it already", fix="build a new model")
-    SavedSwaps.read(file).apply(model)
-    return model
-
-
-def plans_of(model: nn.Module) -> tuple[Plan, ...]:
+def plans_of(model: nn.Module) -> tuple[PlanData, ...]:
     """The plans that were applied to ``model``, to a part of it, or to what it is a part of.
 
     Raises:

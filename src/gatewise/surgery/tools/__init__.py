@@ -18,4 +18,5 @@ from gatewise.surgery.tools.paired_relu import PairedReLU as PairedReLU
 from gatewise.surgery.tools.refit import patches as patches
 from gatewise.surgery.tools.width_matching import Match as Match
 from gatewise.surgery.tools.width_matching import match as match
+from gatewise.surgery.tools.width_scaling import UnmatchedError as UnmatchedError
 from gatewise.surgery.tools.width_scaling import match_plan as match_plan

@@ -15,7 +15,7 @@ from torch import nn
 from gatewise.errors import ArgumentError, unknown_name
 from gatewise.graph import GATES, SiteGraph, copied, parameter_count
 from gatewise.surgery.installing import execute_plan
-from gatewise.surgery.planning import Plan, find_swap, present_settings
+from gatewise.surgery.planning import PlanData, find_swap, present_settings
 from gatewise.surgery.propagate import (
     BUDGETS,
     Edit,
@@ -37,6 +37,16 @@ Edits = dict[tuple[str, int], Edit]
 Settings = dict[tuple[str, str], Setting]
 
 
+class UnmatchedError(ArgumentError):
+    """No widths are within the tolerance.
+
+    Attributes:
+        nearest: The plan whose cost is closest to the original's.
+    """
+
+    nearest: PlanData
+
+
 @dataclass
 class Scaling:
     """Sites whose inputs are scaled, with their new widths and the edits for that."""
@@ -48,8 +58,8 @@ class Scaling:
 
 
 def match_plan(
-    make: Callable[[nn.Module], Plan], model: nn.Module, match: str, tolerance: float = 0.01
-) -> Plan:
+    make: Callable[[nn.Module], PlanData], model: nn.Module, match: str, tolerance: float = 0.01
+) -> PlanData:
     """Return a plan with widths at which the swapped model costs as much as the original.
 
     Args:
@@ -59,7 +69,8 @@ def match_plan(
         tolerance: The largest relative difference of the cost.
 
     Raises:
-        ArgumentError: No widths are within the tolerance, or the plan preserves the function.
+        UnmatchedError: No widths are within the tolerance.
+        ArgumentError: The plan preserves the function.
     """
     if match not in BUDGETS:
         raise unknown_name("budget", match, BUDGETS)
@@ -78,12 +89,14 @@ def match_plan(
         if abs(_error(plan, match)) <= tolerance:
             return plan
         search.tried.append((candidate, plan))
-    nearest = min((_error(plan, match) for _, plan in search.tried), key=abs)
-    raise ArgumentError(
+    _, nearest = min(search.tried, key=lambda pair: abs(_error(pair[1], match)))
+    problem = UnmatchedError(
         f"match: no widths are within {tolerance:.0%} of the original's {match}",
-        got=f"closest is {nearest:+.1%}, with {len(search.names)} widths to choose",
+        got=f"closest is {_error(nearest, match):+.1%}, with {len(search.names)} widths to choose",
         fix="build the original at another width: gw.surgery.match(factory, target) finds it",
     )
+    problem.nearest = nearest
+    raise problem
 
 
 @dataclass(frozen=True)
@@ -112,12 +125,12 @@ class _Search:
     of the units. Each plan shows the error of its estimate, which corrects estimates close to it.
     """
 
-    first: Plan
+    first: PlanData
     model: nn.Module
     match: str
     names: Sequence[str]
     tolerance: float
-    tried: list[tuple[_Candidate, Plan]] = field(default_factory=list)
+    tried: list[tuple[_Candidate, PlanData]] = field(default_factory=list)
     by_ratio: dict[float, _Candidate] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -191,7 +204,7 @@ class _Search:
         return self.first.graph
 
 
-def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str) -> int:
+def _estimated_cost(first: PlanData, model: nn.Module, scaling: Scaling, match: str) -> int:
     """Estimate the cost of the swapped model at other widths.
 
     The swap is assumed to grow each parameter of the scaled model as it does in the original.
@@ -207,7 +220,7 @@ def _estimated_cost(first: Plan, model: nn.Module, scaling: Scaling, match: str)
     return parameter_count(model, factors)
 
 
-def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
+def _counted(plan: PlanData, model: nn.Module, match: str) -> PlanData:
     """Return ``plan`` with all operations counted, on the changed model if necessary.
 
     Planning leaves out the operations of bound units.
@@ -220,7 +233,7 @@ def _counted(plan: Plan, model: nn.Module, match: str) -> Plan:
     return replace(plan, operations=(plan.operations[0], cost(work.model, match, plan.examples[0])))
 
 
-def _error(plan: Plan, match: str) -> float:
+def _error(plan: PlanData, match: str) -> float:
     """Return the relative difference of the cost after the swap."""
     before, after = plan.parameters if match == "parameters" else plan.operations
     return after / before - 1
@@ -242,12 +255,12 @@ def _next_ratio(errors: Mapping[float, float]) -> float:
 
 
 def _scaled_plan(
-    make: Callable[[nn.Module], Plan],
+    make: Callable[[nn.Module], PlanData],
     model: nn.Module,
-    first: Plan,
+    first: PlanData,
     candidate: _Candidate,
     match: str,
-) -> Plan:
+) -> PlanData:
     """Return the plan for ``model`` that scales its widths and then swaps."""
     scaling = candidate.scaling
     edits = tuple(map(_fresh, scaling.edits.values()))

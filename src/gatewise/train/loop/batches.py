@@ -123,12 +123,7 @@ class Batches:
         """Return some images as they are in an epoch."""
         if self.augment is None:
             return self.split.images[index]
-        return self.augment.apply(
-            self.split.images[index],
-            seed=self.seed,
-            epoch=epoch,
-            index=index,
-        )
+        return self.split.augmented(self.augment, seed=self.seed, epoch=epoch, index=index)
 
     def walk(self, epoch: int, start: int, workers: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch.

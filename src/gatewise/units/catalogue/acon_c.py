@@ -222,7 +222,7 @@ class ACONC(AconModule):
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
-        numbers = aligned(x, self.dim, self.p1, self.p2, self.beta)
+        numbers = aligned(x, self.dim, *map(self._parameters.get, ("p1", "p2", "beta")))
         if numbers is None:
             return acon_c(x, **self.arguments(x))
         return smooth_maximum(x, *numbers)

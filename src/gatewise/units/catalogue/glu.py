@@ -71,6 +71,6 @@ class GLU(TwoBranchUnit):
 
     def forward(self, x: Tensor) -> Tensor:
         rank = x.dim()
-        if self.layout == "gate_last" and -rank <= self.dim < rank and not x.size(self.dim) % 2:
+        if self.layout == "gate_last" and -rank <= self.dim < rank and not x.shape[self.dim] % 2:
             return functional.glu(x, self.dim)
         return _glu(*self.branches(x))

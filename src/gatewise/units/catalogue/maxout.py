@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,15 +38,22 @@ def maxout(x: Tensor, pieces: int = 2, dim: int = 1) -> Tensor:
             got=f"{x.shape[axis]} channels, pieces={pieces}",
             fix="choose a divisor of the channel count",
         )
-    return _maximum(x, pieces, axis)
+    return _maximum(x, _places(pieces, axis))
 
 
-def _maximum(x: Tensor, pieces: int, axis: int) -> Tensor:
+def _places(pieces: int, dim: int) -> list[tuple[Any, ...]]:
+    """Return the index of the first channel of every group, of the second, and so on."""
+    parts = [slice(piece, None, pieces) for piece in range(pieces)]
+    if dim < 0:
+        return [(..., part, *[slice(None)] * (-dim - 1)) for part in parts]
+    return [(*[slice(None)] * dim, part) for part in parts]
+
+
+def _maximum(x: Tensor, places: list[tuple[Any, ...]]) -> Tensor:
     # Not a reduction over a split dimension, which would lose channels_last.
-    before = (slice(None),) * axis
-    y = x[(*before, slice(0, None, pieces))]
-    for piece in range(1, pieces):
-        y = torch.maximum(y, x[(*before, slice(piece, None, pieces))])
+    y = x[places[0]]
+    for place in places[1:]:
+        y = torch.maximum(y, x[place])
     return y
 
 
@@ -90,8 +98,9 @@ class Maxout(UnitModule):
         super().__init__(pieces=pieces, dim=dim)
         self.pieces = check_count("maxout", "pieces", pieces, least=2)
         self.dim = dim
+        self.places = _places(self.pieces, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        if 0 <= self.dim < x.dim() and not x.size(self.dim) % self.pieces:
-            return _maximum(x, self.pieces, self.dim)
+        if -x.dim() <= self.dim < x.dim() and not x.shape[self.dim] % self.pieces:
+            return _maximum(x, self.places)
         return maxout(x, **self.arguments(x))

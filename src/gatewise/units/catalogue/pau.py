@@ -67,8 +67,7 @@ def pau(
     check_input("pau", x)
     a = _coefficients("numerator", numerator, 6, x)
     b = _coefficients("denominator", denominator, 4, x)
-    ratio = _ratio_a if check_choice("pau", "form", form, FORMS) == "A" else _ratio_b
-    return in_compute_dtype(ratio, x, *a, *b)
+    return in_compute_dtype(RATIOS[check_choice("pau", "form", form, FORMS)], x, *a, *b)
 
 
 def _ratio_a(x: Tensor, *c: Tensor) -> Tensor:
@@ -78,6 +77,9 @@ def _ratio_a(x: Tensor, *c: Tensor) -> Tensor:
 
 def _ratio_b(x: Tensor, *c: Tensor) -> Tensor:
     return _horner(x, c[:6]) / (1 + (x * _horner(x, c[6:])).abs())
+
+
+RATIOS = {"A": _ratio_a, "B": _ratio_b}
 
 
 def _coefficients(
@@ -158,4 +160,7 @@ class PAU(UnitModule):
             self.denominator.copy_(torch.tensor(STARTS[self.form][1]))
 
     def forward(self, x: Tensor) -> Tensor:
-        return pau(x, **self.arguments(x))
+        a, b = self.numerator, self.denominator
+        if a.dtype is not x.dtype or a.is_cpu is not x.is_cpu:
+            return pau(x, a, b, self.form)
+        return RATIOS[self.form](x, *a.unbind(), *b.unbind())

@@ -143,4 +143,9 @@ class SwiGLU(TwoBranchUnit):
         offset: a number that is added to the value.
     """
 
-    expression = staticmethod(plain_swiglu)
+    limit: float | None
+    alpha: float
+    offset: float
+
+    def forward(self, x: Tensor) -> Tensor:
+        return plain_swiglu(*self.branches(x), self.limit, self.alpha, self.offset)

@@ -117,11 +117,11 @@ class TwoBranchUnit(UnitModule):
         Args:
             x: the input of the module.
         """
-        rank = x.dim()
-        if self.layout == "gate_last" and -rank <= self.dim < rank and not x.size(self.dim) % 2:
-            value, gate = x.chunk(2, self.dim)
+        dim, rank = self.dim, x.dim()
+        if self.layout == "gate_last" and -rank <= dim < rank and not x.shape[dim] % 2:
+            value, gate = x.chunk(2, dim)
             return gate, value
-        return split_branches(type(self).function.__name__, x, self.dim, self.layout)
+        return split_branches(type(self).function.__name__, x, dim, self.layout)
 
     @classmethod
     def leaf_of(cls, expression: Callable[..., Tensor]) -> Callable[..., Any]:

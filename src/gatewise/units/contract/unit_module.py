@@ -2,13 +2,14 @@
 
 Note [Cheap calls]. A small activation costs 2 microseconds, so a unit may add no more than 0.2. The
 usual call, with an ordinary tensor of float32 or float64, passes a few comparisons and computes the
-unit's expression. Everything else takes the unit's function, which looks more closely.
+unit's expression. Everything else takes the unit's function, which looks more closely. Trained
+numbers are read from the dictionary of a module's parameters: an attribute of ``nn.Module`` that is
+a parameter takes 0.4 microseconds.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import torch
@@ -71,8 +72,7 @@ class UnitModule(LeafModule):
         names = cls.argument_names
         if len(names) < 2:
             return _leaf_of_expression(expression, *names)
-        numbers = attrgetter(*names)
-        return _cheap_leaf(lambda self, x: expression(x, *numbers(self)))
+        return _cheap_leaf(lambda self, x: expression(x, *[getattr(self, n) for n in names]))
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class TrainableUnit(UnitModule):
         others = [name for name in cls.argument_names if name not in (*trained, "dim")]
 
         def forward(self: Any, x: Tensor) -> Tensor:
-            numbers = aligned(x, self.dim, *[getattr(self, name) for name in trained])
+            numbers = aligned(x, self.dim, *map(self._parameters.get, trained))
             if numbers is None:
                 return type(self).function(x, **self.arguments(x))
             if not others:
@@ -226,28 +226,31 @@ class TrainableUnit(UnitModule):
         return _cheap_leaf(forward)
 
 
-def aligned(x: Tensor, dim: int, *numbers: Tensor) -> Sequence[Tensor] | None:
+def aligned(x: Tensor, dim: int, *numbers: Tensor | None) -> Sequence[Tensor] | None:
     """Return trained numbers in shapes that broadcast with ``x``.
 
     Args:
         x: the input.
         dim: its channel dimension.
-        *numbers: tensors of one number each, or of one per channel.
+        *numbers: tensors of one number each, or of one per channel; ``None`` for one that is not a
+            parameter of its module, such as a parametrized one.
 
     Returns:
         The numbers; ``None`` for what needs a closer look.
     """
     rank = x.dim()
-    size = numbers[-1].numel()
     behind = -dim - 1 if dim < 0 else rank - dim - 1
-    first = numbers[0]
-    if first.dtype is not x.dtype or first.is_cpu is not x.is_cpu or not 0 <= behind < rank:
+    found: list[Tensor] = []
+    for each in numbers:
+        if each is None or each.dtype is not x.dtype or each.is_cpu is not x.is_cpu:
+            return None
+        found.append(each)
+    size = found[-1].numel()
+    if not 0 <= behind < rank or (size != 1 and x.shape[dim] != size):
         return None
-    if size == 1:
-        return numbers
-    if x.size(dim) != size:
-        return None
-    return [each.view(-1, *[1] * behind) for each in numbers] if behind else numbers
+    if size == 1 or behind == 0:
+        return found
+    return [each.view(-1, *[1] * behind) for each in found]
 
 
 def check_channels(unit: str, channels: int | None, *, required: bool = False) -> int | None:

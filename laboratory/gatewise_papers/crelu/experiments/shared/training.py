@@ -84,9 +84,7 @@ class CifarSettings:
         if self.test is not None:
             options["test"] = self.test
         if data == "cifar100":
-            options["coarse"] = self.superclasses
-            if not self.as_printed:
-                options |= IN_ANY_ORDER
+            options |= {"coarse": self.superclasses, **IN_ANY_ORDER}
         return options
 
     @property
