@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from gatewise.surgery.calls import Coverage
 from gatewise.surgery.planning import PlanData
@@ -25,7 +26,6 @@ from gatewise.surgery.proof.running import (
     Arguments,
     Run,
     State,
-    each_tensor,
     first_of,
     of_changed,
     of_original,
@@ -128,7 +128,7 @@ def random_example(example: Arguments) -> Arguments:
         spread = value.float().std() if value.numel() > 1 else torch.ones(())
         return (torch.randn(value.shape, generator=generator) * spread.cpu()).to(value)
 
-    return each_tensor(example, change)
+    return tree_map_only(Tensor, change, example)
 
 
 def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any]) -> None:

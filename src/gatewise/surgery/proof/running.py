@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from gatewise.errors import RectifiedInputWarning
 from gatewise.graph import example_tensors, untouched
@@ -106,7 +107,7 @@ def run(
         buffers = {name for name, _ in model.named_buffers()}
         state = {name: value.clone() if name in buffers else value for name, value in state.items()}
     # Copies: the model may write into its arguments.
-    args, kwargs = each_tensor(cast(example, dtype), torch.clone)
+    args, kwargs = tree_map_only(Tensor, torch.clone, cast(example, dtype))
 
     def call() -> tuple[Tensor, ...]:
         if state is None:
@@ -227,24 +228,11 @@ def weighted(output: Tensor) -> Tensor:
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
     """Every floating tensor in ``value`` in ``dtype``."""
-    return each_tensor(
-        value, lambda each: each.to(dtype) if dtype and each.is_floating_point() else each
-    )
 
+    def change(tensor: Tensor) -> Tensor:
+        return tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
 
-def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """``value`` with every tensor in it changed."""
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: each_tensor(each, change) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(each_tensor(each, change) for each in value))
-    return (
-        type(value)(each_tensor(each, change) for each in value)
-        if isinstance(value, tuple | list)
-        else value
-    )
+    return tree_map_only(Tensor, change, value)
 
 
 def first_of(example: Any) -> Any:
@@ -252,7 +240,7 @@ def first_of(example: Any) -> Any:
     sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
     if len(sizes) != 1:
         return example
-    return each_tensor(example, lambda value: value[:1] if value.dim() else value)
+    return tree_map_only(Tensor, lambda value: value[:1] if value.dim() else value, example)
 
 
 def floating_tensors(value: Any) -> tuple[Tensor, ...]:
