@@ -1,8 +1,10 @@
 """A swap in place that keeps the function of a large model takes at most 3 times the weights."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -93,6 +95,17 @@ def test_a_large_model_is_compared_without_copies(unit: str, dtype: torch.dtype)
     gradient = receipt.proof.reference_gradient
     assert gradient is None if dtype is torch.bfloat16 else gradient <= 1e-3
     assert ("weights converted one at a time" in receipt.details) == (dtype is torch.bfloat16)
+
+
+@pytest.mark.usefixtures("every_model_is_large")
+def test_no_output_of_a_comparison_is_kept():
+    model, outputs = network().bfloat16(), []
+    for layer in model:  # a ReLU keeps its output for the backward pass
+        layer.register_forward_hook(lambda *call: outputs.append(weakref.ref(call[2])))
+    gw.swap(model, "silu", torch.randn(4, 8).bfloat16(), where="1")
+    gw.swap(model, "concat_act", torch.randn(4, 8).bfloat16())
+    gc.collect()
+    assert len(outputs) > 40 and not any(output() is not None for output in outputs)
 
 
 @pytest.mark.usefixtures("every_model_is_large")

@@ -200,8 +200,10 @@ class Augment:
             images = warp.window(images, top, left, size, size)
         elif self.random_resized_crop:
             crop = self.random_resized_crop
-            windows = _windows(*images.shape[-2:], random(RESIZED, RESIZED_DRAWS), crop)
-            images = warp.resize(images, *windows, crop.size)
+            height, width = images.shape[-2:]
+            drawn = random(RESIZED, RESIZED_DRAWS)
+            top, left, tall, wide = _windows(height, width, drawn, crop)
+            images = warp.resize(images, top, left, tall, wide, crop.size)
         if self.shift:
             height, width = images.shape[-2:]
             top, left = below(random("shift", 2), 2 * self.shift + 1)

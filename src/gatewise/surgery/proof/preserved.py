@@ -164,8 +164,9 @@ def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any
 def compare_training(plan: PlanData, before: Run, after: Run) -> dict[str, Any]:
     """Compare training: outputs, gradients of the old entries, and whether new ones have some."""
     old_gradients, new_gradients, alive = [], [], []
+    unused = {entry.path for entry in plan.swapped if entry.kind == "reused"}  # no longer called
     for name, gradient in before.gradients.items():
-        if name not in after.gradients:
+        if name not in after.gradients or name.rpartition(".")[0] in unused:
             continue
         edits = [edit for edit in plan.edits if edit.name == name]
         kept = after.gradients[name]

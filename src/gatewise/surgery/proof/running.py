@@ -174,6 +174,7 @@ def run_backwards(
     def keep(tensor: Tensor) -> tuple[Tensor, int]:
         if (place := tensor.untyped_storage().data_ptr()) not in own:
             saved[place] = _bytes(tensor)
+        tensor = tensor.detach()  # autograd would never free an output that it keeps itself
         if not largest:
             kept.append((tensor, tensor._version))
         return tensor, tensor._version

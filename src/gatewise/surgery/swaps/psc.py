@@ -60,7 +60,7 @@ class PhaseSelectiveSwap(Swap):
     def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Note the sites whose input is never negative: the second weights would stay unused."""
         for _, site in draft.changing(assigned):
-            if site.op == "prelu" and site.kind != "functional":
+            if site.op == "prelu" and site.kind == "module":
                 draft.parameters -= parameter_count(context.modules[site.path])
             if is_rectified(context.graph, site):
                 draft.rectified.append(site.name)
