@@ -13,7 +13,7 @@ from typing import Any
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import SURE, Finding
-from gatewise.analysis.diagnosis.questions.counts import gate_counts
+from gatewise.analysis.diagnosis.questions import gate_counts
 from gatewise.analysis.diagnosis.saving import crelu_savings
 from gatewise.analysis.diagnosis.words import (
     joined,

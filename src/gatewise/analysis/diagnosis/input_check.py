@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
-from gatewise.analysis.diagnosis.questions.counts import gate_counts
+from gatewise.analysis.diagnosis.questions import gate_counts
 from gatewise.analysis.record import AnalysisResult
 from gatewise.words import joined, plural
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import Finding
-from gatewise.analysis.diagnosis.questions.counts import copies_at
+from gatewise.analysis.diagnosis.questions import copies_at
 from gatewise.analysis.diagnosis.saving import parameters_read
 from gatewise.analysis.gating import GateSite
 from gatewise.graph import MAX_POOLS, POOLS, Node, node_operations, producers
