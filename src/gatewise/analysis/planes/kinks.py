@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from gatewise.analysis.planes.affine_rules import Values, no_rule
 from gatewise.graph import MAX_POOLS, Node, Pieces, get_operator
 
-
 HARD_SIGMOID = Pieces((-3.0, 3.0), (0.0, 1 / 6, 0.0), (0.0, 0.5, 1.0))
 
 
