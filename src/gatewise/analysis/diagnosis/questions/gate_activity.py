@@ -20,9 +20,9 @@ from gatewise.analysis.gating import (
     gates,
     invariance,
 )
-from gatewise.analysis.record import plain_values
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.graph import split_example
+from gatewise.results import plain_values
 
 INVARIANCE_NUMBERS = 100 * 3 * 32 * 32  # in the images that are moved: 100 images of CIFAR
 COMPARED = 40  # inputs that are compared one by one
