@@ -1,6 +1,7 @@
 """Swaps of the code that people write: traced graphs, shared helpers, loops, other entry points."""
 
 import copy
+import functools
 import io
 
 import pytest
@@ -255,6 +256,19 @@ def test_entry_points_with_activations_of_their_own_are_named():
     assert "encode" in str(receipt)
     with pytest.raises(ArgumentError, match="encode"):
         gw.swap(model, "silu", x, strict=True)
+
+
+def test_a_constructor_that_names_an_activation_is_no_entry_point():
+    class Made(Helper):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = functools.partial(F.leaky_relu, negative_slope=0.2)
+
+        def layer(self, x: Tensor, linear: nn.Module) -> Tensor:
+            return self.act(linear(x))
+
+    receipt = gw.receipt(gw.swap(Made().eval(), "silu", torch.randn(4, 8), strict=True))
+    assert receipt.unreached == () and len(receipt.sites) == 2
 
 
 def test_calls_of_other_entry_points_are_checked_on_request():
