@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gatewise.surgery.calls import CallSite, record_calls_and_sums
-from gatewise.surgery.rewrite import rewrite_calls
+from gatewise.surgery.rewrite import Transaction, rewrite_calls
 
 
 class Mix(nn.Module):
@@ -79,7 +79,9 @@ def rewritten():
     original = copy.deepcopy(model)
     _, sums = record_calls_and_sums(model, (torch.ones(2, 4),))
     units = [Mix(number) for number in range(len(sums))]
-    return model, original, units, sums, rewrite_calls(model, sums, units)
+    work = Transaction(model)
+    rewrite_calls(model, sums, units)
+    return model, original, units, sums, work.roll_back
 
 
 def test_every_spelling_is_recorded_in_order_and_scalars_are_none():

@@ -91,9 +91,6 @@ class CallEdit(NamedTuple):
         )
 
 
-Edit = CallEdit  # until its importers use the new name
-
-
 def _position(numbers: Iterable[int]) -> Position:
     line, last_line, column, last_column = numbers
     return line, last_line, column, last_column

@@ -98,12 +98,24 @@ class SwapRecord:
 
 @dataclass
 class Transaction:
-    """Changes made to one model so far."""
+    """Changes made to one model so far.
+
+    Attributes:
+        model: the model.
+        changes: replaced parameters, buffers, modules and attributes, in order.
+        units: the installed units, by site.
+        others: undo what is neither in ``changes`` nor a rewritten call.
+        calls: the rewritten calls before the changes.
+    """
 
     model: nn.Module
     changes: list[Change] = field(default_factory=list)
-    units: dict[str, nn.Module] = field(default_factory=dict)  # installed, by site
-    others: list[Callable[[], None]] = field(default_factory=list)  # undo all but ``changes``
+    units: dict[str, nn.Module] = field(default_factory=dict)
+    others: list[Callable[[], None]] = field(default_factory=list)
+    calls: RewrittenCalls = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = RewrittenCalls.of(self.model)
 
     def replace(self, path: str, name: str, new: Any, kind: str) -> None:
         """Put ``new`` in place of ``name`` of the module at ``path``."""
@@ -130,6 +142,7 @@ class Transaction:
             take_back()
         for change in reversed(self.changes):
             change.take_back(self.model)
+        self.calls.restore(self.model)
         self.changes.clear()
         self.others.clear()
 
