@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.surgery.calls import CallSite, record_calls_and_sums
+from gatewise.surgery.calls import CallSite, record_run
 from gatewise.surgery.rewrite import Transaction, rewrite_calls
 
 
@@ -77,7 +77,7 @@ def rewritten():
     torch.manual_seed(0)
     model = Sums()
     original = copy.deepcopy(model)
-    _, sums = record_calls_and_sums(model, (torch.ones(2, 4),))
+    sums = record_run(model, (torch.ones(2, 4),), {}).sums
     units = [Mix(number) for number in range(len(sums))]
     work = Transaction(model)
     rewrite_calls(model, sums, units)
@@ -139,6 +139,6 @@ def free(x, y):
 
 @pytest.mark.parametrize("place", range(6))
 def test_what_is_no_plain_addition_of_a_method_is_listed_with_its_reason(place):
-    _, sums = record_calls_and_sums(Refused(), (torch.ones(2, 4),))
+    sums = record_run(Refused(), (torch.ones(2, 4),), {}).sums
     assert len(sums) == 6
     assert sums[place].refused == ("free_function" if place == 4 else "not_recognised")
