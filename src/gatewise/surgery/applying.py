@@ -116,7 +116,7 @@ def _keep_record(
         previous,
         without_examples(plan),
         WeightsAtSwap.of(model, held),
-        opposite_signs(plan) if plan.narrows else {},
+        opposite_signs(plan),
     )
 
 

@@ -10,7 +10,7 @@ from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import HOLDER
 from gatewise.surgery.propagate import Edit, Setting, edited
 from gatewise.surgery.rewrite.classes import RECIPE, Recipe, base_and_recipe, rewritten_class
-from gatewise.surgery.rewrite.copies import HOOKS, carry_hooks
+from gatewise.surgery.rewrite.copies import carry_hooks
 from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
@@ -123,8 +123,7 @@ class Transaction:
         old = held(home, name, kind)
         self.changes.append(Change(path, name, old, kind))
         if kind == "module" and isinstance(old, nn.Module) and isinstance(new, nn.Module):
-            if any(getattr(old, hooks, None) for hooks in HOOKS):
-                carry_hooks(old, new)
+            carry_hooks(old, new)
         put(home, name, new, kind)
 
     def install(self, site: str, path: str, unit: nn.Module) -> None:
