@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 
@@ -22,5 +23,25 @@ def count_calls(action: Callable[[], Any]) -> tuple[Any, int]:
     sys.setprofile(profile)
     try:
         return action(), calls
+    finally:
+        sys.setprofile(before)
+
+
+def files_run(action: Callable[[], Any]) -> tuple[Any, set[str]]:
+    """Run ``action`` and collect the files whose Python functions it calls.
+
+    Returns:
+        What ``action`` returned, and the files.
+    """
+    files: set[str] = set()
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        return action(), files
     finally:
         sys.setprofile(before)

@@ -20,7 +20,7 @@ PAPERS = {"crelu", "deep_gated", "iieu", "maso", "psc"}
 
 ROWS = (
     {"errors", "words"},
-    {"checks", "extensions"},
+    {"checks", "extensions", "results"},
     {"devices", "files", "native", "stats"},
     {"units"},
     {"layers", "graph", "testing"},

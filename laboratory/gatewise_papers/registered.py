@@ -35,8 +35,9 @@ def tasks() -> None:
 
 
 def recipes() -> None:
-    """Add the folders of recipes, one a paper."""
+    """Add the folders of recipes, one a paper, and the augmentation that some of them have."""
     from gatewise.train import add_recipes
+    from gatewise_papers.data import rand_augment  # noqa: F401
 
     for folder in sorted(HERE.glob("*/recipes")):
         add_recipes(folder)

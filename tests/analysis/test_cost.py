@@ -1,6 +1,8 @@
 """Cost against closed forms, torch's own counter, and a unit that is slow on purpose."""
 
+import gc
 import time
+import weakref
 
 import pytest
 import torch
@@ -112,6 +114,16 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(each.grad is None for each in model.parameters())
     assert not any(each._forward_hooks or each._forward_pre_hooks for each in model.modules())
+
+
+def test_no_output_of_a_run_is_kept() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 4), nn.SiLU())
+    outputs = []
+    for layer in model:  # a sigmoid keeps its output for the backward pass
+        layer.register_forward_hook(lambda *call: outputs.append(weakref.ref(call[2])))
+    gw.cost(model, torch.randn(2, 3), repeats=1)
+    gc.collect()
+    assert len(outputs) > 16 and not any(output() is not None for output in outputs)
 
 
 def test_a_model_that_cannot_train_has_no_bytes_and_others_print_save_and_draw() -> None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from operator import attrgetter
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +12,10 @@ from torch import nn
 import gatewise as gw
 from gatewise.analysis.diagnosis import all_questions, running
 from gatewise.errors import Limitation, UnknownNameError
+from gatewise.graph.trace import by_export, by_make_fx
 from gatewise.report import write_diagnosis
-from tests.sparsity.causal_models import bert
+from tests.effort import files_run
+from tests.sparsity.causal_models import bert, llama
 
 FIRST = ["sites", "gates", "pairing", "cost"]
 
@@ -60,6 +63,38 @@ def test_the_first_page_runs_no_other_analysis(monkeypatch):
     monkeypatch.setattr(running, "all_questions", lambda: whole)
     gw.diagnose(planted(), torch.randn(20, 8))
     assert asked == FIRST
+
+
+# Files of gatewise/analysis that the first page needs. The other analyses are in other files.
+PAGE = "checkpoint_weights costs diagnosis finite gating model_graphs record"
+PAIRS = "filter_rows opposite_filters random_phases"
+
+
+@pytest.mark.networks
+def test_the_first_page_of_a_language_model_takes_two_readings_and_fourteen_runs(monkeypatch):
+    model, batches = llama()  # a small one of the structure of SmolLM2
+    texts = [{"input_ids": batch["input_ids"]} for batch in batches]
+    readings, gradients = [], []
+
+    def counted(reader):
+        def read(*args, **options):
+            readings.append(options["mode"])
+            return reader(*args, **options)
+
+        return read
+
+    monkeypatch.setattr(by_export, "_export", counted(by_export._export))
+    monkeypatch.setattr(by_make_fx, "_trace", counted(by_make_fx._trace))
+    model.register_forward_pre_hook(lambda *_: gradients.append(torch.is_grad_enabled()))
+    _, files = files_run(lambda: gw.diagnose(model, texts))
+    assert readings == ["eval", "train"]
+    assert len(gradients) <= 14 and sum(gradients) <= 5
+    home = Path(gw.analysis.__file__).parent
+    run = {Path(file).relative_to(home) for file in files if home in Path(file).parents}
+    allowed = {*PAGE.split(), *(f"filters/{name}" for name in PAIRS.split())}
+    for file in run:
+        name = str(file.with_suffix(""))
+        assert name in allowed or file.parts[0] in allowed, name
 
 
 def test_every_count_is_what_was_planted_and_has_its_call(diagnosis):

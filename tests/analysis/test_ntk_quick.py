@@ -1,45 +1,12 @@
-"""Quicker ways to the same kernel: without a probe, compiled.
-
-Each against the slow way it replaces.
-"""
+"""The compiled form of the kernel of dense layers, against the form of torch."""
 
 import pytest
 import torch
-from tangent_kernels import error, explicit_ntk
+from tangent_kernels import error
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis.tangent_kernel import compiled_products, is_plain
-
-EXACT = 1e-12
-
-
-def plain_network(outputs: int = 1) -> nn.Sequential:
-    layers = (
-        nn.Conv2d(3, 4, 3, padding=1),
-        nn.BatchNorm2d(4),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Dropout(),
-        nn.Flatten(),
-    )
-    return (
-        nn.Sequential(*layers, nn.Sequential(nn.Linear(36, 7), nn.GELU()), nn.Linear(7, outputs))
-        .double()
-        .eval()
-    )
-
-
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_a_plain_model_is_not_probed(outputs: int, monkeypatch: pytest.MonkeyPatch):
-    model, x = plain_network(outputs), torch.randn(7, 3, 6, 6).double()
-    want = explicit_ntk(model, x)
-    monkeypatch.setattr(
-        "gatewise.analysis.tangent_kernel.execution_plan._probe",
-        lambda *given: pytest.fail("it was probed"),
-    )
-    assert error(gw.analysis.ntk(model, x), want) < EXACT
-    assert error(gw.analysis.ntk(model, x[:3], x[3:]), want[:3, 3:]) < EXACT
+from gatewise.analysis.tangent_kernel import compiled_products
 
 
 class Mixing(nn.ReLU):
@@ -47,31 +14,6 @@ class Mixing(nn.ReLU):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * (x.detach() > x.detach().mean(0))
-
-
-def unlike_plain() -> dict[str, nn.Module]:
-    hooked, patched = nn.ReLU(), nn.ReLU()
-    hooked.register_forward_hook(lambda module, given, output: output)
-    patched.forward = lambda x: x - x.detach().mean(0)
-    modules = {
-        "subclass": Mixing(),
-        "hook": hooked,
-        "patched": patched,
-        "in place": nn.ReLU(inplace=True),
-    }
-    return modules | {
-        "dropout": nn.Dropout().train(),
-        "flatten": nn.Flatten(0),
-        "softmax": nn.Softmax(0),
-    }
-
-
-@pytest.mark.parametrize("name", sorted(unlike_plain()))
-def test_what_may_mix_samples_is_not_plain(name: str):
-    model, x = plain_network(), torch.randn(7, 3, 6, 6).double()
-    assert is_plain(model.modules(), x)
-    model.append(unlike_plain()[name])
-    assert not is_plain(model.modules(), x)
 
 
 def test_a_model_that_mixes_samples_out_of_sight_of_the_graph_is_still_refused():

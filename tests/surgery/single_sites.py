@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 from zoo import ZOO, build
 
 import gatewise as gw
@@ -30,7 +31,7 @@ from gatewise.surgery.applying import apply_plan
 from gatewise.surgery.calls import CallSite, record_sites
 from gatewise.surgery.planning import PlanData, PlanningContext, Request
 from gatewise.surgery.planning.planner import draft_sites, entry_of, finish
-from gatewise.surgery.proof.running import Run, each_tensor, run, state_of
+from gatewise.surgery.proof.running import Run, run, state_of
 from gatewise.surgery.propagate import POLICIES
 
 MOST = 1e-12  # relative: rounding of sums in another order, with a wide margin
@@ -78,8 +79,8 @@ def set_up(name: str) -> Bench:
     """The network ``name``, with random numbers where zeros would let every proof pass."""
     model, example = build(name)
     wake(model.double())
-    example = each_tensor(
-        split_example(example), lambda x: x.double() if x.is_floating_point() else x
+    example = tree_map_only(
+        Tensor, lambda x: x.double() if x.is_floating_point() else x, split_example(example)
     )
     given = example[0] or example[1]
     graph = find_sites(model, given)
@@ -95,8 +96,10 @@ def rounding(model: nn.Module, example: tuple, before: Run) -> float:
     """
     torch.manual_seed(2)
     last = torch.finfo(torch.float64).eps
-    moved = each_tensor(
-        example, lambda x: x * (1 + last * torch.randn_like(x)) if x.is_floating_point() else x
+    moved = tree_map_only(
+        Tensor,
+        lambda x: x * (1 + last * torch.randn_like(x)) if x.is_floating_point() else x,
+        example,
     )
     after = run(model, moved, state_of(model, torch.float64), training=True)
     return relative((value, after.gradients[name]) for name, value in before.gradients.items())

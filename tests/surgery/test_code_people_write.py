@@ -50,6 +50,31 @@ def test_a_traced_graph_is_edited_so_that_copies_and_files_are_swapped():
     assert torch.equal(swapped(x), model(x)) and not hasattr(swapped, "gw")
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_traced_graphs_inside_a_model_are_edited():
+    class Inside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.fx.symbolic_trace(Traced())
+            self.rest = nn.Sequential(nn.Linear(3, 8), torch.fx.symbolic_trace(Composites()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.rest(F.relu(self.first(x)))
+
+    torch.manual_seed(0)
+    model, x = Inside().eval(), torch.randn(4, 8)
+    swapped = gw.swap(model, "softsign", x)
+    f, a, b = F.softsign, model.first, model.rest[1]
+    h = f(a.b(f(a.a(x))))
+    h = model.rest[0](f(a.c(f(f(f(a.b(h)))))))
+    h = f(b.b(f(b.b(f(b.a(h))))))
+    expected = b.c(f(b.b(h)))
+    assert len(gw.receipt(swapped).sites) == 10 and gw.receipt(swapped).proved
+    for each in (swapped, copy.deepcopy(swapped)):
+        torch.testing.assert_close(each(x), expected, rtol=1e-5, atol=1e-6)
+    assert torch.equal(gw.undo(swapped)(x), model(x))
+
+
 def test_a_call_in_place_that_others_see_is_refused_in_a_graph():
     class Overwrites(Traced):
         def forward(self, x: Tensor) -> Tensor:
@@ -319,6 +344,26 @@ def test_psc_takes_over_a_prelu_with_its_slopes():
     assert receipt.parameters[1] == receipt.parameters[0] - 8 + model[3].weight.numel()
 
 
+@pytest.mark.parametrize("unit", ["psc", "crelu"])
+def test_a_prelu_that_several_layers_share_is_taken_over(unit: str):
+    class Shared(Helper):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = nn.PReLU(init=0.4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.c(self.act(self.b(self.act(self.a(x)))))
+
+    torch.manual_seed(0)
+    model, x = Shared().eval(), torch.randn(4, 8)
+    plan = gw.plan(model, unit, x)
+    swapped = plan.apply(model, inplace=False)
+    torch.testing.assert_close(swapped(x), model(x), rtol=1e-5, atol=1e-6)
+    receipt = gw.receipt(swapped)
+    assert receipt.proved and len(receipt.sites) == 2 and receipt.preserve
+    assert plan.parameters == receipt.parameters
+
+
 def leaky(between: nn.Module) -> nn.Sequential:
     slopes = nn.PReLU(8)
     nn.init.uniform_(slopes.weight, 0.05, 0.6)
@@ -475,6 +520,18 @@ def test_functions_that_do_more_are_refused(function):
 
     with pytest.raises(ArgumentError, match="no method of a module"):
         gw.swap(Model().eval(), "silu", torch.randn(4, 8))
+
+
+@pytest.mark.parametrize("act", [nn.ReLU, nn.Hardswish])
+@pytest.mark.parametrize("unit", ["crelu", "concat_act"])
+def test_a_dropout_in_place_behind_two_phases_can_be_trained(act: type[nn.Module], unit: str):
+    torch.manual_seed(0)
+    layers = (nn.Linear(8, 8), act(inplace=True), nn.Dropout(0.2, inplace=True), nn.Linear(8, 3))
+    x = torch.randn(4, 8)  # the classifier of torchvision's mobilenet_v3
+    swapped = gw.swap(nn.Sequential(*layers).eval(), unit, x).train()
+    assert gw.receipt(swapped).proved
+    swapped(x).sum().backward()
+    assert swapped[0].weight.grad.any() and swapped[3].weight.grad[:, 8:].any()
 
 
 class Masked(nn.Module):

@@ -2,20 +2,13 @@
 
 import pytest
 import torch
-from surgery.small_networks import plain
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.surgery.proof import (
-    SwapFailed,
-    against_reference,
-    difference,
-    preserved,
-    subsample,
-)
+from gatewise.surgery.proof import SwapFailed, difference, limits
+from gatewise.surgery.proof.limits import parts
 from gatewise.surgery.proof.preserved import compare_training as _trained
 from gatewise.surgery.proof.running import Run, first_of
-from gatewise.surgery.proof.subsample import parts
 
 
 def pooled(*, norm: bool = False) -> nn.Sequential:
@@ -36,20 +29,8 @@ def pooled(*, norm: bool = False) -> nn.Sequential:
     return nn.Sequential(*middle, *end, nn.ReLU(), nn.Flatten(), nn.Linear(6, 4)).eval()
 
 
-class Fixed(nn.Module):
-    """Takes pictures of one size, and says so in its own way."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = pooled()
-
-    def forward(self, x: Tensor) -> Tensor:
-        assert x.shape[-1] == 32
-        return self.body(x)
-
-
-class BySize(nn.Module):
-    """Small pictures pass its activation by."""
+class ByBatch(nn.Module):
+    """A single picture passes its activation by."""
 
     def __init__(self):
         super().__init__()
@@ -57,12 +38,12 @@ class BySize(nn.Module):
         self.short = nn.Conv2d(3, 4, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        deep = self.b(self.act(self.a(x))) if x.shape[-1] > 20 else self.short(x)
+        deep = self.b(self.act(self.a(x))) if len(x) > 1 else self.short(x)
         return deep.mean((2, 3))
 
 
-class SummedWhenSmall(nn.Module):
-    """Sums the channels of its activation for small images, so that widening changes the result."""
+class SummedWhenSingle(nn.Module):
+    """Sums the channels of its activation for one image, so that widening changes the result."""
 
     def __init__(self, *, fewest: int = 1):
         super().__init__()
@@ -72,7 +53,7 @@ class SummedWhenSmall(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         assert not self.training or len(x) >= self.fewest
         maps = self.act(self.a(x))
-        return self.b(maps).mean((2, 3)) if x.shape[-1] > 20 else maps.sum((1, 2, 3))
+        return self.b(maps).mean((2, 3)) if len(x) > 1 else maps.sum((1, 2, 3))
 
 
 def pictures(side: int = 32, batch: int = 2) -> Tensor:
@@ -81,10 +62,8 @@ def pictures(side: int = 32, batch: int = 2) -> Tensor:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch):
-    """Every pass is long, and pictures may be cut to 8 pixels and more."""
-    for module in (subsample, preserved, against_reference):
-        monkeypatch.setattr(module, "MUCH", 1)
-    monkeypatch.setattr(subsample, "LEAST", 8)
+    """Every pass is long."""
+    monkeypatch.setattr(limits, "MUCH", 1)
 
 
 def proof_of(model: nn.Module, x: Tensor, unit: str = "crelu"):
@@ -98,30 +77,26 @@ def test_a_short_proof_is_on_all_of_the_example():
     assert proof_of(pooled(), x).notes == ()
 
 
-def test_pictures_are_halved_until_a_pass_is_short_and_no_further():
-    x = torch.arange(2 * 224 * 224.0).reshape(2, 1, 224, 224)
-    cut, one, whole = parts(
-        ((x,), {}), int(30e9)
-    )  # 15e9 for one of two, so 112 is too long and 56 is not
-    assert torch.equal(cut.example[0][0], x[:1, :, 84:140, 84:140]) and "56x56" in cut.words
-    assert torch.equal(one.example[0][0], x[:1]) and whole.example[0][0] is x
-    assert len(parts(((x[..., :64, :64],), {}), int(30e9))) == 2  # 32 pixels are too few
+def test_a_long_proof_is_on_the_first_of_the_batch_and_then_on_all():
+    x = pictures()
+    (one, words), (whole, none) = parts(((x,), {}), int(30e9))
+    assert torch.equal(one[0][0], x[:1]) and words == "the first of the batch"
+    assert whole[0][0] is x and not none
+    assert len(parts(((x,), {}), int(1e9))) == 1
 
 
 def test_tensors_without_a_common_batch_stay_whole():
     example = ((pictures(), torch.zeros(3, 2)), {})
-    assert [part.words for part in parts(example, int(1e12))] == [""] and first_of(
-        example
-    ) is example
+    assert parts(example, int(1e12)) == [(example, "")] and first_of(example) is example
 
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("unit", ["crelu", "psc"])
-def test_a_proof_on_the_middle_says_so_and_holds_on_the_whole(unit: str):
+def test_a_proof_on_one_picture_says_so_and_holds_on_the_batch(unit: str):
     model, x = pooled(), pictures()
     changed = gw.swap(model, unit, x, preserve=True)
     proof = gw.receipt(changed).proof
-    assert proof is not None and "the middle 8x8 of the first" in proof.notes[0]
+    assert proof is not None and "on the first of the batch" in proof.notes[0]
     assert proof.live == "live" and proof.gradient <= 1e-12 and proof.output_float64 <= 1e-12
     with torch.no_grad():
         torch.testing.assert_close(
@@ -131,24 +106,19 @@ def test_a_proof_on_the_middle_says_so_and_holds_on_the_whole(unit: str):
 
 @pytest.mark.usefixtures("impatient")
 def test_what_the_original_does_not_take_is_not_proved_on():
-    assert (
-        "on the first of the batch" in proof_of(plain().eval(), pictures(8)).notes[0]
-    )  # a linear layer behind
-    assert "on the first of the batch" in proof_of(Fixed().eval(), pictures()).notes[0]
-    assert (
-        proof_of(pooled(norm=True), pictures(batch=8)).notes == ()
-    )  # batch norm does not train on one element
+    # batch norm does not train on one element
+    assert proof_of(pooled(norm=True), pictures(batch=8)).notes == ()
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_part_that_passes_the_new_weights_by_settles_nothing():
-    proof = proof_of(BySize(), pictures())
-    assert "on the first of the batch" in proof.notes[0] and proof.live == "live"
+    proof = proof_of(ByBatch(), pictures())
+    assert proof.notes == () and proof.live == "live"
 
 
 @pytest.mark.usefixtures("impatient")
 def test_what_is_wrong_on_the_whole_example_alone_is_caught():
-    model = BySize().eval()
+    model = ByBatch().eval()
     plan = gw.plan(model, "crelu", pictures(), preserve=True)
     edit = next(each for each in plan.edits if each.name == "b.weight")
     edit.index.copy_(edit.index.flip(0))
@@ -160,10 +130,8 @@ def test_what_is_wrong_on_the_whole_example_alone_is_caught():
 @pytest.mark.parametrize("fewest", [1, 2])
 def test_what_is_wrong_on_a_part_is_not_made_good_by_a_larger_one(fewest: int):
     """Nor where the original runs on that part, but is not trained on it."""
-    model = SummedWhenSmall(fewest=fewest).eval()
-    with pytest.raises(
-        SwapFailed, match=r"computes something else.*on the middle 8x8 of the first of the batch"
-    ):
+    model = SummedWhenSingle(fewest=fewest).eval()
+    with pytest.raises(SwapFailed, match=r"computes something else.*on the first of the batch"):
         gw.swap(model, "crelu", pictures(), preserve=True)
     assert model.b.weight.shape[1] == 8
 

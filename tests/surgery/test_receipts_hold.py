@@ -16,7 +16,7 @@ from torch.nn import functional as F
 import gatewise as gw
 from gatewise.errors import ArgumentError
 from gatewise.surgery import Reason
-from gatewise.surgery.proof import SwapFailed, against_reference, float32
+from gatewise.surgery.proof import SwapFailed, against_reference, float32, limits
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -465,12 +465,14 @@ class Counted(nn.Module):
         self.embed = nn.Embedding(50, 16)
         self.gate, self.up, self.down = nn.Linear(16, 32), nn.Linear(16, 32), nn.Linear(32, 16)
         self.act, self.norm = nn.SiLU(), nn.LayerNorm(16)
+        self.head = nn.Linear(16, 50, bias=False)
+        self.head.weight = self.embed.weight
 
     def forward(self, ids: Tensor) -> Tensor:
         Counted.passes += 1
         h = self.embed(ids)
         h = h + self.down(self.act(self.gate(h)) * self.up(F.gelu(h)))
-        return F.linear(self.norm(h), self.embed.weight)
+        return self.head(self.norm(h))
 
 
 @pytest.mark.parametrize("inplace", [False, True])
@@ -484,8 +486,7 @@ def test_a_swap_of_activations_takes_at_most_eight_passes(dtype: torch.dtype, in
 
 @pytest.mark.parametrize("make", [Counted, tricky_models.Normed])
 def test_weights_are_converted_one_at_a_time(monkeypatch: pytest.MonkeyPatch, make: type):
-    monkeypatch.setattr(against_reference, "MANY_BYTES", 0)
-    monkeypatch.setattr(float32, "BLOCK", 100)
+    monkeypatch.setattr(limits, "MANY_BYTES", 0)
     model = make().eval().bfloat16()
     x = torch.arange(8)[None] if make is Counted else torch.randn(4, 8).bfloat16()
     receipt = gw.receipt(gw.swap(model, "mish", x))
@@ -505,12 +506,28 @@ def _wrong_reference(honest: Any) -> Any:
     return wrong
 
 
-def test_a_mode_computes_in_float32_what_is_stored_in_16_bits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(float32, "BLOCK", 100)
+def test_modules_compute_in_float32_while_weights_stay_in_16_bits():
     model = Counted().eval().bfloat16()
     with torch.no_grad():
-        with float32.InFloat32():
+        with float32.in_float32(model):
             actual = model(torch.arange(8)[None])
         expected = copy.deepcopy(model).float()(torch.arange(8)[None])
     assert actual.dtype == torch.float32 and torch.allclose(actual, expected, atol=1e-5)
     assert all(value.dtype == torch.bfloat16 for value in model.parameters())
+
+
+def test_a_large_model_whose_modules_share_weights_is_converted_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.act = nn.Embedding(8, 8), nn.SiLU()
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return F.linear(self.act(self.embed(ids)), self.embed.weight)
+
+    monkeypatch.setattr(limits, "MANY_BYTES", 0)
+    receipt = gw.receipt(gw.swap(Tied().eval().bfloat16(), "mish", torch.arange(8)[None]))
+    assert receipt.proved and "one at a time" not in receipt.details
+    assert receipt.proof.against_reference <= 1e-5

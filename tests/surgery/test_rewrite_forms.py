@@ -13,6 +13,7 @@ from surgery.rewrite_blocks import FORMS, WIDTH, Unit
 from torch import nn
 
 from gatewise.surgery.calls import CallSite, record_calls
+from gatewise.surgery.planning.plain import from_plain, to_plain
 from gatewise.surgery.rewrite import RewrittenCalls, Transaction, rewrite_calls
 
 FORM = pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.__name__)
@@ -120,7 +121,7 @@ def test_a_pickled_copy_computes_the_same(kind):
 @FORM
 def test_calls_survive_json_and_fit_a_fresh_model(kind):
     model, _, calls, units, _ = rewritten(kind)
-    again = [CallSite.from_dict(json.loads(json.dumps(call.to_dict()))) for call in calls]
+    again = [from_plain(CallSite, json.loads(json.dumps(to_plain(call)))) for call in calls]
     assert again == calls
     torch.manual_seed(3)
     fresh = kind()

@@ -17,10 +17,8 @@ from gatewise_papers.common.comparisons import RELU as RELU
 from gatewise_papers.common.comparisons import UNIT_TABLE_IN_WORDS as UNIT_TABLE_IN_WORDS
 from gatewise_papers.common.comparisons import UnitTableSettings as UnitTableSettings
 from gatewise_papers.common.comparisons import judge_over_rates as judge_over_rates
-from gatewise_papers.common.comparisons import plan_table as plan_table
 from gatewise_papers.common.comparisons import rate_rows as rate_rows
-from gatewise_papers.common.comparisons import table_findings as table_findings
-from gatewise_papers.common.comparisons import table_runs as table_runs
+from gatewise_papers.common.comparisons import unit_table_experiment as unit_table_experiment
 from gatewise_papers.common.comparisons import unit_with as unit_with
 from gatewise_papers.common.costs import ArmCost as ArmCost
 from gatewise_papers.common.costs import ExperimentCost as ExperimentCost
@@ -63,8 +61,10 @@ from gatewise_papers.common.training import Curves as Curves
 from gatewise_papers.common.training import Table as Table
 from gatewise_papers.common.training import TableTraining as TableTraining
 from gatewise_papers.common.training import at_end as at_end
+from gatewise_papers.common.training import cells_of as cells_of
 from gatewise_papers.common.training import curve_lines as curve_lines
 from gatewise_papers.common.training import depends_on as depends_on
+from gatewise_papers.common.training import epoch_panels as epoch_panels
 from gatewise_papers.common.training import network_name as network_name
 from gatewise_papers.common.training import run_curve as run_curve
 from gatewise_papers.common.training import shortened as shortened

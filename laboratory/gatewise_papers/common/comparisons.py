@@ -16,13 +16,14 @@ from gatewise.stats import FactorialVerdicts, factorial_progress, judge_factoria
 from gatewise.studies import CheckedStudy, ComparisonStudy, RunRecord, read_comparison
 from gatewise.train import find_recipe, run_config
 from gatewise_papers.common.claims import Show, finite_mean, judged, percent
-from gatewise_papers.common.experiment import CellValues
+from gatewise_papers.common.experiment import CellValues, Experiment
 from gatewise_papers.common.judgements import (
     ClaimEvidence,
     ClaimResult,
     Judgement,
     judge_everywhere,
 )
+from gatewise_papers.common.levels import Level
 from gatewise_papers.common.records import Claim, Findings, Line, Panel, Row, row
 from gatewise_papers.common.training import Table
 
@@ -73,6 +74,46 @@ class UnitTableSettings:
             (8, 32, 32),
             ("epochs = 1", "batch = 25"),
         )
+
+
+def unit_table_experiment(
+    name: str,
+    title: str,
+    desk: UnitTableSettings,
+    claims: Callable[[CheckedStudy], list[Claim]],
+    notes: tuple[str, ...],
+    *,
+    level: Level,
+    needs: str,
+) -> Experiment:
+    """Return the experiment of a table of units; there is no larger scale than ``desk``.
+
+    Args:
+        name: ``paper/figure``.
+        title: in a few words.
+        desk: the units and their data.
+        claims: judges the comparison.
+        notes: of the findings.
+        level: how well the networks must be trained.
+        needs: the data set.
+    """
+
+    def findings(values: CellValues) -> Findings:
+        """Return values of all units at all rates, and the claims about them."""
+        study = CheckedStudy(values["header"], values["records"])
+        return Findings([_panel(study)], rate_rows(study), claims(study), notes)
+
+    return Experiment(
+        name=name,
+        title=title,
+        scales={"tiny": desk.tiny(), "desk": desk},
+        comparison=plan_table,
+        findings=findings,
+        trainings=table_runs,
+        seeds=5,
+        levels=(level,),
+        needs=(needs,),
+    )
 
 
 def unit_with(label: str, **options: Any) -> dict[str, Any]:
@@ -133,20 +174,6 @@ def table_runs(settings: UnitTableSettings, seeds: tuple[int, ...]) -> Table:
         ]
         table[unit.get("label", name)] = runs * len(settings.rates or RATES)
     return table
-
-
-def table_findings(
-    values: CellValues, claims: Callable[[CheckedStudy], list[Claim]], notes: tuple[str, ...]
-) -> Findings:
-    """Return values of all units at all rates, and the claims about them.
-
-    Args:
-        values: header and records of the comparison.
-        claims: judges the comparison.
-        notes: of the findings.
-    """
-    study = CheckedStudy(values["header"], values["records"])
-    return Findings([_panel(study)], rate_rows(study), claims(study), notes)
 
 
 def judge_over_rates(

@@ -34,7 +34,7 @@ from gatewise.train import (
 )
 from gatewise_papers.common.data_notes import data_of
 from gatewise_papers.common.experiment import CellValues
-from gatewise_papers.common.records import Line, Numbers, column, line
+from gatewise_papers.common.records import Line, Numbers, Panel, column, line
 
 Alter: TypeAlias = Callable[[nn.Module], object]  # changes a network before it is trained
 Curve: TypeAlias = dict[str, list[float | None]]  # by epoch: "loss", "train" and "test" accuracy
@@ -175,6 +175,17 @@ def training_cells(
     return cells
 
 
+def cells_of(
+    trainings: Callable[[Any, tuple[int, ...]], Table],
+) -> Callable[[Any, tuple[int, ...]], list[FunctionCell]]:
+    """Return the cells of an experiment that makes one training per network and seed.
+
+    Args:
+        trainings: takes the settings and the seeds and returns the table.
+    """
+    return lambda settings, seeds: training_cells(trainings(settings, seeds))
+
+
 def train_group(cell: CellCall, *, measure: Measure, alter: Mapping[str, Alter]) -> dict[str, Any]:
     """Train the networks of one seed and return their measurements.
 
@@ -261,6 +272,20 @@ def curve_lines(curves: Curves, part: str) -> list[Line]:
         values = [[*each, *[None] * (longest - len(each))] for each in values]
         lines.append(line(name, range(1, longest + 1), values))
     return lines
+
+
+def epoch_panels(curves: Curves, part: str) -> list[Panel]:
+    """Return the plots of the training and of the test accuracy over the epochs.
+
+    Args:
+        curves: of a table.
+        part: what is shown of the training: ``"loss"``, or ``"train"`` for its accuracy.
+    """
+    label = "loss" if part == "loss" else "accuracy"
+    return [
+        Panel("training", "epochs", label, curve_lines(curves, part)),
+        Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
+    ]
 
 
 def at_end(curves: Curves, part: str) -> dict[str, Numbers]:

@@ -8,15 +8,15 @@ step, and a learned split draws noise in training. There is no form that preserv
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import CONVOLUTIONS, Reading, Replace, Site
+from gatewise.graph import CONVOLUTIONS, Reading, Replace
 from gatewise.surgery import Entry, Reason, Request
-from gatewise.surgery.planning import Draft, PlanningContext, check_option_names
+from gatewise.surgery.planning import Assigned, Draft, PlanningContext
 from gatewise.surgery.propagate import Deferral
 from gatewise.surgery.reasons import Refusal
 from gatewise.surgery.swaps import PhaseSelectiveSwap, able_sites, defer_with_readers
@@ -37,12 +37,13 @@ class StaticPhaseSelectiveSwap(PhaseSelectiveSwap):
     """
 
     names = ("static_psc",)
+    defaults: ClassVar = {"split": LEARNED}
     order = 2  # after psc, whose layers it leaves alone
 
     def check(self, request: Request) -> Request:
         """Its one option is ``split``."""
-        check_option_names(request, ("split",))
-        split = request.options.get("split", LEARNED)
+        request = super(PhaseSelectiveSwap, self).check(request)
+        split = request.options["split"]
         number = isinstance(split, int | float) and not isinstance(split, bool)
         if split != LEARNED and not (number and 0 <= split <= 1):
             raise ArgumentError(
@@ -50,21 +51,16 @@ class StaticPhaseSelectiveSwap(PhaseSelectiveSwap):
                 got=split,
                 allowed="'learned', or the share of outputs that read positive inputs, 0 to 1",
             )
-        return super(PhaseSelectiveSwap, self).check(request)
+        return request
 
-    def draft(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Follow the activations to the layers that can apply them."""
         able = able_sites(context, assigned, draft)
         for name, (site, request) in list(able.items()):
             if request.preserve:
                 draft.refused[name] = Refusal(Reason.NOT_PRESERVED, f"{site.op} by static_psc")
                 del able[name]
-        requests = {repr(request.options.get("split", LEARNED)) for _, request in able.values()}
+        requests = {repr(request.options["split"]) for _, request in able.values()}
         if len(requests) > 1:
             raise ArgumentError(
                 "static_psc: one plan has one split", got=", ".join(sorted(requests))
@@ -80,7 +76,7 @@ class StaticPhaseSelectiveSwap(PhaseSelectiveSwap):
             )
         for name in kept:
             site, request = able[name]
-            split = request.options.get("split", LEARNED)
+            split = request.options["split"]
             draft.put(site, request.unit, {"split": split})
             for path in taken.layers:
                 draft.replaced[path] = {"swap": request.unit, "split": split}

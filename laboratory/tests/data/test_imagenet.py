@@ -79,7 +79,7 @@ def test_training_images_are_cut_out_of_whole_images(home: Path):
 def test_the_other_steps_follow_the_crop(home: Path):
     data = load("imagenet", folder=home, size=16)
     cut = epoch_of(data, Augment(random_resized_crop=CROP), 2)
-    rest = {"flip": True, "normalise": ((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)), "erase": 0.5}
+    rest = {"flip": True, "normalise": ((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)), "steps": {"erase": 0.5}}
     found = epoch_of(data, Augment(random_resized_crop=CROP, **rest), 2)
     want = Augment(**rest).apply(cut, seed=3, epoch=2, index=range(8))
     assert torch.equal(found, want) and not torch.equal(found, cut)

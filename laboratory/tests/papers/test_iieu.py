@@ -25,9 +25,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import gatewise as gw
+from gatewise.data import ResizedCrop
 from gatewise.files import read_json
 from gatewise.studies import CellCall
-from gatewise.train import StopSignal, build_model
+from gatewise.train import StopSignal, build_model, data_facts
 from gatewise.units.catalogue import IIEUB
 
 ROOT = Path(__file__).parents[3]
@@ -173,6 +174,21 @@ def test_every_network_of_a_table_can_be_built_at_desk_scale(name: str):
     for configs in experiment.trainings(experiment.scales["desk"], (0,)).values():
         network = build_model(configs[0], classes=100, shape=(3, 32, 32))
         assert network(torch.randn(2, 3, 32, 32)).shape == (2, 100)
+
+
+@for_each("name", ["iieu/table1", "iieu/table2", "iieu/figure2"])
+def test_scale_full_crops_whole_images_as_the_authors_script(name: str):
+    experiment = experiments()[name]
+    runs = experiment.trainings(experiment.scales["full"], (0,))
+    for config in (config for configs in runs.values() for config in configs):
+        augment = config.recipe.augmentation()
+        assert config.data == "imagenet" and data_facts(config) == (1000, (3, 256, 256))
+        assert augment.flip and augment.random_resized_crop == ResizedCrop(224)
+        as_script = name != "iieu/figure2"  # whose text names the plain augmentation
+        assert augment.rand_augment == ((2, 9) if as_script else None)
+        assert augment.erase == (0.25 if as_script else 0.0)
+        assert config.recipe.loss.label_smoothing == (0.1 if as_script else 0.0)
+        assert config.recipe.total_epochs == 130  # 120 and 10 to cool down
 
 
 def test_groups_of_one_channel_leave_the_bias_alone():

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import torch
 from gatewise_papers.all_experiments import experiments
-from gatewise_papers.common import Claim, data_of, judge_better, judge_over_rates, rate_rows
+from gatewise_papers.common import (
+    Claim,
+    Findings,
+    data_of,
+    judge_better,
+    judge_over_rates,
+    rate_rows,
+)
 from gatewise_papers.common.experiment import take_runs_of
 from gatewise_papers.crelu.experiments import (
     initial_network,
@@ -37,6 +44,7 @@ from gatewise.studies import (
     ComparisonStudy,
     StudyFile,
     export_study,
+    import_study,
     read_comparison,
 )
 from gatewise.train import WEIGHTS, StopSignal, build_model, run_config
@@ -314,6 +322,26 @@ def test_psc_on_cifar_10_has_the_runs_of_units_cifar10(study: ComparisonStudy):
             assert study.cell(*place).key == preset.cell(*place).key
     assert study.seeds == 5 and study.grid.rates == preset.grid.rates
     assert study.header()["baseline"] == "original" and len(study.units) - 1 == 4
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_runs_that_units_cifar10_has_made_are_not_made_again(tmp_path: Path):
+    tiny = cifar10.EXPERIMENT.scales["tiny"]
+    first = replace(
+        cifar10.EXPERIMENT,
+        name="first",
+        scales={"tiny": replace(tiny, units=tiny.units[:2])},
+        findings=lambda values: Findings([], [], [], ()),
+    )
+    first.run("tiny", 2, tmp_path)
+    (tmp_path / "first" / "study.jsonl").rename(tmp_path / "made.jsonl")
+    made = import_study(tmp_path / "made.jsonl")[1]
+    reading = replace(cifar10.EXPERIMENT, scales={"tiny": replace(tiny, reads="made.jsonl")})
+    reading.run("tiny", 2, tmp_path)
+    records = import_study(tmp_path / "psc" / "cifar10" / "study.jsonl")[1]
+    assert len(made) == 3 * 2 and len(records) == 5 * 2
+    assert all(records[key] == record for key, record in made.items())
 
 
 @pytest.mark.data

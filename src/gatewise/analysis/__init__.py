@@ -62,7 +62,6 @@ from gatewise.analysis.monitoring import GateMonitor as GateMonitor
 from gatewise.analysis.monitoring import MonitorRecord as MonitorRecord
 from gatewise.analysis.monitoring import SiteActivity as SiteActivity
 from gatewise.analysis.record import AnalysisResult as AnalysisResult
-from gatewise.analysis.record import plain_values as plain_values
 from gatewise.analysis.regions import AffineMap as AffineMap
 from gatewise.analysis.regions import Film as Film
 from gatewise.analysis.regions import Partition as Partition

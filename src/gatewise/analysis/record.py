@@ -4,24 +4,14 @@ A result converts itself to plain values for a file, shows itself in a notebook,
 with matplotlib. An analysis only states its fields, its text and its picture.
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-from torch import Tensor
-
-from gatewise.words import FitsScreen
+from gatewise.results import Result
 
 
-class AnalysisResult(FitsScreen):
-    """The base of every result. Subclasses are dataclasses."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values that :mod:`json` can write."""
-        names = [field.name for field in fields(cast(Any, self))]
-        return {name: plain_values(getattr(self, name)) for name in names}
+class AnalysisResult(Result):
+    """The base of the result of every analysis."""
 
 
 class PlottedResult(AnalysisResult):
@@ -70,28 +60,3 @@ def label_places(axes: Any, rows: Sequence[Any], start: int = 0) -> None:
     """
     places = range(start, start + len(rows))
     axes.set_xticks(places, [row.name for row in rows], rotation=90, fontsize=6)
-
-
-def plain_values(value: Any, *, finite: bool = False) -> Any:
-    """Return ``value`` in the types that JSON has.
-
-    Tensors and arrays become nested lists, tuples become lists, results become dicts, and anything
-    that JSON does not know becomes its string.
-
-    Args:
-        value: A value of any type, e.g. a tensor, a result, or a mapping of them.
-        finite: Whether NaN and infinity become ``None``. Strict JSON has neither.
-    """
-    if isinstance(value, AnalysisResult):
-        value = value.to_dict()
-    elif isinstance(value, Tensor | np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): plain_values(item, finite=finite) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_values(item, finite=finite) for item in value]
-    if isinstance(value, float):
-        return None if finite and not math.isfinite(value) else value
-    if isinstance(value, str | int) or value is None:
-        return value
-    return str(value)

@@ -21,9 +21,12 @@ from gatewise.data.data_set import Split as Split
 from gatewise.data.data_set import assemble as assemble
 from gatewise.data.data_set import content_digest as content_digest
 from gatewise.data.data_set import moments as moments
+from gatewise.data.images import AUGMENT_STEPS as AUGMENT_STEPS
 from gatewise.data.images import Augment as Augment
+from gatewise.data.images import AugmentStep as AugmentStep
 from gatewise.data.images import ResizedCrop as ResizedCrop
 from gatewise.data.images import centre_crop as centre_crop
+from gatewise.data.images import rotate as rotate
 from gatewise.data.images import ten_crop as ten_crop
 from gatewise.data.inputs import LARGEST_SIDE as LARGEST_SIDE
 from gatewise.data.inputs import Preprocessing as Preprocessing
@@ -43,6 +46,7 @@ from gatewise.data.published import data_folder as data_folder
 from gatewise.data.published import read_other as read_other
 from gatewise.data.published import read_published as read_published
 from gatewise.data.seeds import Name as Name
+from gatewise.data.seeds import below as below
 from gatewise.data.seeds import draws as draws
 from gatewise.data.seeds import generator as generator
 from gatewise.data.seeds import order as order

@@ -1,12 +1,12 @@
 """What sparsify returns: the sparse model, its curves and its receipt."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
-from gatewise.analysis import AnalysisResult, plain_values
+from gatewise.analysis import AnalysisResult
 from gatewise.sparsity.quality import Quality
 from gatewise.sparsity.thresholds import CLOSE
 from gatewise.sparsity.timing import Timing
@@ -169,6 +169,10 @@ class Sparsified(AnalysisResult):
     notes: tuple[str, ...]
     training: FineTuning | None = None
 
+    _omitted = ("model",)
+    _properties = ("reached",)
+    _finite = True
+
     @property
     def reached(self) -> bool:
         """Whether the sparsity is within 2 % of the target, or above it."""
@@ -181,12 +185,7 @@ class Sparsified(AnalysisResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain values."""
-        names = [each.name for each in fields(self) if each.name != "model"]
-        values = {name: plain_values(getattr(self, name), finite=True) for name in names}
-        if self.timing is not None:
-            ratio = self.timing.ratio
-            values["timing"] |= {"ratio": ratio, "verdict": self.timing.verdict}
-        return {"format": FORMAT, **values, "reached": self.reached}
+        return {"format": FORMAT, **super().to_dict()}
 
     def __str__(self) -> str:
         count = len(self.layers)

@@ -51,6 +51,8 @@ class Timing(AnalysisResult):
     what: str
     zeros: float
 
+    _properties = ("ratio", "verdict")
+
     @property
     def ratio(self) -> float:
         """Time with thresholds by time without; below 1 is faster."""

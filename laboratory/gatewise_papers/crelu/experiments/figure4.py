@@ -32,8 +32,10 @@ from gatewise_papers.crelu.experiments.shared import (
     INVARIANCE,
     NEEDS,
     TABLE1,
+    TINY,
     CifarSettings,
     ErrorTable,
+    fit_rows,
     levels_of,
     network_inputs,
     published,
@@ -121,9 +123,7 @@ def _rows(cells: Cells) -> list[Row]:
         for layer in LAYERS:
             values = _values(cells, data, form, layer)
             rows.append(row(f"{name}, conv{layer}: invariance score", values))
-        for part in ("train", "test"):
-            values = [seed["errors"][part] for seed in seeds]
-            rows.append(row(f"{name}: {part} error, %", values))
+        rows += fit_rows(name, seeds)
     return rows
 
 
@@ -184,11 +184,8 @@ EXPERIMENT = Experiment(
         "tiny": CreluFigure4Settings(
             "a 24th of the filters, trained on 60 images for 1 epoch, CIFAR-100's superclasses, "
             "20 test images",
-            width=1 / 24,
-            train=60,
-            test=50,
+            **TINY,
             superclasses=True,
-            epochs=1,
             images=20,
         ),
         "desk": CreluFigure4Settings(

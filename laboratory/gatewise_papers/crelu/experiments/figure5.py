@@ -29,9 +29,11 @@ from gatewise_papers.crelu.experiments.shared import (
     INSTEAD,
     PAIRS,
     TABLE1,
+    TINY,
     CifarSettings,
     ErrorTable,
     Layer,
+    fit_rows,
     histogram,
     levels_of,
     paired_layers,
@@ -115,9 +117,7 @@ def _rows(cells: Cells) -> list[Row]:
             random = [mean(measured["random"]) for measured in layers]
             rows.append(row(f"{form}, {layer}: mean correlation", means))
             rows.append(row(f"{form}, {layer}: mean correlation of random filters", random))
-        for part in ("train", "test"):
-            values = [seed["errors"][part] for seed in seeds]
-            rows.append(row(f"{CIFAR[FOUR_LAYER_DATA]}, {form}: {part} error, %", values))
+        rows += fit_rows(f"{CIFAR[FOUR_LAYER_DATA]}, {form}", seeds)
     return rows
 
 
@@ -179,10 +179,7 @@ EXPERIMENT = Experiment(
     scales={
         "tiny": CreluFigure5Settings(
             f"{INSTEAD}; a 24th of the filters, 60 images, 1 epoch",
-            width=1 / 24,
-            train=60,
-            test=50,
-            epochs=1,
+            **TINY,
             draws=5,
         ),
         "desk": CreluFigure5Settings(

@@ -29,8 +29,10 @@ from gatewise_papers.crelu.experiments.shared import (
     FOUR_LAYER_MODEL,
     FOUR_LAYERS,
     INSTEAD,
+    TINY,
     CifarSettings,
     ErrorTable,
+    fit_rows,
     folded,
     initial_network,
     inverted,
@@ -161,10 +163,7 @@ def _rows(cells: Cells) -> list[Row]:
             for kind in KINDS:
                 values = _values(cells, kind, layer, measure)
                 rows.append(row(f"{layer}, {kind}: {measure}", values))
-    for part in ("train", "test"):
-        values = [cell["errors"][part] for cell in cells.values()]
-        rows.append(row(f"{CIFAR[FOUR_LAYER_DATA]}, CReLU: {part} error, %", values))
-    return rows
+    return rows + fit_rows(f"{CIFAR[FOUR_LAYER_DATA]}, CReLU", cells.values())
 
 
 def _claim(cells: Cells) -> Claim:
@@ -190,10 +189,7 @@ EXPERIMENT = Experiment(
     scales={
         "tiny": CreluFigure6Settings(
             f"{INSTEAD}; a 24th of the filters, 60 images, 1 epoch, 4 test images",
-            width=1 / 24,
-            train=60,
-            test=50,
-            epochs=1,
+            **TINY,
             images=4,
         ),
         "desk": CreluFigure6Settings(

@@ -20,6 +20,7 @@ from gatewise_papers.crelu.experiments.shared import (
     NEEDS,
     PAIRS,
     RATIOS,
+    TINY,
     ErrorCells,
     ErrorSettings,
     ErrorTable,
@@ -129,11 +130,8 @@ EXPERIMENT = Experiment(
         "tiny": CreluTable1Settings(
             "a 24th of the filters, 60 images, 1 epoch, CIFAR-100's superclasses, "
             "20 images held out, 2 folds",
-            width=1 / 24,
-            train=60,
-            test=50,
+            **TINY,
             superclasses=True,
-            epochs=1,
             hold_out=20,
             folds=2,
         ),

@@ -1,7 +1,7 @@
 """Table 4: top-1 and top-5 errors with CReLU after more and more convolutions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,7 @@ SGD = TableTraining(
     {"size": 256},
     evaluate_every=5,
 )
-ADAM = TableTraining(
-    "image_folder",
-    "crelu_imagenet_adam",
-    ("augment.flip = true", "augment.crop = [224, 0]"),
-    {"size": 256},
-    evaluate_every=5,
-)
+ADAM = replace(SGD, recipe="crelu_imagenet_adam")
 NOTES = (
     "images of 224 pixels, at which the printed 6 x 6 average pool covers the last maps; cut out "
     "of 256 pixels at random in training and from the centre in the test",

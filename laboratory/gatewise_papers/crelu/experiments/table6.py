@@ -33,8 +33,10 @@ from gatewise_papers.crelu.experiments.shared import (
     NEEDS,
     RATIOS,
     TABLE1,
+    TINY,
     CifarSettings,
     ErrorTable,
+    fit_rows,
     levels_of,
     network_inputs,
     published,
@@ -202,9 +204,7 @@ def _rows(cells: Cells) -> list[Row]:
             for part in PARTS:
                 for kind in KINDS:
                     rows.append(_ratio_row(cells, data, layer, part, kind))
-        for part in ("train", "test"):
-            values = [seed["errors"][part] for seed in seeds]
-            rows.append(row(f"{CIFAR[data]}, {FORM}: {part} error, %", values))
+        rows += fit_rows(f"{CIFAR[data]}, {FORM}", seeds)
     return rows
 
 
@@ -246,11 +246,8 @@ EXPERIMENT = Experiment(
         "tiny": CreluTable6Settings(
             "a 24th of the filters, trained on 60 images for 1 epoch with batch norm, "
             "CIFAR-100's superclasses, 4 test images",
-            width=1 / 24,
-            train=60,
-            test=50,
+            **TINY,
             superclasses=True,
-            epochs=1,
             images=4,
             norm=True,
         ),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 
-from gatewise.studies import FunctionCell
 from gatewise_papers.common import (
     CellValues,
     Claim,
@@ -10,19 +9,18 @@ from gatewise_papers.common import (
     Findings,
     Level,
     Numbers,
-    Panel,
     Table,
     TableTraining,
     all_better,
     all_comparable,
     at_end,
-    curve_lines,
+    cells_of,
+    epoch_panels,
     judged,
     not_tested,
     percent,
     row,
     table_curves,
-    training_cells,
 )
 from gatewise_papers.deep_gated.experiments.shared import DESK_CNN, REDUCED, TINY_CNN, published
 
@@ -66,11 +64,6 @@ def networks(settings: GatedExperiment6Settings, seeds: tuple[int, ...]) -> Tabl
     return table
 
 
-def cells(settings: GatedExperiment6Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
-    """Return one training per network and seed."""
-    return training_cells(networks(settings, seeds))
-
-
 def findings(values: CellValues) -> Findings:
     """Judge the accuracies of the last epoch."""
     settings: GatedExperiment6Settings = values.settings
@@ -81,11 +74,12 @@ def findings(values: CellValues) -> Findings:
             is_printed = part == "test" and name == ONLY_GATES and not settings.reduced
             printed = published.ONLY_GATES_TEST if is_printed else None
             rows.append(row(f"{words}, {name}", accuracies, published=printed))
-    panels = [
-        Panel("training", "epochs", "accuracy", curve_lines(curves, "train")),
-        Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
-    ]
-    return Findings(panels, rows, claims(settings, at_end(curves, "test")[ONLY_GATES]), NOTES)
+    return Findings(
+        epoch_panels(curves, "train"),
+        rows,
+        claims(settings, at_end(curves, "test")[ONLY_GATES]),
+        NOTES,
+    )
 
 
 def claims(settings: GatedExperiment6Settings, test: Numbers) -> list[Claim]:
@@ -120,7 +114,7 @@ EXPERIMENT = Experiment(
         ),
         "full": FULL,
     },
-    cells=cells,
+    cells=cells_of(networks),
     findings=findings,
     trainings=networks,
     levels=(Level(f"test accuracy, {ONLY_GATES}", published.ONLY_GATES_TEST),),

@@ -1,6 +1,5 @@
 """Figure 6: nu of the normalised Gram matrix of the path features of a ReLU network in training."""
 
-from dataclasses import replace
 from functools import partial
 
 from gatewise.studies import CellCall, FunctionCell
@@ -66,14 +65,7 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure6",
     title="alignment of the path features with the labels, Binary-MNIST",
     scales={
-        "tiny": replace(
-            FULL,
-            reduced="w=10, 300 images, 2 epochs",
-            width=10,
-            examples=300,
-            epochs=2,
-            subset=10,
-        ),
+        "tiny": FULL.tiny(),
         "desk": FULL,
         "full": FULL,
     },

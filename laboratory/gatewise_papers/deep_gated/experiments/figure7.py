@@ -184,14 +184,7 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure7",
     title="adapting, frozen and learned gates, Binary-MNIST",
     scales={
-        "tiny": replace(
-            FULL,
-            reduced="w=10, 300 images, 2 epochs",
-            width=10,
-            examples=300,
-            epochs=2,
-            subset=10,
-        ),
+        "tiny": FULL.tiny(),
         "desk": replace(FULL, networks_of="deep_gated/figure8"),
         "full": FULL,
     },

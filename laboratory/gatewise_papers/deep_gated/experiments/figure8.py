@@ -1,6 +1,5 @@
 """Figure 8: nu of the tangent kernel and of its gates' part in training (Experiments 3 and 5)."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -162,14 +161,7 @@ EXPERIMENT = Experiment(
     name="deep_gated/figure8",
     title="alignment of the tangent kernel with the labels, Binary-MNIST",
     scales={
-        "tiny": replace(
-            FULL,
-            reduced="w=10, 300 images, 2 epochs",
-            width=10,
-            examples=300,
-            epochs=2,
-            subset=10,
-        ),
+        "tiny": FULL.tiny(),
         "desk": FULL,
         "full": FULL,
     },

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 
 from gatewise.stats import finite
-from gatewise.studies import FunctionCell
 from gatewise_papers.common import (
     CellValues,
     Claim,
@@ -12,18 +11,17 @@ from gatewise_papers.common import (
     Findings,
     Level,
     Numbers,
-    Panel,
     Row,
     Table,
     TableTraining,
     all_comparable,
-    curve_lines,
+    cells_of,
+    epoch_panels,
     judge,
     judged,
     percent,
     row,
     table_curves,
-    training_cells,
 )
 from gatewise_papers.deep_gated.experiments.shared import DESK_CNN, REDUCED, TINY_CNN, published
 
@@ -66,21 +64,14 @@ def networks(settings: GatedTable4Settings, seeds: tuple[int, ...]) -> Table:
     return table
 
 
-def cells(settings: GatedTable4Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
-    """Return one training per network and seed."""
-    return training_cells(networks(settings, seeds))
-
-
 def findings(values: CellValues) -> Findings:
     """Compare the best accuracies of each run, as the paper does."""
     settings: GatedTable4Settings = values.settings
     curves = table_curves(networks(settings, values.seeds), values)
     best = {part: _best(curves, part) for part in ("train", "test")}
-    panels = [
-        Panel("training", "epochs", "accuracy", curve_lines(curves, "train")),
-        Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
-    ]
-    return Findings(panels, _rows(settings, best), claims(settings, best["test"]), NOTES)
+    return Findings(
+        epoch_panels(curves, "train"), _rows(settings, best), claims(settings, best["test"]), NOTES
+    )
 
 
 def name_of(beta: float, eps: float) -> str:
@@ -159,7 +150,7 @@ EXPERIMENT = Experiment(
         ),
         "full": FULL,
     },
-    cells=cells,
+    cells=cells_of(networks),
     findings=findings,
     trainings=networks,
     levels=(

@@ -5,16 +5,11 @@ from gatewise_papers.common import (
     IN_ANY_ORDER,
     RELU,
     UNIT_TABLE_IN_WORDS,
-    CellValues,
     Claim,
-    Experiment,
-    Findings,
     Level,
     UnitTableSettings,
     judge_over_rates,
-    plan_table,
-    table_findings,
-    table_runs,
+    unit_table_experiment,
     unit_with,
 )
 from gatewise_papers.iieu.experiments import published
@@ -37,24 +32,17 @@ NOTES = (
 )
 
 
-def findings(values: CellValues) -> Findings:
-    """Compare IIEU-B with ReLU at both places of the pool."""
-    return table_findings(values, claims, NOTES)
-
-
 def claims(study: CheckedStudy) -> list[Claim]:
     """Judge whether IIEU-B is better than ReLU, and than ReLU at its place."""
     return [judge_over_rates(published.BETTER_IN_SMALL, study, [IIEU], [RELU, BEHIND])]
 
 
-EXPERIMENT = Experiment(
-    name="iieu/cifar100",
-    title="IIEU-B in a small network on CIFAR-100, at every rate of a grid",
-    scales={"tiny": DESK.tiny(), "desk": DESK},
-    comparison=plan_table,
-    findings=findings,
-    trainings=table_runs,
-    seeds=5,
-    levels=(Level("test accuracy, ReLU", published.RELU_TOP_1[14], at_least=FITTED),),
-    needs=("CIFAR-100",),
+EXPERIMENT = unit_table_experiment(
+    "iieu/cifar100",
+    "IIEU-B in a small network on CIFAR-100, at every rate of a grid",
+    DESK,
+    claims,
+    NOTES,
+    level=Level("test accuracy, ReLU", published.RELU_TOP_1[14], at_least=FITTED),
+    needs="CIFAR-100",
 )

@@ -4,30 +4,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from gatewise.studies import FunctionCell
 from gatewise_papers.common import (
     IN_ANY_ORDER,
     CellValues,
     Claim,
     Curve,
-    Curves,
     Experiment,
     Findings,
     Level,
     Numbers,
-    Panel,
     Row,
     Table,
     TableTraining,
     all_lower,
+    cells_of,
     column,
-    curve_lines,
+    epoch_panels,
     judge,
     not_tested,
     number,
     row,
     table_curves,
-    training_cells,
 )
 from gatewise_papers.iieu.experiments import published
 from gatewise_papers.iieu.experiments.networks import MOVED, NETWORKS, OURS
@@ -97,11 +94,6 @@ def configurations(settings: IieuConvergenceSettings, seeds: tuple[int, ...]) ->
     return table
 
 
-def cells(settings: IieuConvergenceSettings, seeds: tuple[int, ...]) -> list[FunctionCell]:
-    """Return one training per network and seed."""
-    return training_cells(configurations(settings, seeds))
-
-
 def findings(values: CellValues) -> Findings:
     """Measure how the training losses fall."""
     settings: IieuConvergenceSettings = values.settings
@@ -109,7 +101,9 @@ def findings(values: CellValues) -> Findings:
     falls: Falls = {}
     for name, by_seed in curves.items():
         falls[name] = [_fall(curve, settings.thresholds) for curve in by_seed]
-    return Findings(_panels(curves), _rows(settings, falls), _claims(settings, falls), NOTES)
+    return Findings(
+        epoch_panels(curves, "loss"), _rows(settings, falls), _claims(settings, falls), NOTES
+    )
 
 
 def _fall(curve: Curve, thresholds: Sequence[float]) -> dict[str, float | None]:
@@ -136,14 +130,6 @@ def _fall(curve: Curve, thresholds: Sequence[float]) -> dict[str, float | None]:
 def _below(threshold: float) -> str:
     """Return the key of a threshold in the results."""
     return f"below_{threshold}"
-
-
-def _panels(curves: Curves) -> list[Panel]:
-    """Return the plots of training loss and test accuracy."""
-    return [
-        Panel("training", "epochs", "loss", curve_lines(curves, "loss")),
-        Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
-    ]
 
 
 def _rows(settings: IieuConvergenceSettings, falls: Falls) -> list[Row]:
@@ -277,7 +263,7 @@ def experiment(depth: int, desk_depth: int) -> Experiment:
             ),
             "full": full,
         },
-        cells=cells,
+        cells=cells_of(configurations),
         findings=findings,
         trainings=configurations,
         levels=(

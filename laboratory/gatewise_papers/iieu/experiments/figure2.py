@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gatewise.studies import FunctionCell
 from gatewise_papers.common import (
     IN_ANY_ORDER,
     CellValues,
@@ -19,13 +18,13 @@ from gatewise_papers.common import (
     TableTraining,
     all_better,
     at_end,
+    cells_of,
     curve_lines,
     judged,
     number,
     percent,
     row,
     table_curves,
-    training_cells,
 )
 from gatewise_papers.iieu.experiments import published
 from gatewise_papers.iieu.experiments.networks import NETWORKS, OURS
@@ -77,11 +76,6 @@ def configurations(settings: IieuFigure2Settings, seeds: tuple[int, ...]) -> Tab
 def name_of(model: str, activation: str) -> str:
     """Return the name of a network in the results."""
     return f"{model}, {activation}"
-
-
-def cells(settings: IieuFigure2Settings, seeds: tuple[int, ...]) -> list[FunctionCell]:
-    """Return one training per network and seed."""
-    return training_cells(configurations(settings, seeds))
 
 
 def findings(values: CellValues) -> Findings:
@@ -158,7 +152,7 @@ EXPERIMENT = Experiment(
         ),
         "full": IieuFigure2Settings(),
     },
-    cells=cells,
+    cells=cells_of(configurations),
     findings=findings,
     trainings=configurations,
     levels=(Level(f"test accuracy at the end, {name_of(MOBILE, 'ReLU')}", at_least=0.4),),

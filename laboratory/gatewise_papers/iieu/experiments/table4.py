@@ -16,11 +16,10 @@ from gatewise_papers.common import (
     Findings,
     Level,
     Numbers,
-    Panel,
     Table,
     TableTraining,
     at_end,
-    curve_lines,
+    epoch_panels,
     judge,
     row,
     table_curves,
@@ -90,11 +89,7 @@ def findings(values: CellValues) -> Findings:
         rows.append(row(f"test accuracy, {name}", numbers, published=printed))
     for name, numbers in at_end(curves, "loss").items():
         rows.append(row(f"training loss of the last epoch, {name}", numbers))
-    panels = [
-        Panel("training", "epochs", "loss", curve_lines(curves, "loss")),
-        Panel("test", "epochs", "accuracy", curve_lines(curves, "test")),
-    ]
-    return Findings(panels, rows, claims(test), NOTES)
+    return Findings(epoch_panels(curves, "loss"), rows, claims(test), NOTES)
 
 
 def leave_channels_alone(network: nn.Module) -> None:

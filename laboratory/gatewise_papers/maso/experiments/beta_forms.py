@@ -2,16 +2,11 @@
 
 from gatewise.studies import CheckedStudy
 from gatewise_papers.common import (
-    CellValues,
     Claim,
-    Experiment,
-    Findings,
     Level,
     UnitTableSettings,
     judge_over_rates,
-    plan_table,
-    table_findings,
-    table_runs,
+    unit_table_experiment,
     unit_with,
 )
 from gatewise_papers.maso.experiments import published
@@ -44,24 +39,17 @@ NOTES = (
 )
 
 
-def findings(values: CellValues) -> Findings:
-    """Compare the beta forms with swish."""
-    return table_findings(values, claims, NOTES)
-
-
 def claims(study: CheckedStudy) -> list[Claim]:
     """Judge whether the beta forms are better than swish."""
     return [judge_over_rates(published.BETA_BEATS_SWISH, study, [ABS, LEAKY], [SWISH])]
 
 
-EXPERIMENT = Experiment(
-    name="maso/beta_forms",
-    title="beta forms of abs and leaky ReLU against swish",
-    scales={"tiny": DESK.tiny(), "desk": DESK},
-    comparison=plan_table,
-    findings=findings,
-    trainings=table_runs,
-    seeds=5,
-    levels=(Level("test accuracy, ReLU"),),
-    needs=("CIFAR-10",),
+EXPERIMENT = unit_table_experiment(
+    "maso/beta_forms",
+    "beta forms of abs and leaky ReLU against swish",
+    DESK,
+    claims,
+    NOTES,
+    level=Level("test accuracy, ReLU"),
+    needs="CIFAR-10",
 )

@@ -3,16 +3,11 @@
 from gatewise.studies import CheckedStudy
 from gatewise_papers.common import (
     RELU,
-    CellValues,
     Claim,
-    Experiment,
-    Findings,
     Level,
     UnitTableSettings,
     judge_over_rates,
-    plan_table,
-    table_findings,
-    table_runs,
+    unit_table_experiment,
     unit_with,
 )
 from gatewise_papers.psc.experiments import published
@@ -41,11 +36,6 @@ NOTES = (
 )
 
 
-def findings(values: CellValues) -> Findings:
-    """Compare the phase selective networks with ReLU and CReLU."""
-    return table_findings(values, claims, NOTES)
-
-
 def claims(study: CheckedStudy) -> list[Claim]:
     """Judge the questions at equal parameters."""
     return [
@@ -54,14 +44,12 @@ def claims(study: CheckedStudy) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="psc/cifar10",
-    title="dynamic, static and low-rank phase selection on CIFAR-10",
-    scales={"tiny": DESK.tiny(), "desk": DESK},
-    comparison=plan_table,
-    findings=findings,
-    trainings=table_runs,
-    seeds=5,
-    levels=(Level("test accuracy, ReLU"),),
-    needs=("CIFAR-10",),
+EXPERIMENT = unit_table_experiment(
+    "psc/cifar10",
+    "dynamic, static and low-rank phase selection on CIFAR-10",
+    DESK,
+    claims,
+    NOTES,
+    level=Level("test accuracy, ReLU"),
+    needs="CIFAR-10",
 )

@@ -79,6 +79,8 @@ class Cost(PlottedResult):
     saved_bytes: int | None
     sites: tuple[SiteCost, ...]
 
+    _properties = ("throughput",)
+
     @property
     def throughput(self) -> float:
         """Inputs per second in a forward pass."""
@@ -88,10 +90,6 @@ class Cost(PlottedResult):
     def site_share(self) -> float:
         """The share of the forward time that units take."""
         return sum(site.share for site in self.sites)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
-        return super().to_dict() | {"throughput": self.throughput}
 
     def _figure_size(self) -> tuple[float, float]:
         return max(4.0, 0.35 * len(self.sites)), 3.0

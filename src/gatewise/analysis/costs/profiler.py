@@ -41,7 +41,7 @@ class SavedTensors:
         if address not in self.of_model:
             for storages in (self.all, *self.open_calls):
                 storages[address] = storage.nbytes()
-        return tensor
+        return tensor.detach()  # autograd would never free an output that it keeps itself
 
 
 class ModuleProfiler:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
 from importlib import metadata
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from gatewise.analysis.diagnosis.questions import (
     all_questions,
     counted_findings,
 )
-from gatewise.analysis.record import AnalysisResult, plain_values
+from gatewise.analysis.record import AnalysisResult
 from gatewise.checks import LARGEST_COUNT, check_count, check_number
 from gatewise.devices import find_device
 from gatewise.errors import (
@@ -90,10 +91,8 @@ class Answer(AnalysisResult):
     record: Any = None
     traceback: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all but the record as plain values, for a file."""
-        values = {name: value for name, value in vars(self).items() if name != "record"}
-        return plain_values(values, finite=True)
+    _omitted = ("record",)
+    _finite = True
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Answer":
@@ -137,6 +136,10 @@ class Diagnosis(AnalysisResult):
     seconds: float
     ask_all: str = ""
 
+    _renamed = MappingProxyType({"answers": "questions"})
+    _properties = ("findings",)
+    _finite = True
+
     def __getitem__(self, question: str) -> Answer:
         for answer in self.answers:
             if answer.name == question:
@@ -159,25 +162,8 @@ class Diagnosis(AnalysisResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for a file or a page."""
-        values = {
-            "format": FORMAT,
-            "findings": self.findings,
-            "more": {name: all_questions()[name].title for name in self.more},
-            "ask_all": self.ask_all,
-            "name": self.name,
-            "model": self.model,
-            "data": self.data,
-            "input_check": self.input_check,
-            "layers": self.layers,
-            "questions": self.answers,
-            "advice": self.advice,
-            "held_back": self.held_back,
-            "more_advice": self.more_advice,
-            "nothing_to_fix": self.nothing_to_fix,
-            "versions": self.versions,
-            "seconds": self.seconds,
-        }
-        return plain_values(values, finite=True)
+        more = {name: all_questions()[name].title for name in self.more}
+        return {"format": FORMAT, **super().to_dict(), "more": more}
 
     def __str__(self) -> str:
         size = f"{self.model['parameters']:,} parameters"

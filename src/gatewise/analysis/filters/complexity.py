@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -49,6 +49,9 @@ class Rademacher(AnalysisResult):
     crelu: float
     crelu_error: float
 
+    constant = CONSTANT
+    _properties = ("printed_bound", "bound", "constant")
+
     @property
     def printed_bound(self) -> float:
         """The bound of the theorem as printed.
@@ -61,15 +64,6 @@ class Rademacher(AnalysisResult):
     def bound(self) -> float:
         """The bound of the proof with the right constant."""
         return CONSTANT * self.printed_bound
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
-            **asdict(self),
-            "printed_bound": self.printed_bound,
-            "bound": self.bound,
-            "constant": CONSTANT,
-        }
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the complexities as bars and the two bounds as lines; returns the axes."""

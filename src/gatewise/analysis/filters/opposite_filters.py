@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ SIGN_DRAWS = 300  # how often the signs of a layer's filters are drawn
 
 
 @dataclass(frozen=True, eq=False)
-class LayerPairing:
+class LayerPairing(AnalysisResult):
     """The pairing of one layer's filters, and that of random filters of the same shape and number.
 
     Attributes:
@@ -42,6 +43,21 @@ class LayerPairing:
     p_value: float
     similar: Tensor
     p_phases: float
+
+    _renamed = MappingProxyType({"name": "layer", "p_value": "p"})
+    _omitted = ("weight", "chance")
+    _properties = ("filters", "length", "mean", "chance_mean", "similar_mean", "zero_filters")
+    _finite = True
+
+    @property
+    def filters(self) -> int:
+        """The number of filters."""
+        return len(self.partner)
+
+    @property
+    def length(self) -> int:
+        """The number of weights of a filter."""
+        return self.weight[0].numel()
 
     @property
     def mean(self) -> float:
@@ -83,26 +99,10 @@ class Pairing(AnalysisResult):
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
+        """Return plain values, for a file."""
         rows = []
         for layer, p, phases in zip(self.layers, self.p_values, self.p_phases, strict=True):
-            row = {
-                "layer": layer.name,
-                "filters": len(layer.partner),
-                "length": layer.weight[0].numel(),
-                "mean": _number(layer.mean),
-                "chance_mean": layer.chance_mean,
-                "p": layer.p_value,
-                "p_corrected": p,
-                "similar_mean": _number(layer.similar_mean),
-                "p_phases": layer.p_phases,
-                "p_phases_corrected": phases,
-                "zero_filters": layer.zero_filters,
-                "partner": layer.partner.tolist(),
-                "correlation": list(map(_number, layer.correlation.tolist())),
-                "similar": list(map(_number, layer.similar.tolist())),
-            }
-            rows.append(row)
+            rows.append(layer.to_dict() | {"p_corrected": p, "p_phases_corrected": phases})
         return {"layers": rows, "left_out": list(self.left_out), "seed": self.seed}
 
     def plot(self, axes: Any = None) -> Any:
@@ -280,11 +280,6 @@ def _p_phases(gram: Tensor, generator: torch.Generator) -> float:
     if len(gram) < 2:
         return 1.0
     return p_of_excess(excess(gram), excess_by_chance(gram, SIGN_DRAWS, generator))
-
-
-def _number(value: float) -> float | None:
-    """The value, with None for NaN, which JSON does not have."""
-    return None if math.isnan(value) else value
 
 
 def _picture(layer: LayerPairing) -> Any:

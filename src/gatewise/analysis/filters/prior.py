@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from gatewise.checks import check_count, check_number
 
 
 @dataclass(frozen=True, eq=False)
-class LayerPrior:
+class LayerPrior(AnalysisResult):
     """The prior of the region where a unit of a layer is positive, now and at initialisation.
 
     Attributes:
@@ -32,6 +33,9 @@ class LayerPrior:
     he: float
     own: float | None
 
+    _renamed = MappingProxyType({"name": "layer"})
+    _properties = ("mean",)
+
     @property
     def mean(self) -> float:
         """The mean over filters."""
@@ -44,22 +48,6 @@ class RegionPrior(AnalysisResult):
 
     layers: tuple[LayerPrior, ...]
     slope: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        rows = []
-        for layer in self.layers:
-            row = {
-                "layer": layer.name,
-                "length": layer.length,
-                "mean": layer.mean,
-                "active": layer.active.tolist(),
-                "xavier": layer.xavier,
-                "he": layer.he,
-                "own": layer.own,
-            }
-            rows.append(row)
-        return {"slope": self.slope, "layers": rows}
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the priors of each layer as points, and the means at initialisation as lines.

@@ -59,19 +59,14 @@ class Reconstruction(AnalysisResult):
     tighter_bound: Tensor | None = None
     tolerance: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
-            "ratio": self.ratio.tolist(),
-            "mean_ratio": float(self.ratio.mean()),
-            "unknowns": self.unknowns,
-            "equations": self.equations.tolist(),
-            "method": self.method,
-            "iterations": self.iterations,
-            "eigenvalues": _to_lists(self.eigenvalues),
-            "bound": _to_lists(self.bound),
-            "tighter_bound": _to_lists(self.tighter_bound),
-        }
+    _omitted = ("image", "x", "read", "tolerance")
+    _properties = ("mean_ratio",)
+    _finite = True
+
+    @property
+    def mean_ratio(self) -> float:
+        """The mean of the ratios."""
+        return float(self.ratio.mean())
 
     def plot(self, axes: Any = None, *, most: int = 8) -> Any:
         """Draw inputs over their reconstructions, for colour or grey images.
@@ -100,7 +95,7 @@ class Reconstruction(AnalysisResult):
         method = self.method
         if self.iterations:
             method = f"{method}, {self.iterations} iterations"
-        ratio = f"mean ratio {float(self.ratio.mean()):.4f}"
+        ratio = f"mean ratio {self.mean_ratio:.4f}"
         return f"Reconstruction({ratio}, {share:.2f} equations per unknown, {method})"
 
 
@@ -208,15 +203,6 @@ def random_ratio(kept: int, dimension: int) -> float:
         return 0.0
     terms = math.lgamma((rest + 1) / 2) + math.lgamma(dimension / 2)
     return math.exp(terms - math.lgamma(rest / 2) - math.lgamma((dimension + 1) / 2))
-
-
-def _to_lists(values: Tensor | None) -> Any:
-    """Nested lists of numbers, with None for NaN, which JSON does not have."""
-    if values is None:
-        return None
-    if values.dim():
-        return [_to_lists(value) for value in values]
-    return None if values.isnan() else float(values)
 
 
 def _draw_row(panels: Any, pictures: list[Any], titles: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -17,8 +18,9 @@ from gatewise.analysis.gating.channels import (
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.rules import parameters_of
 from gatewise.analysis.gating.stream import SiteStream
-from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
 from gatewise.batches import Progress, read_batches
+from gatewise.results import plain_values
 
 NEAR_AN_END = 1e-3  # a soft gate this close to 0 or 1 is at its end
 MOSTLY = 0.99  # a soft gate that is at its end for this share of the inputs is saturated
@@ -56,6 +58,14 @@ class SiteGates(AnalysisResult):
     saturated: Tensor | None
     parameters: dict[str, Tensor]
 
+    _renamed = MappingProxyType({"name": "site"})
+    _properties = ("channels", "entropy", "dead", "always_on")
+
+    @property
+    def channels(self) -> int:
+        """The number of channels."""
+        return len(self.on_rate)
+
     @property
     def entropy(self) -> Tensor:
         """The entropy of each gate in bits, (C,).
@@ -75,25 +85,9 @@ class SiteGates(AnalysisResult):
         return _places(self.on_rate == 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
-        values = {
-            "site": self.name,
-            "unit": self.unit,
-            "soft": self.soft,
-            "on": self.on,
-            "channels": len(self.on_rate),
-            "seen": self.seen,
-            "on_rate": self.on_rate,
-            "entropy": self.entropy,
-            "dead": self.dead,
-            "always_on": self.always_on,
-            "first_only": self.first_only,
-            "duplicates": self.duplicates,
-            "region_entropy": self.region_entropy,
-            "saturated": None if self.saturated is None else _places(self.saturated),
-            "parameters": self.parameters,
-        }
-        return plain_values(values)
+        """Return plain values, for a file, with the numbers of saturated channels."""
+        saturated = None if self.saturated is None else _places(self.saturated)
+        return super().to_dict() | {"saturated": plain_values(saturated)}
 
 
 @dataclass(frozen=True, eq=False)

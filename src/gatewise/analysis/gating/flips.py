@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,9 +10,10 @@ from torch import Tensor, nn
 from gatewise.analysis.gating.channels import ChannelSums, by_channel, is_on
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.stream import SiteStream
-from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
 from gatewise.batches import Progress, read_batches
 from gatewise.errors import ArgumentError
+from gatewise.results import plain_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,10 @@ class SiteFlips(AnalysisResult):
     flip_rate: Tensor
     on_rates: tuple[Tensor, Tensor]
 
+    _renamed = MappingProxyType({"name": "site"})
+    _omitted = ("on_rates",)
+    _properties = ("chance",)
+
     @property
     def chance(self) -> Tensor:
         """The flip rate of independent gates with these on-rates, (C,)."""
@@ -35,15 +41,9 @@ class SiteFlips(AnalysisResult):
         return first * (1 - second) + second * (1 - first)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
-        values = {
-            "site": self.name,
-            "flip_rate": self.flip_rate,
-            "chance": self.chance,
-            "on_rate_first": self.on_rates[0],
-            "on_rate_second": self.on_rates[1],
-        }
-        return plain_values(values)
+        """Return plain values, for a file, with one entry for the on-rates of each model."""
+        first, second = plain_values(self.on_rates)
+        return super().to_dict() | {"on_rate_first": first, "on_rate_second": second}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ Appendix C of the CReLU paper.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.size_histogram import SizeHistogram
 from gatewise.analysis.gating.stream import SiteStream
 from gatewise.analysis.gating.warps import check_warps, standard_warps, warp
-from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places, plain_values
+from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
 from gatewise.batches import Progress, read_batches
 from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
@@ -45,6 +46,10 @@ class LayerInvariance(AnalysisResult):
     local_rate: Tensor
     score: Tensor
 
+    _renamed = MappingProxyType({"name": "layer"})
+    _properties = ("mean", "silent")
+    _finite = True
+
     @property
     def mean(self) -> float:
         """The mean score of the filters that fire."""
@@ -59,20 +64,6 @@ class LayerInvariance(AnalysisResult):
     def silent(self) -> int:
         """Filters that never fired, or never at a position that the transform keeps."""
         return int(self.score.isnan().sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file. NaN becomes ``None``."""
-        values = {
-            "layer": self.name,
-            "unit": self.unit,
-            "mean": self.mean,
-            "silent": self.silent,
-            "score": self.score,
-            "threshold": self.threshold,
-            "global_rate": self.global_rate,
-            "local_rate": self.local_rate,
-        }
-        return plain_values(values, finite=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gatewise.analysis.gating.channels import is_on
 from gatewise.analysis.gating.gate_calls import GateSite
 from gatewise.analysis.gating.stream import SiteStream
-from gatewise.analysis.record import PlottedResult, plain_values
+from gatewise.analysis.record import PlottedResult
 from gatewise.batches import Progress, read_batches
 from gatewise.errors import Limitation, NotApplicableError
 
@@ -43,6 +43,9 @@ class GateOverlap(PlottedResult):
     on_rate: float
     sites: tuple[dict[str, Any], ...] = ()
 
+    _properties = ("chance",)
+    _finite = True
+
     @property
     def chance(self) -> float:
         """The square of the rate: the overlap if all gates were independent and equally often on.
@@ -59,10 +62,6 @@ class GateOverlap(PlottedResult):
         """
         same = torch.eye(len(self.classes), dtype=torch.bool)
         return float(self.between[same].nanmean() - self.between[~same].nanmean())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
-        return plain_values({**vars(self), "chance": self.chance}, finite=True)
 
     def _figure_size(self) -> tuple[float, float]:
         return 4.4, 3.6

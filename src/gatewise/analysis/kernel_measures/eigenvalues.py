@@ -24,6 +24,9 @@ class Spectrum(AnalysisResult):
     eigenvalues: Tensor
     rounding: float
 
+    _omitted = ("rounding",)
+    _properties = ("condition", "effective_rank")
+
     def curve(self) -> Tensor:
         """The cumulative sum of the ascending eigenvalues (n,); the paper calls it the e.c.d.f.
 
@@ -65,14 +68,6 @@ class Spectrum(AnalysisResult):
         ideal = ideal_spectrum(len(self.eigenvalues), mu=mu, depth=depth)
         scale = self.eigenvalues.sum() / len(self.eigenvalues)
         return Spectrum(ideal.eigenvalues * scale, ideal.rounding)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for a file."""
-        return {
-            "eigenvalues": self.eigenvalues.tolist(),
-            "condition": self.condition,
-            "effective_rank": self.effective_rank,
-        }
 
     def plot(self, axes: Any = None, **line: Any) -> Any:
         """Draw the cumulative curve and return the axes; ``line`` are options of ``axes.plot``."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gatewise.analysis.monitoring.site_activity import MonitorRecord
-from gatewise.analysis.record import plain_values
 from gatewise.errors import ArgumentError, MissingExtraError, install_extra
 from gatewise.files import Journal, write_text
+from gatewise.results import plain_values
 
 ALLOWED = (
     "FILE.jsonl, FILE.csv, a folder for TensorBoard, an object with add_scalar, a function of a "

@@ -5,14 +5,9 @@ from gatewise.analysis.planes.adjacency import shared_edges as shared_edges
 from gatewise.analysis.planes.affine_rules import BATCH as BATCH
 from gatewise.analysis.planes.composite import Composite as Composite
 from gatewise.analysis.planes.composite import Composites as Composites
-from gatewise.analysis.planes.dense_layers import DenseLayer as DenseLayer
-from gatewise.analysis.planes.dense_layers import dense_chain as dense_chain
-from gatewise.analysis.planes.dense_layers import dense_chain_of_graph as dense_chain_of_graph
-from gatewise.analysis.planes.dense_splitting import split_dense as split_dense
 from gatewise.analysis.planes.line_splitting import split_by_lines as split_by_lines
 from gatewise.analysis.planes.native_splitting import native_splitter as native_splitter
 from gatewise.analysis.planes.piece_splitting import split_by_pieces as split_by_pieces
-from gatewise.analysis.planes.plane_run import LinesSplitter as LinesSplitter
 from gatewise.analysis.planes.plane_run import PlaneRun as PlaneRun
 from gatewise.analysis.planes.plane_slice import Extent as Extent
 from gatewise.analysis.planes.plane_slice import Slice as Slice

@@ -1,5 +1,6 @@
 """Split polygons by the lines on which units change their sign: ``native/split.c`` in numpy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,10 @@ class Split:
     parent: Array
     piece: Array
     next_label: int
+
+
+# Polygons, lines (N, 3, U), the largest coordinates, and the label of the first new edge.
+LinesSplitter = Callable[[Polygons, Array, Array, int], Split]
 
 
 def split_by_lines(polygons: Polygons, lines: Array, bounds: Array, first_label: int) -> Split:

@@ -1,17 +1,15 @@
 """The compiled form of ``line_splitting.split_by_lines``, if there is a C compiler."""
 
 import ctypes
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gatewise.analysis.planes.line_splitting import Split
-from gatewise.analysis.planes.polygons import RELATIVE_ZERO, Array, Polygons, no_memory
+from gatewise.analysis.planes.line_splitting import LinesSplitter, Split
+from gatewise.analysis.planes.polygons import RELATIVE_ZERO, Array, Polygons
+from gatewise.errors import Limitation, NotApplicableError
 from gatewise.native import COUNT, NUMBER, POINTER, compiled_library, struct_fields
-
-Splitter = Callable[[Polygons, Array, Array, int], Split]
 
 
 class _Result(ctypes.Structure):
@@ -24,7 +22,7 @@ class _Result(ctypes.Structure):
     )
 
 
-def native_splitter() -> Splitter | None:
+def native_splitter() -> LinesSplitter | None:
     """The compiled splitter, or None if there is no compiler."""
     handle = compiled_library("split")
     if handle is None:
@@ -64,25 +62,25 @@ def _split(
         ctypes.byref(result),
     )
     if not succeeded:
-        raise no_memory()
+        raise NotApplicableError(
+            Limitation.TOO_LARGE,
+            "partition: not enough memory for the regions",
+            fix="a smaller extent",
+        )
     try:
-        parent = copied(result.parent, (result.polygons,), np.int64)
-        piece = copied(result.piece, (result.polygons, units), np.uint8)
-        return Split(copied_polygons(result), parent, piece, result.next_label)
+        parts = Polygons(
+            _copied(result.coordinates, (result.vertices, 2), np.float64),
+            _copied(result.labels, (result.vertices,), np.int64),
+            _copied(result.starts, (result.polygons + 1,), np.int64),
+        )
+        parent = _copied(result.parent, (result.polygons,), np.int64)
+        piece = _copied(result.piece, (result.polygons, units), np.uint8)
+        return Split(parts, parent, piece, result.next_label)
     finally:
         handle.gw_split_free(ctypes.byref(result))
 
 
-def copied_polygons(result: Any) -> Polygons:
-    """The polygons that compiled code has written to a result, copied to new arrays."""
-    return Polygons(
-        copied(result.coordinates, (result.vertices, 2), np.float64),
-        copied(result.labels, (result.vertices,), np.int64),
-        copied(result.starts, (result.polygons + 1,), np.int64),
-    )
-
-
-def copied(address: int, shape: tuple[int, ...], dtype: Any) -> Array:
+def _copied(address: int, shape: tuple[int, ...], dtype: Any) -> Array:
     """The numbers that compiled code has written, copied to a new array."""
     array = np.empty(shape, dtype)
     ctypes.memmove(array.ctypes.data, address, array.nbytes)

@@ -6,7 +6,7 @@ crosses, and is affine on each part. Polygons are independent of each other, so 
 many, the run continues with parts of them, one part after the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from gatewise.analysis.planes.affine_rules import affine, by_polygon, no_rule
 from gatewise.analysis.planes.composite import Composite, Composites
 from gatewise.analysis.planes.in_place_writes import Writes
 from gatewise.analysis.planes.kinks import is_folded, kinks_of, pair_of, pieces_of
-from gatewise.analysis.planes.line_splitting import Split
+from gatewise.analysis.planes.line_splitting import LinesSplitter, Split
 from gatewise.analysis.planes.piece_splitting import split_by_pieces
 from gatewise.analysis.planes.polygons import (
     Array,
@@ -32,7 +32,6 @@ from gatewise.graph import LEAVES, Graph, Node, Pieces, call_operator, leaf_valu
 
 PART = 2**17  # numbers in the largest tensor of one part: a megabyte, which fits into a cache
 FEWEST = 8  # polygons of a part, however large the tensors are
-LinesSplitter = Callable[[Polygons, Array, Array, int], Split]
 
 
 @dataclass

@@ -157,15 +157,6 @@ def too_many_regions(got: int, limit: int) -> NotApplicableError:
     )
 
 
-def no_memory() -> NotApplicableError:
-    """The error of the compiled code when an allocation fails."""
-    return NotApplicableError(
-        Limitation.TOO_LARGE,
-        "partition: not enough memory for the regions",
-        fix="a smaller extent",
-    )
-
-
 def tolerance(lines: Array, bounds: Array) -> Array:
     """The bound below which a value of a line may be zero, (N, ...).
 

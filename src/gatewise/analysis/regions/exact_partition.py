@@ -16,22 +16,17 @@ from gatewise.analysis.model_graphs import check_points, eval_graph, the_output
 from gatewise.analysis.planes import (
     BATCH,
     NO_LABEL,
-    DenseLayer,
     Extent,
-    LinesSplitter,
     PlaneRun,
     Polygons,
     Slice,
     adjacent,
-    dense_chain,
-    dense_chain_of_graph,
     native_splitter,
     rectangle,
     shared_edges,
     slice_through,
     split_by_lines,
     split_by_pieces,
-    split_dense,
     tolerance,
 )
 from gatewise.analysis.record import AnalysisResult
@@ -286,53 +281,24 @@ def partition(
     window = slice_through(three_points, extent)
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float64)
     check_points("partition", "three_points", window.origin[None], model)
+    graph = _graph(model, window, BATCH, dtype)
+    if is_soft(graph, model):
+        graph = _graph(model, window, steps, dtype)
+        output = the_output("partition", graph)
+        return SoftPartition(window, gate_entropy(graph, model, output, window, steps, dtype))
     native = native_splitter() if form != "numpy" else None
-    layers = dense_chain(model, window.origin) if native else None
-    if layers:
-        result = _through_layers(layers, window, limit)
-    else:
-        graph = _graph(model, window, BATCH, dtype)
-        if is_soft(graph, model):
-            graph = _graph(model, window, steps, dtype)
-            output = the_output("partition", graph)
-            return SoftPartition(window, gate_entropy(graph, model, output, window, steps, dtype))
-        if native is None and form == "native":
-            raise ArgumentError(
-                "partition: the native form is not available",
-                fix="install a C compiler, or form='numpy'",
-            )
-        result = _through_graph(graph, model, native, window, limit)
-    _check_maps(model, result, dtype)
-    return result
-
-
-def _through_layers(layers: list[DenseLayer], window: Slice, limit: int) -> Partition:
-    start = rectangle(window.low, window.high)
-    polygons, patterns, maps = split_dense(
-        layers,
-        start,
-        window.plane.flatten(1),
-        window.bounds,
-        limit,
-    )
-    return Partition(window, polygons, torch.from_numpy(maps), patterns, "native")
-
-
-def _through_graph(
-    graph: Graph,
-    model: nn.Module,
-    native: LinesSplitter | None,
-    window: Slice,
-    limit: int,
-) -> Partition:
+    if native is None and form == "native":
+        raise ArgumentError(
+            "partition: the native form is not available",
+            fix="install a C compiler, or form='numpy'",
+        )
     output = the_output("partition", graph)
-    layers = dense_chain_of_graph(graph, model, output) if native else None
-    if layers:
-        return _through_layers(layers, window, limit)
     run = PlaneRun(graph, model, output, native or split_by_lines, window.bounds, limit)
     polygons, patterns, maps = run(rectangle(window.low, window.high), window.plane)
-    form = "native" if native else "numpy"
-    return Partition(window, polygons, torch.from_numpy(maps), patterns, form)
+    used = "native" if native else "numpy"
+    result = Partition(window, polygons, torch.from_numpy(maps), patterns, used)
+    _check_maps(model, result, dtype)
+    return result
 
 
 def _graph(model: nn.Module, window: Slice, rows: int, dtype: torch.dtype) -> Graph:

@@ -10,4 +10,3 @@ from gatewise.analysis.tangent_kernel.jacobian import Jacobians as Jacobians
 from gatewise.analysis.tangent_kernel.kernel import ntk as ntk
 from gatewise.analysis.tangent_kernel.kernel import ntk_routes as ntk_routes
 from gatewise.analysis.tangent_kernel.model_state import prepared as prepared
-from gatewise.analysis.tangent_kernel.plain_models import is_plain as is_plain

@@ -13,11 +13,8 @@ holds that sample, its row must have the same numbers again, up to rounding, and
 model's output. For the other rows see the note in ``row_checks.py``.
 """
 
-import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -32,7 +29,6 @@ from gatewise.analysis.tangent_kernel.model_state import Subject
 from gatewise.errors import ArgumentError
 
 LAYERWISE = "layerwise"
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class Plan:
 
     Attributes:
         chosen: the parameters to differentiate by, by name.
-        output: the output of the pass that the plan was made from, (1, o) or (N, o).
+        output: the output of the pass that the plan was made from, (1, o).
         routes: for each parameter name ``"layerwise"``, or why it has no closed form.
         covered: for each layer with a closed form, its names for its parameters and the model's.
         calls: the calls of covered layers, in order.
@@ -86,14 +82,12 @@ class SavedBytes:
 
     Attributes:
         ignored: storages of the model itself, which exist anyway.
-        most: the number of bytes that may be saved.
         storages: the storages counted so far. They are held so that no new storage can get the
             address of one that was freed.
         bytes: the count.
     """
 
     ignored: set[int]
-    most: float = math.inf
     storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     bytes: int = 0
 
@@ -104,8 +98,6 @@ class SavedBytes:
         if address not in self.ignored and address not in self.storages:
             self.storages[address] = storage
             self.bytes += storage.nbytes()
-            if self.bytes > self.most:
-                raise MemoryError("the forward pass saves more bytes than memory allows")
         return tensor.detach()
 
 
@@ -129,10 +121,10 @@ class ComputedBytes(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class Probe:
-    """What a recorded forward pass of one sample, or of several, shows.
+    """What a recorded forward pass of one sample shows.
 
     Attributes:
-        output: the model's outputs, (N, o).
+        output: the model's outputs, (1, o).
         calls: the calls of layers that may have a closed form.
         graph: what the autograd graph of the output shows.
         changes_input: whether the model changed its input in place.
@@ -161,33 +153,11 @@ def plan_kernel(
         method: ``"jacobian"`` gives no parameter a closed form.
         unfit: parameters that are already known to have no closed form, with the reason.
     """
-    hooked = hookable_layers(subject) if method != "jacobian" else {}
-    return decide(subject, _probe(subject, sample, hooked), method=method, unfit=unfit)
-
-
-def hookable_layers(subject: Subject) -> HookedLayers:
-    """The layers that may have a closed form, each with its chosen parameters."""
-    layers: dict[nn.Module, dict[str, Tensor]] = {}
-    for parameter in subject.chosen.values():
-        for module, local_name in subject.owners[id(parameter)]:
-            if closed_form_class(module):
-                layers.setdefault(module, {})[local_name] = parameter
-    return layers
-
-
-def decide(
-    subject: Subject,
-    probe: Probe,
-    *,
-    method: str = "auto",
-    unfit: Mapping[str, str] = NOTHING,
-) -> Plan:
-    """Decide how each parameter is handled, from a forward pass of one sample or of several."""
-    samples = probe.output.shape[0]
+    probe = _probe(subject, sample, _hookable_layers(subject) if method != "jacobian" else {})
     counts = Counter(call.module for call in probe.calls if call.reached)
     unfit_layers: dict[nn.Module, str] = {}
     for call in probe.calls:
-        reason = _why_unfit(call, samples)
+        reason = _why_unfit(call)
         if reason is not None:
             unfit_layers[call.module] = reason
     routes = dict.fromkeys(subject.chosen, "jacobian: asked for")
@@ -217,6 +187,16 @@ def decide(
         rows_stay=rows_stay and all(call.input_traced for call in calls),
         saved_bytes=probe.saved_bytes,
     )
+
+
+def _hookable_layers(subject: Subject) -> HookedLayers:
+    """The layers that may have a closed form, each with its chosen parameters."""
+    layers: dict[nn.Module, dict[str, Tensor]] = {}
+    for parameter in subject.chosen.values():
+        for module, local_name in subject.owners[id(parameter)]:
+            if closed_form_class(module):
+                layers.setdefault(module, {})[local_name] = parameter
+    return layers
 
 
 def _probe(subject: Subject, inputs: tuple[Tensor, ...], hooked: HookedLayers) -> Probe:
@@ -261,7 +241,7 @@ def _why_not_covered(
     return None
 
 
-def _why_unfit(call: Call, samples: int) -> str | None:
+def _why_unfit(call: Call) -> str | None:
     """Why a call says nothing of its layer's parameters, or its rows cannot be samples."""
     if call.unusable is not None:
         return call.unusable
@@ -271,6 +251,6 @@ def _why_unfit(call: Call, samples: int) -> str | None:
     is_vector = dims < 2 and call.input.is_floating_point()
     if is_vector or input_dims(call.module) not in (None, dims):
         return "its layer has an input without a batch dimension"
-    if call.input.shape[0] != samples or call.output_shape[0] != samples:
+    if call.input.shape[0] != 1 or call.output_shape[0] != 1:
         return "the first dimension of its layer's input is not that of the samples"
     return None

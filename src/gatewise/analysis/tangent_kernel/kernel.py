@@ -27,10 +27,8 @@ from gatewise.analysis.tangent_kernel.layerwise import (
 )
 from gatewise.analysis.tangent_kernel.memory import MemoryBudget, jacobian_bytes, layerwise_bytes
 from gatewise.analysis.tangent_kernel.model_state import Subject, prepared
-from gatewise.analysis.tangent_kernel.plain_models import is_plain
 from gatewise.analysis.tangent_kernel.row_checks import run_rotated_halves
 from gatewise.analysis.tangent_kernel.sample_blocks import Samples
-from gatewise.analysis.tangent_kernel.single_pass import kernel_in_one_pass
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 
 GIB = 1 << 30
@@ -95,18 +93,8 @@ def ntk(
     samples = Samples(check_inputs("x", x), None if x2 is None else check_inputs("x2", x2))
     check_alike(samples.x, samples.x2)
     with prepared(model, chosen, samples.x[0].device) as subject:
-        total = None
-        if method != "jacobian" and _may_be_one_pass(subject, samples):
-            total = kernel_in_one_pass(subject, samples, memory)
-        if total is None:
-            total = _kernel_in_blocks(subject, samples, memory, method)
+        total = _kernel_in_blocks(subject, samples, memory, method)
     return _finish(total, next(iter(chosen.values())).dtype, symmetric=samples.symmetric)
-
-
-def _may_be_one_pass(subject: Subject, samples: Samples) -> bool:
-    """Whether the model has one input, of which each row certainly gives its own outputs."""
-    (first, *others), second = samples.x, samples.x2[0]
-    return not others and type(second) is Tensor and is_plain(subject.modules, first)
 
 
 def ntk_routes(model: nn.Module, x: Inputs, *, parameters: Choice = None) -> dict[str, str]:

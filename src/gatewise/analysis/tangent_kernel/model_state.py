@@ -21,7 +21,6 @@ class Subject:
     """A model whose kernel is wanted, and the parameters the kernel is about, by name."""
 
     model: nn.Module
-    modules: list[nn.Module]  # all modules of the model
     owners: Owners
     chosen: dict[str, Tensor]
     parameters: Sequence[Tensor]  # all parameters of the model
@@ -77,7 +76,6 @@ def prepared(
     off. So are the caches of autocast and of parametrisations: a copy that is used twice would
     look like one use in the graph of autograd.
     """
-    modules = list(model.modules())
     parameters = list(model.parameters())
     cache_enabled = parametrize._cache_enabled
     fused_attention = torch.backends.mha.get_fastpath_enabled()
@@ -88,8 +86,7 @@ def prepared(
         stack.enter_context(untouched(model, buffers=True))
         subject = Subject(
             model,
-            modules,
-            _owners(modules),
+            _owners(model),
             chosen,
             parameters,
             list(model.buffers()),
@@ -105,9 +102,9 @@ def prepared(
             torch.backends.mha.set_fastpath_enabled(fused_attention)
 
 
-def _owners(modules: list[nn.Module]) -> Owners:
+def _owners(model: nn.Module) -> Owners:
     owners: Owners = {}
-    for module in modules:
+    for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 owners.setdefault(id(parameter), []).append((module, name))

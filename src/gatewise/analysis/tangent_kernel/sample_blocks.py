@@ -40,10 +40,6 @@ class Samples:
         )
         return inputs, slice(0, count), slice(count, count + columns.stop - columns.start)
 
-    def whole(self) -> tuple[tuple[Tensor, ...], slice, slice]:
-        """The same for the whole kernel as one block."""
-        return self.batch(slice(0, self.rows), slice(0, self.columns))
-
     def probed_row(self, rows: slice) -> int | None:
         """The position of the probed sample in a batch that starts with these rows."""
         if rows.start <= self.probed < rows.stop:

@@ -3,9 +3,9 @@
 Every number is a function of seed, step, epoch and index of the example; see Note [No position to
 restore]. So an image is changed in the same way in any batch.
 
-Note [Order of the steps]. Mirror, crop, shift, scale uint8 to [0, 1], RandAugment, rotate,
-normalise, erase. What comes in from outside the image is 0, which is black before normalising,
-unless ``border`` says otherwise.
+Note [Order of the steps]. Mirror, crop, shift, scale uint8 to [0, 1], steps of other packages,
+rotate, normalise, steps of other packages on normalised images. What comes in from outside the
+image is 0, which is black before normalising, unless ``border`` says otherwise.
 """
 
 import math
@@ -19,9 +19,9 @@ from torch import Tensor
 from gatewise.checks import check_count, check_number
 from gatewise.data.images import warp
 from gatewise.data.images.crops import centre_crop, check_images, check_size
-from gatewise.data.images.rand_augment import ERASED_DRAWS, LARGEST, erase, rand_augment
 from gatewise.data.seeds import below, check_key, draws
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, unknown_name
+from gatewise.extensions import load_extensions
 
 ALTERNATE = "alternate"
 SMALLEST = math.ulp(0.0)  # the smallest number above 0
@@ -30,6 +30,26 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TRIES = 10
 RESIZED = "random_resized_crop"  # the name of its random numbers
 RESIZED_DRAWS = 2 * TRIES + 2
+
+
+@dataclass(frozen=True)
+class AugmentStep:
+    """A change of images that another package adds.
+
+    Attributes:
+        check: returns the value of the option, or raises an error.
+        draws: returns how many numbers of [0, 1) the value needs for each image.
+        change: takes images (n, c, h, w), the numbers (draws, n) and the value, and returns images.
+        normalised: whether it takes normalised images, in place of images from 0 to 1.
+    """
+
+    check: Callable[[Any], Any]
+    draws: Callable[[Any], int]
+    change: Callable[[Tensor, Tensor, Any], Tensor]
+    normalised: bool = False
+
+
+AUGMENT_STEPS: dict[str, AugmentStep] = {}  # by the name of the option
 
 
 @dataclass(frozen=True)
@@ -83,9 +103,7 @@ class Augment:
         random_resized_crop: a :class:`ResizedCrop`, or its fields as a mapping.
         border: what ``shift`` and ``crop`` bring in from outside the image: ``"black"`` pixels, or
             the image mirrored at its edge (``"reflect"``).
-        rand_augment: ``(operations, magnitude)``: how many operations of RandAugment each image
-            gets, and how strong they are, from 0 to 30.
-        erase: the share of images of which a rectangle is set to the mean.
+        steps: the options of ``AUGMENT_STEPS``, by name; they are kept as pairs.
         normalise: ``(mean, std)``, each with one number per channel, as in :class:`DataSet`.
     """
 
@@ -95,8 +113,7 @@ class Augment:
     rotation: float = 0.0
     random_resized_crop: ResizedCrop | None = None
     border: str = "black"
-    rand_augment: tuple[int, int] | None = None
-    erase: float = 0.0
+    steps: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def __post_init__(self) -> None:
@@ -109,9 +126,8 @@ class Augment:
             )
         check_count("augment", "shift", self.shift, least=0)
         check_number("augment", "rotation", self.rotation, least=0.0, most=180.0)
-        check_number("augment", "erase", self.erase, least=0.0, most=1.0)
         # The dataclass is frozen; lists become tuples here.
-        object.__setattr__(self, "rand_augment", _rand_augment(self.rand_augment))
+        object.__setattr__(self, "steps", _check_steps(self.steps))
         object.__setattr__(self, "crop", _crop(self.crop))
         object.__setattr__(self, "random_resized_crop", _resized(self.random_resized_crop))
         object.__setattr__(self, "normalise", _normalise(self.normalise))
@@ -149,15 +165,11 @@ class Augment:
         if self.flip:
             flipped = self.mirrored(seed=seed, epoch=epoch, index=index).to(images.device)
             images = torch.where(flipped.view(-1, 1, 1, 1), images.flip(-1), images)
-        images = warp.as_float(self._moved(images, random))
-        if self.rand_augment:
-            operations, magnitude = self.rand_augment
-            images = rand_augment(images, random("rand_augment", 2 * operations), magnitude)
+        images = self._with_steps(warp.as_float(self._moved(images, random)), random)
         if self.rotation:
             [turned] = random("rotation", 1)
             images = warp.rotate(images, self.rotation * (2 * turned - 1))
-        images = self._normalised(images)
-        return erase(images, random("erase", ERASED_DRAWS), self.erase) if self.erase else images
+        return self._with_steps(self._normalised(images), random, normalised=True)
 
     def mirrored(self, *, seed: int, epoch: int, index: Tensor) -> Tensor:
         """Return which images :meth:`apply` mirrors, (n,), bool, so that labels can follow.
@@ -200,14 +212,26 @@ class Augment:
             images = warp.window(images, top, left, size, size)
         elif self.random_resized_crop:
             crop = self.random_resized_crop
-            windows = _windows(*images.shape[-2:], random(RESIZED, RESIZED_DRAWS), crop)
-            images = warp.resize(images, *windows, crop.size)
+            height, width = images.shape[-2:]
+            drawn = random(RESIZED, RESIZED_DRAWS)
+            top, left, tall, wide = _windows(height, width, drawn, crop)
+            images = warp.resize(images, top, left, tall, wide, crop.size)
         if self.shift:
             height, width = images.shape[-2:]
             top, left = below(random("shift", 2), 2 * self.shift + 1)
             images = warp.window(
                 warp.pad(images, self.shift, self.border), top, left, height, width
             )
+        return images
+
+    def _with_steps(
+        self, images: Tensor, random: Callable[[str, int], Tensor], *, normalised: bool = False
+    ) -> Tensor:
+        """Return the images after the steps of other packages."""
+        for name, value in dict(self.steps).items():
+            step = AUGMENT_STEPS[name]
+            if step.normalised == normalised:
+                images = step.change(images, random(name, step.draws(value)), value)
         return images
 
     def _normalised(self, images: Tensor) -> Tensor:
@@ -264,6 +288,17 @@ def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, 
     return height, min(width, round(height * ratio[1]))
 
 
+def _check_steps(steps: Any) -> tuple[tuple[str, Any], ...]:
+    checked = []
+    for name, value in dict(steps).items():
+        if name not in AUGMENT_STEPS:
+            load_extensions("recipes")
+        if name not in AUGMENT_STEPS:
+            raise unknown_name("augmentation step", name, AUGMENT_STEPS)
+        checked.append((name, AUGMENT_STEPS[name].check(value)))
+    return tuple(checked)
+
+
 def _check_index(index: Any, images: Tensor) -> Tensor:
     try:
         places = torch.as_tensor(index)
@@ -292,21 +327,6 @@ def _crop(value: Any) -> tuple[int, int] | None:
         )
     size = check_count("crop", "size", value[0], least=1)
     return size, check_count("crop", "padding", value[1], least=0)
-
-
-def _rand_augment(value: Any) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    if isinstance(value, list | tuple) and len(value) == 2:
-        operations, magnitude = value
-        if type(operations) is int and type(magnitude) is int:
-            if operations >= 1 and 0 <= magnitude <= LARGEST:
-                return operations, magnitude
-    raise ArgumentError(
-        "rand_augment must be a number of operations and a magnitude",
-        got=value,
-        allowed=f"(operations from 1, magnitude 0 to {LARGEST})",
-    )
 
 
 def _resized(value: Any) -> ResizedCrop | None:

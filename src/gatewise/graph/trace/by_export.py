@@ -49,6 +49,8 @@ def _export(
     mode: str,
 ) -> Graph:
     """Export the model, and convert the program."""
+    if any(isinstance(module, fx.GraphModule) for module in (*model.modules(),)[1:]):
+        raise NotImplementedError("it does not say which calls a traced graph inside a model makes")
     from torch.export.graph_signature import InputKind  # here: importing torch.export takes time
 
     with untouched(model), torch.no_grad(), _quiet(), without_stack_traces():

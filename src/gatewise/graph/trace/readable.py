@@ -19,7 +19,7 @@ def check_readable(model: object) -> None:
     """Check that a model can be read.
 
     Raises:
-        ArgumentError: the model is scripted, compiled, wrapped, quantised, a traced graph, or no
+        ArgumentError: the model is scripted, compiled, wrapped, quantised, exported, or no
             model. The error says what to pass instead.
     """
     if not isinstance(model, nn.Module):

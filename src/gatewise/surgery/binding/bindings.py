@@ -1,6 +1,5 @@
 """One unit that is bound to the layer before it: where both are called."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,19 +29,3 @@ class Binding:
         The module is part of it, since containers call all their modules from one place.
         """
         return self.call.slot, self.call.module
-
-    def to_dict(self) -> dict[str, Any]:
-        """The binding as plain values."""
-        return {
-            "layer": self.layer,
-            "silenced": self.silenced,
-            "source": self.source.to_dict(),
-            "call": self.call.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> "Binding":
-        """The binding that :meth:`to_dict` wrote."""
-        source = CallSite.from_dict(value["source"])
-        call = CallSite.from_dict(value["call"])
-        return cls(str(value["layer"]), source, call, value["silenced"])

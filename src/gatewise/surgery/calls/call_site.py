@@ -1,7 +1,7 @@
 """One recorded call of an activation, as plain data."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 Position = tuple[int, int, int, int]
@@ -96,19 +96,3 @@ class CallSite:
     def reason(self) -> str | None:
         """Why the call cannot be rewritten, with file and line."""
         return self.refused and f"{REFUSALS[self.refused]} ({self.file}:{self.position[0]})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the call as values that JSON can store."""
-        return asdict(self) | {
-            "position": list(self.position),
-            "arguments": [list(pair) for pair in self.arguments],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "CallSite":
-        """Return the call that :meth:`to_dict` wrote."""
-        values = dict(data)
-        values["position"] = tuple(data["position"])
-        values["arguments"] = tuple((name, value) for name, value in data["arguments"])
-        values["through"] = tuple(data["through"]) if data.get("through") else None
-        return cls(**values)

@@ -25,8 +25,9 @@ from gatewise.surgery.planning.swap_interface import SiteSwap as SiteSwap
 from gatewise.surgery.planning.swap_interface import Swap as Swap
 from gatewise.surgery.planning.swap_interface import UnitSwap as UnitSwap
 from gatewise.surgery.planning.swap_interface import channel_dim as channel_dim
-from gatewise.surgery.planning.swap_interface import check_option_names as check_option_names
+from gatewise.surgery.planning.swap_interface import factory_arguments as factory_arguments
 from gatewise.surgery.planning.swap_interface import find_swap as find_swap
+from gatewise.surgery.planning.swap_interface import layer_site as layer_site
 from gatewise.surgery.planning.swap_interface import swap_names as swap_names
 from gatewise.surgery.planning.unit_dtypes import keep_dtype as keep_dtype
 from gatewise.surgery.planning.unit_dtypes import with_unit_dtype as with_unit_dtype

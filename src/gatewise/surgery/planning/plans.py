@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from torch import nn
@@ -11,6 +11,7 @@ from torch import nn
 from gatewise.errors import ArgumentError
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite
+from gatewise.surgery.planning.plain import from_plain, to_plain
 from gatewise.surgery.planning.plan_text import plan_as_text
 from gatewise.surgery.planning.put_back import PutBack
 from gatewise.surgery.planning.swap_interface import Swap, find_swap
@@ -71,34 +72,17 @@ class Entry:
     bindings: tuple[Binding, ...] = ()
     moved: bool = False
 
+    def __post_init__(self) -> None:
+        if self.change not in CHANGES:
+            raise ValueError(f"an entry with the unknown change {self.change!r}")
+        if self.reason and self.reason not in Reason.__members__:
+            raise ValueError(f"an entry with the unknown reason {self.reason!r}")
+
     @property
     def why(self) -> str:
         """The reason in words."""
         words = Reason[self.reason].value if self.reason else ""
         return f"{words} ({self.detail})" if self.detail else words
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as plain values."""
-        value = {item.name: getattr(self, item.name) for item in fields(self)}
-        value["call"] = self.call.to_dict() if self.call else None
-        value["bindings"] = [binding.to_dict() for binding in self.bindings]
-        return value
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> "Entry":
-        """The entry that :meth:`to_dict` wrote."""
-        if value["change"] not in CHANGES:
-            raise ValueError(f"an entry with the unknown change {value['change']!r}")
-        if value["reason"] and value["reason"] not in Reason.__members__:
-            raise ValueError(f"an entry with the unknown reason {value['reason']!r}")
-        call = CallSite.from_dict(value["call"]) if value["call"] else None
-        objects = {
-            "call": call,
-            "bindings": tuple(Binding.from_dict(item) for item in value["bindings"]),
-            "producers": tuple(value["producers"]),
-            "consumers": tuple(value["consumers"]),
-        }
-        return cls(**{**value, **objects})
 
 
 @dataclass(frozen=True)
@@ -178,16 +162,11 @@ class PlanData(FitsScreen):
 
     def to_json(self) -> str:
         """The plan as text that :meth:`from_json` reads."""
-        value = {item.name: getattr(self, item.name) for item in fields(self)}
+        value = to_plain(self)
         for name in NOT_WRITTEN:
             del value[name]
-        value["entries"] = [entry.to_dict() for entry in self.entries]
-        value["edits"] = [edit.to_dict() for edit in self.edits]
-        value["settings"] = [asdict(setting) for setting in self.settings]
-        value["put_back"] = [edge.to_dict() for edge in self.put_back]
-        value["replaced"] = {path: dict(options) for path, options in self.replaced.items()}
         value["layers"] = {path: _runs(slopes) for path, slopes in self.layers.items()}
-        return json.dumps({"gatewise_plan": FORMAT, **value})
+        return json.dumps({"gatewise_plan": FORMAT, **value}, default=to_plain)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -197,15 +176,8 @@ class PlanData(FitsScreen):
             written = value.pop("gatewise_plan")
             if written != FORMAT:
                 raise ValueError(f"it has format {written!r}, this version reads {FORMAT}")
-            value["entries"] = tuple(Entry.from_dict(item) for item in value["entries"])
-            value["edits"] = tuple(Edit.from_dict(item) for item in value["edits"])
-            value["settings"] = tuple(Setting(**item) for item in value["settings"])
-            value["put_back"] = tuple(PutBack.from_dict(item) for item in value["put_back"])
             value["layers"] = {path: _slopes(runs) for path, runs in value["layers"].items()}
-            value["signature"] = {name: tuple(shape) for name, shape in value["signature"].items()}
-            for name in ("parameters", "operations", "notes", "unreached"):
-                value[name] = tuple(value[name])
-            return cls(**value)
+            return from_plain(cls, value)
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
             raise ArgumentError(
                 f"plan: the text is not one of ours ({problem})",
@@ -286,8 +258,8 @@ def _runs(slopes: tuple[float, ...]) -> list[list[float]]:
     return runs
 
 
-def _slopes(runs: list[list[float]]) -> tuple[float, ...]:
+def _slopes(runs: list[list[float]]) -> list[float]:
     slopes: list[float] = []
     for slope, count in runs:
         slopes += [float(slope)] * int(count)
-    return tuple(slopes)
+    return slopes

@@ -6,8 +6,7 @@ output, so their calls are rewritten to apply the activation first.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -53,6 +52,10 @@ class PutBack:
     slopes: tuple[float, ...]
     shape: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if math.prod(self.shape) != len(self.slopes):
+            raise ValueError(f"{len(self.slopes)} slopes for the shape {self.shape}")
+
     def __str__(self) -> str:
         return f"{self.op} in {self.owner or '(model)'} reads {', '.join(self.sites)}"
 
@@ -65,17 +68,3 @@ class PutBack:
                 place = {"device": "cpu" if like.is_meta else like.device, "dtype": like.dtype}
             return SlopedReLU(torch.tensor(self.slopes, **place).view(self.shape))
         return nn.LeakyReLU(self.slopes[0]) if self.slopes[0] else nn.ReLU()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object as plain values."""
-        return asdict(self) | {"call": self.call.to_dict()}
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> "PutBack":
-        """The object that :meth:`to_dict` wrote, with JSON's lists in place of tuples."""
-        slopes = tuple(value["slopes"])
-        shape = tuple(value["shape"])
-        if math.prod(shape) != len(slopes):
-            raise ValueError(f"{len(slopes)} slopes for the shape {shape}")
-        call = CallSite.from_dict(value["call"])
-        return cls(value["op"], value["owner"], tuple(value["sites"]), call, slopes, shape)

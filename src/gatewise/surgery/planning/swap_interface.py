@@ -162,6 +162,11 @@ class Draft:
         same = self.after[site.name] == site.channels
         return same and options.keys().isdisjoint({"channels", "dim", "hidden"})
 
+    def changing(self, assigned: Assigned) -> list[tuple["Request", Site]]:
+        """Return the sites that change, each with its request."""
+        pairs = [(request, site) for request, sites in assigned for site in sites]
+        return [(request, site) for request, site in pairs if site.name in self.units]
+
     def changes_channels(self, site: Site, graph: SiteGraph) -> bool:
         """Whether another swap of the plan widens or narrows what ``site`` reads or makes."""
         reading = next(iter(graph.readings.values()))
@@ -179,6 +184,7 @@ class Swap(ABC):
 
     Attributes:
         names: what users call it.
+        defaults: the options with their defaults; ``None`` if they depend on the unit.
         order: swaps with a smaller number are drafted first.
         takes_width: whether a request may have a width.
         can_match: whether widths can be scaled to match the original's cost.
@@ -190,6 +196,7 @@ class Swap(ABC):
     """
 
     names: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[Mapping[str, Any] | None] = None
     hidden_parts: ClassVar[tuple[str, ...]] = ()
     order: ClassVar[int] = 1
     takes_width: ClassVar[bool] = True
@@ -210,7 +217,16 @@ class Swap(ABC):
 
     def check(self, request: "Request") -> "Request":
         """The request with its defaults filled in; an error if it is not allowed."""
-        return replace(request, width=request.width or "same")
+        if request.width is not None and not self.takes_width:
+            raise ArgumentError(
+                f"{request.unit}: changes no width",
+                got=f"width={request.width!r}",
+                fix="leave width out",
+            )
+        if self.defaults is not None:
+            check_option_names(request, self.defaults)
+        options = {**(self.defaults or {}), **request.options}
+        return replace(request, width=request.width or "same", options=options)
 
     def extra_sites(self, context: PlanningContext) -> Iterable[Site]:
         """Sites besides activations, such as additions or pooling, that the swap can change."""
@@ -322,7 +338,7 @@ class SiteSwap(Swap):
         return None if unit is None else unit.forward
 
     def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
-        """Choose options for each site."""
+        """Choose options for each site, then draft what changes around it."""
         draft.calls.update(context.calls)
         for request, sites in assigned:
             for site in sites:
@@ -335,6 +351,15 @@ class SiteSwap(Swap):
                     draft.put(site, request.unit, options)
                 except Refusal as refusal:
                     draft.refuse(site.name, refusal)
+        for _, site in draft.changing(assigned):
+            try:
+                self.edit(context, site, draft)
+            except Refusal as refusal:
+                draft.refuse(site.name, refusal)
+
+    def edit(self, context: PlanningContext, site: Site, draft: Draft) -> None:
+        """Draft what changes around ``site``; a :class:`Refusal` leaves the site as it is."""
+        return
 
 
 class UnitSwap(SiteSwap):
@@ -382,6 +407,35 @@ def check_option_names(request: "Request", known: Iterable[str]) -> None:
             got=", ".join(unknown),
             allowed=", ".join(allowed) or "no options",
         )
+
+
+def layer_site(context: PlanningContext, path: str, order: int, **facts: Any) -> Site:
+    """Return a part of a model that is no activation as a site.
+
+    Args:
+        context: the model and its graph.
+        path: the path of the module.
+        order: its place among such parts, from 1.
+        **facts: fields of the site that are not those of a whole module called once.
+    """
+    module: dict[str, Any] = {
+        "name": path,
+        "kind": "module",
+        "owner": path.rpartition(".")[0],
+        "dim": None,
+        "channels": None,
+        "shape": (),
+        "depth": 1.0,
+        "modes": tuple(context.graph.readings),
+    }
+    fixed: dict[str, Any] = {"call": 0, "place": 0, "producers": (), "consumers": ()}
+    number = len(context.graph.sites) + order
+    return Site(path=path, order=number, shared=False, **fixed, **{**module, **facts})
+
+
+def factory_arguments(like: Tensor | None) -> dict[str, Any]:
+    """Return device and dtype of ``like`` as arguments for a new module."""
+    return {} if like is None else {"device": like.device, "dtype": like.dtype}
 
 
 def channel_dim(site: Site) -> int:

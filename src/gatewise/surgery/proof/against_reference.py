@@ -4,9 +4,9 @@ See Note [The reference] in :mod:`gatewise.surgery.proof.reference`.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,35 +17,33 @@ from gatewise.graph import Reading, untouched
 from gatewise.surgery.calls import Coverage, is_whole_form
 from gatewise.surgery.planning import UNCHANGED, PlanData
 from gatewise.surgery.proof.failures import OriginalFailedError
-from gatewise.surgery.proof.float32 import HALF, InFloat32
+from gatewise.surgery.proof.float32 import has_half, in_float32
+from gatewise.surgery.proof.limits import is_large, largest_gradient, parts
 from gatewise.surgery.proof.module_outputs import (
     Samples,
+    changed_modules,
     checking_sizes,
     first_difference,
     sampling_outputs,
 )
 from gatewise.surgery.proof.new_weights import MOVED, disturbed, neutral
-from gatewise.surgery.proof.reference import Function, Reference, places_of
+from gatewise.surgery.proof.preserved import compare_training
+from gatewise.surgery.proof.reference import Function, Places, Reference, places_of
 from gatewise.surgery.proof.relative_difference import difference
 from gatewise.surgery.proof.running import (
-    LARGE,
+    Arguments,
     Run,
-    State,
     of_changed,
     of_original,
     run,
     state_of,
 )
-from gatewise.surgery.proof.subsample import MUCH, Part, parts
 
-# Bytes of 16-bit weights from which they are converted one at a time, not all at once.
-MANY_BYTES = 1 << 27
 # Both models run the same kernels in the same order, so that differences mostly are zero.
 MOST = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}
 MOST_GRADIENT = {torch.float64: 1e-7, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}
 # The outputs of modules: rounding is larger where they are small against what was added up.
 MOST_INSIDE = 1e-3
-FLOOR = 1e-3
 
 
 @dataclass
@@ -58,6 +56,8 @@ class Compared:
         gradient: the same of gradients in training mode.
         inside: the largest difference of a module's output, and the path of the first module whose
             output differs by more than rounding.
+        changed_inside: without functions in place of activations, the paths of the modules that
+            return other values.
         train_dtype: the type in which training was compared.
         moved: how much random new weights change what some module returns.
         saved_bytes: kept for the backward pass before and after.
@@ -70,12 +70,18 @@ class Compared:
     train_output: float | None = None
     gradient: float | None = None
     inside: tuple[str, float] = ("", 0.0)
+    changed_inside: list[str] = field(default_factory=list)
     train_dtype: torch.dtype = torch.float32
     moved: float | None = None
     saved_bytes: tuple[int, int] | None = None
     seen: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def take(self, reference: Reference) -> None:
+        """Add what a run with the reference has seen."""
+        self.seen |= reference.seen
+        self.problems += [each for each in reference.problems if each not in self.problems]
 
 
 def reference_functions(
@@ -84,8 +90,10 @@ def reference_functions(
     """Return what the original must compute at which sites to be the changed model.
 
     The result is ``None`` if a swap cannot tell. Sites at which the original's own activation
-    stays are left out.
+    stays are left out. A plan that keeps the function has none.
     """
+    if plan.preserve:
+        return {}
     functions: dict[str, Function] = {}
     for swap, entries in plan.by_swap():
         for entry in entries:
@@ -101,17 +109,27 @@ def reference_functions(
 
 @dataclass(frozen=True)
 class ReferenceComparison:
-    """The original, the changed model, and the functions that take the activations' places."""
+    """The original, the changed model, and the functions that take the activations' places.
+
+    Without functions the changed model is compared with the original as it is.
+    """
 
     plan: PlanData
     original: nn.Module
     changed: nn.Module
     units: Mapping[str, nn.Module]
+    functions: Mapping[str, Function]
     coverage: Coverage
+
+    @property
+    def keeps_function(self) -> bool:
+        """Whether the changed model must compute what the original computes."""
+        fresh = any(edit.fill == "fresh" for edit in self.plan.edits)
+        return self.plan.preserve or not (self.functions or fresh)
 
     def compare(
         self,
-        example: Any,
+        example: Arguments,
         readings: Mapping[str, Reading],
         sizes: Mapping[str, tuple[int, ...]],
         compared: Compared,
@@ -120,182 +138,182 @@ class ReferenceComparison:
 
         Args:
             example: positional and keyword arguments.
-            readings: the graph of the original on the example, by mode.
+            readings: the graph of the original on the example, by mode; not used without
+                functions.
             sizes: the shapes that layers of the changed model must make.
             compared: takes the results.
         """
-        if "eval" in readings:
-            many = _many_half_bytes(self.original)
-            try:
-                self._compare_outputs(example, readings["eval"], sizes, compared, one_by_one=many)
-            except OriginalFailedError:
-                if not many:
-                    raise
-                # Some functions of torch, such as convolutions, refuse weights of another type.
-                self._compare_outputs(example, readings["eval"], sizes, compared, one_by_one=False)
-        else:
+        reading = readings.get("eval")
+        if self.functions and reading is None:
             compared.notes.append("eval mode was not compared: it could not be read")
+        else:
+            self._compare_eval(example, reading, sizes, compared)
         self._compare_training(example, readings.get("train"), compared)
+
+    def _compare_eval(
+        self,
+        example: Arguments,
+        reading: Reading | None,
+        sizes: Mapping[str, tuple[int, ...]],
+        compared: Compared,
+    ) -> None:
+        if not has_half(self.original):
+            self._compare_outputs(example, reading, sizes, compared)
+            return
+        if is_large(self.original):
+            try:
+                self._compare_outputs(example, reading, sizes, compared, in_float32)
+            except OriginalFailedError:
+                pass  # a module computes with tensors of another one
+            else:
+                compared.notes.append("compared in float32, weights converted one at a time")
+                return
+        self._compare_outputs(example, reading, sizes, compared)
+        compared.notes.append("compared in float32")
 
     def _compare_outputs(
         self,
-        example: Any,
-        reading: Reading,
+        example: Arguments,
+        reading: Reading | None,
         sizes: Mapping[str, tuple[int, ...]],
         compared: Compared,
-        *,
-        one_by_one: bool,
+        converted: Callable[[nn.Module], AbstractContextManager[None]] | None = None,
     ) -> None:
+        """Compare the outputs, with weights in float32 if they have 16 bits.
+
+        Args:
+            example: positional and keyword arguments.
+            reading: the graph of the original on the example.
+            sizes: the shapes that layers of the changed model must make.
+            compared: takes the results.
+            converted: converts the weights of a model while it runs; by default all are converted
+                before.
+        """
+        half = has_half(self.original)
+        units = _copies_in_float32(self.units) if half else self.units
+        reference = self._reference(reading, units)
         before: Samples = {}
         after: Samples = {}
-        old = new = None
-        if not one_by_one:
-            old = _as_float32(self.original)
-            new = _as_float32(self.changed)
-        dtype = torch.float32 if one_by_one else _dtype(self.original)
-        units = self.units if old is None else _copies_in_float32(self.units)
-        reference = self._reference(reading, units)
 
-        @contextmanager
-        def inside(model: nn.Module, samples: Samples, *modes: Any) -> Iterator[None]:
-            with ExitStack() as stack:
-                for context in (sampling_outputs(model, samples), *modes):
-                    stack.enter_context(context)
-                if one_by_one:
-                    stack.enter_context(InFloat32())
-                yield
+        def evaluated(model: nn.Module, *contexts: AbstractContextManager[Any]) -> Run:
+            state = None
+            if converted is not None:
+                contexts += (converted(model),)
+            elif half:
+                state = state_of(model, torch.float32)
+            dtype = torch.float32 if half else _dtype(model)
+            return run(model, example, state, dtype=dtype, inside=_all_of(contexts))
 
         with _as_in(units, training=False):
-            expected = of_original(
-                lambda: run(
-                    self.original,
-                    example,
-                    old,
-                    dtype=dtype,
-                    inside=inside(self.original, before, self.coverage.watching(), reference),
-                )
-            )
+            watching = (sampling_outputs(self.original, before), self.coverage.watching())
+            replaced = (reference,) if self.functions else ()
+            expected = of_original(lambda: evaluated(self.original, *watching, *replaced))
         with checking_sizes(self.changed, sizes):
             actual = of_changed(
-                lambda: run(
-                    self.changed,
-                    example,
-                    new,
-                    dtype=dtype,
-                    inside=inside(self.changed, after),
-                )
+                lambda: evaluated(self.changed, sampling_outputs(self.changed, after))
             )
-        apart = difference(expected.outputs, actual.outputs)
-        _take(compared, reference)
+        compared.take(reference)
         if not _has_numbers(expected):
             compared.problems.append("the outputs hold no finite floating-point numbers")
-        compared.output = max(apart, compared.output or 0.0)
-        where, inner = first_difference(before, after, MOST_INSIDE)
-        if where and not compared.inside[0]:
-            compared.inside = (where, inner)
-        if one_by_one:
-            compared.notes.append("compared in float32, weights converted one at a time")
-        elif old is not None:
-            compared.notes.append("compared in float32")
+        compared.output = _larger(compared.output, difference(expected.outputs, actual.outputs))
+        if self.keeps_function:
+            compared.changed_inside += changed_modules(before, after, MOST_INSIDE)
+        elif not compared.inside[0]:
+            compared.inside = first_difference(before, after, MOST_INSIDE)
 
-    def measure_movement(self, example: Any, compared: Compared) -> None:
+    def measure_movement(self, example: Arguments, compared: Compared) -> None:
         """Measure how much random new weights change what some module returns."""
         quiet: Samples = {}
         moved: Samples = {}
         dtype = _dtype(self.changed)
         for samples, context in ((quiet, neutral), (moved, disturbed)):
             with context(self.changed, self.plan):
-                run(
-                    self.changed,
-                    example,
-                    dtype=dtype,
-                    inside=sampling_outputs(self.changed, samples),
-                )
+                inside = sampling_outputs(self.changed, samples)
+                run(self.changed, example, dtype=dtype, inside=inside)
         compared.moved = first_difference(quiet, moved, MOVED)[1]
         if not compared.moved > MOVED:
             compared.problems.append("random numbers in the new weights change nothing")
 
-    def _compare_training(self, example: Any, reading: Reading | None, compared: Compared) -> None:
+    def _compare_training(
+        self, example: Arguments, reading: Reading | None, compared: Compared
+    ) -> None:
         """Train the original and the changed model for one step, and compare with the reference."""
         problem = ""
-        is_large = _many_half_bytes(self.original)
-        operations = self.plan.operations[1]
-        for part in parts(example, operations) if operations > MUCH else [Part(example)]:
-            plain = None
+        for part, words in parts(example, self.plan.operations[1]):
             try:
-                if not is_large:
-                    plain = self._trained(self.original, part, self.coverage.watching())
-                self._compare_with_trained(part, reading, plain, compared)
+                self._compare_step(part, reading, compared)
             except OriginalFailedError as refused:
                 problem = f"the original cannot be trained on the example ({refused})"
                 continue
-            if part.words:
-                compared.notes.append(f"training and saved bytes: on {part.words}")
+            if words:
+                compared.notes.append(f"training and saved bytes: on {words}")
             return
         compared.notes.append(problem)
 
-    def _trained(self, model: nn.Module, part: Part, inside: Any = None) -> Run:
+    def _compare_step(
+        self, example: Arguments, reading: Reading | None, compared: Compared
+    ) -> None:
+        """Compare a training step of the changed model with one of the reference."""
+        expected = actual = None
+        if not self.functions or not self._is_costly:
+            expected = self._trained(self.original, example, self.coverage.watching())
+            actual = self._trained(self.changed, example)
+            compared.saved_bytes = (expected.saved, actual.saved)
+        if self.functions and reading is None:
+            compared.notes.append("training mode was not compared: it could not be read")
+            return
+        reference = self._reference(reading, self.units)
+        if expected is None or self.functions:
+            try:
+                with _as_in(self.units, training=True):
+                    expected = self._trained(self.original, example, reference)
+            except OriginalFailedError as refused:
+                compared.notes.append(f"training mode was not compared ({refused})")
+                return
+        actual = actual or self._trained(self.changed, example)
+        compared.train_dtype = _dtype(self.original) or lowest_dtype(self.original)
+        compared.take(reference)
+        if not self.keeps_function:
+            expected = replace(expected, gradients=self._unedited(expected.gradients))
+        found = compare_training(self.plan, expected, actual)
+        compared.train_output = _larger(compared.train_output, found["train_output"])
+        if reference.recomputed:
+            compared.notes.append(
+                "gradients were not compared: parts of the model run again in the backward pass"
+            )
+        elif not expected.gradients:
+            compared.notes.append("gradients were not compared")
+        else:
+            compared.gradient = _larger(compared.gradient, found["gradient"])
+
+    def _unedited(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the gradients of the parameters that the plan does not edit."""
+        edited = {edit.name for edit in self.plan.edits}
+        return {name: value for name, value in gradients.items() if name not in edited}
+
+    @property
+    def _is_costly(self) -> bool:
+        """Whether a backward pass takes minutes, and as much memory as the weights."""
+        return has_half(self.original) and is_large(self.original)
+
+    def _trained(self, model: nn.Module, example: Arguments, inside: Any = None) -> Run:
         """Run one training step."""
-        dtype = _dtype(self.original)
-        # Backward passes of large 16-bit models take minutes and as much memory as the weights.
-        largest = 0 if _many_half_bytes(self.original) else LARGE
         action = partial(
-            run, model, part.example, training=True, dtype=dtype, inside=inside, largest=largest
+            run,
+            model,
+            example,
+            training=True,
+            dtype=_dtype(self.original),
+            inside=inside,
+            largest=0 if self._is_costly else largest_gradient(self.original),
         )
         if model is self.changed:
             return of_changed(action, trained=True)
         return of_original(action)
 
-    def _compare_with_trained(
-        self, part: Part, reading: Reading | None, plain: Run | None, compared: Compared
-    ) -> None:
-        """Compare a training step of the changed model with one of the reference."""
-        actual = None
-        if plain is not None:
-            actual = self._trained(self.changed, part)
-            compared.saved_bytes = (plain.saved, actual.saved)
-        if reading is None:
-            compared.notes.append("training mode was not compared: it could not be read")
-            return
-        reference = self._reference(reading, self.units)
-        try:
-            with _as_in(self.units, training=True):
-                expected = self._trained(self.original, part, reference)
-        except OriginalFailedError as refused:
-            compared.notes.append(f"training mode was not compared ({refused})")
-            return
-        actual = actual or self._trained(self.changed, part)
-        compared.train_dtype = _dtype(self.original) or lowest_dtype(self.original)
-        _take(compared, reference)
-        apart = difference(expected.outputs, actual.outputs)
-        compared.train_output = max(apart, compared.train_output or 0.0)
-        if reference.recomputed:
-            compared.notes.append(
-                "gradients were not compared: parts of the model run again in the backward pass"
-            )
-            return
-        if not expected.gradients:
-            compared.notes.append("gradients were not compared")
-            return
-        names = self._comparable(expected, actual)
-        apart = difference(
-            [expected.gradients[name] for name in names],
-            [actual.gradients[name] for name in names],
-            floor=FLOOR,
-        )
-        compared.gradient = max(apart, compared.gradient or 0.0)
-
-    def _comparable(self, expected: Run, actual: Run) -> list[str]:
-        """The parameters that the plan does not change and that have gradients in both runs."""
-        edited = {edit.name for edit in self.plan.edits}
-        names = []
-        for name, gradient in expected.gradients.items():
-            other = actual.gradients.get(name)
-            if name not in edited and other is not None and other.shape == gradient.shape:
-                names.append(name)
-        return names
-
-    def _reference(self, reading: Reading, units: Mapping[str, nn.Module]) -> Reference:
+    def _reference(self, reading: Reading | None, units: Mapping[str, nn.Module]) -> Reference:
+        if reading is None or not self.functions:
+            return Reference(self.original, Places({}, {}, {}), {})
         functions = reference_functions(self.plan, units) or {}
         known = {site.name for site in self.plan.graph or ()}
         others = {}
@@ -321,11 +339,16 @@ def exceeded(compared: Compared) -> tuple[str, float, float] | None:
     return (f"the output of {where}", value, MOST_INSIDE) if where else None
 
 
-def _take(compared: Compared, reference: Reference) -> None:
-    compared.seen |= reference.seen
-    for problem in reference.problems:
-        if problem not in compared.problems:
-            compared.problems.append(problem)
+def _larger(value: float | None, other: float) -> float:
+    return max(other, value or 0.0)
+
+
+@contextmanager
+def _all_of(contexts: tuple[AbstractContextManager[Any], ...]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield
 
 
 @contextmanager
@@ -344,20 +367,6 @@ def _copies_in_float32(units: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
         if id(unit) not in copies:
             copies[id(unit)] = copy.deepcopy(unit).float()
     return {name: copies[id(unit)] for name, unit in units.items()}
-
-
-def _as_float32(model: nn.Module) -> State | None:
-    """Return the model's tensors in float32 if some of them have 16 bits."""
-    return state_of(model, torch.float32) if _half_bytes(model) else None
-
-
-def _half_bytes(model: nn.Module) -> int:
-    tensors: list[Tensor] = [*model.parameters(), *model.buffers()]
-    return sum(tensor.nbytes for tensor in tensors if tensor.dtype in HALF)
-
-
-def _many_half_bytes(model: nn.Module) -> bool:
-    return _half_bytes(model) > MANY_BYTES
 
 
 def _dtype(model: nn.Module) -> torch.dtype | None:

@@ -5,7 +5,7 @@ it from the outputs of the modules before it.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,25 @@ Samples = dict[tuple[str, int], tuple[tuple[tuple[int, ...], Tensor], ...]]
 
 
 @contextmanager
+def watching_calls(
+    model: nn.Module, paths: Iterable[str], tell: Callable[[str, Any, Any], None]
+) -> Iterator[None]:
+    """Within the context, pass on path, arguments and output of each call of some modules."""
+    handles = []
+    try:
+        for path in paths:
+
+            def hook(_: nn.Module, args: Any, output: Any, path: str = path) -> None:
+                tell(path, args, output)
+
+            handles.append(model.get_submodule(path).register_forward_hook(hook))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
 def sampling_outputs(model: nn.Module, samples: Samples) -> Iterator[None]:
     """Within the context, add a sample of each output of each module call to ``samples``.
 
@@ -32,7 +51,7 @@ def sampling_outputs(model: nn.Module, samples: Samples) -> Iterator[None]:
     """
     calls: Counter[str] = Counter()
 
-    def take(path: str, output: Any) -> None:
+    def take(path: str, args: Any, output: Any) -> None:
         samples[path, calls[path]] = _samples_of(output)
         calls[path] += 1
         if path:
@@ -42,16 +61,8 @@ def sampling_outputs(model: nn.Module, samples: Samples) -> Iterator[None]:
                 if name not in OWN_ATTRIBUTES and (kept := _samples_of(value)):
                     samples[f"{home}.{name}".lstrip("."), 0] = kept
 
-    handles = []
-    try:
-        for path, module in model.named_modules():
-            handles.append(
-                module.register_forward_hook(lambda _, __, output, path=path: take(path, output))
-            )
+    with watching_calls(model, [path for path, _ in model.named_modules()], take):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
@@ -67,21 +78,12 @@ def checking_sizes(changed: nn.Module, sizes: Mapping[str, tuple[int, ...]]) -> 
     """
     wrong: list[str] = []
 
-    def check(path: str, output: Any) -> None:
+    def check(path: str, args: Any, output: Any) -> None:
         if isinstance(output, Tensor) and tuple(output.shape) != sizes[path]:
             wrong.append(f"{path} makes {tuple(output.shape)}, expected {sizes[path]}")
 
-    handles = []
-    try:
-        for path in sizes:
-            layer = changed.get_submodule(path)
-            handles.append(
-                layer.register_forward_hook(lambda _, __, output, path=path: check(path, output))
-            )
+    with watching_calls(changed, sizes, check):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
     if wrong:
         raise SwapFailed(
             "swap: a layer does not make what the plan expects", got="; ".join(wrong[:3])

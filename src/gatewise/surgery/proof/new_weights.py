@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import prod
 
 import torch
 from torch import Tensor, nn
@@ -54,10 +53,11 @@ def disturbed(model: nn.Module, plan: PlanData, state: State | None = None) -> I
         plan: the plan that was carried out.
         state: the tensors that the model will run with, if not its own.
     """
-    generator = torch.Generator().manual_seed(SEED)
     with _kept_entries(_new_entries(model, plan, state)) as entries:
-        for weight, view in entries:
-            _draw(view, generator, max(_mean_size(weight), TINY))
+        for number, (weight, view) in enumerate(entries):
+            generator = torch.Generator(view.device).manual_seed(SEED + number)
+            with torch.no_grad():
+                view.normal_(0, max(_mean_size(weight), TINY), generator=generator)
         yield
 
 
@@ -135,18 +135,3 @@ def _mean_size(value: Tensor) -> float:
     """The mean absolute value of up to 4096 entries, evenly spread."""
     flat = value.detach().flatten()
     return float(flat[:: max(1, len(flat) // 4096)].abs().mean())
-
-
-def _draw(entries: Tensor, generator: torch.Generator, spread: float) -> None:
-    """Write random numbers into ``entries``: products of one for each dimension, which is fast."""
-    factors = []
-    for dim, size in enumerate(entries.shape):
-        shape = [1] * entries.dim()
-        shape[dim] = size
-        factors.append(
-            torch.randn(shape, generator=generator, dtype=entries.dtype).to(entries.device)
-        )
-    rest = prod(
-        factors[1:], start=torch.full_like(factors[0][:1], spread)
-    )  # a row: small, so that one pass is long
-    torch.mul(factors[0], rest, out=entries)

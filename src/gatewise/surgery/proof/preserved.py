@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from gatewise.surgery.calls import Coverage
 from gatewise.surgery.planning import PlanData
 from gatewise.surgery.proof.failures import OriginalFailedError
+from gatewise.surgery.proof.limits import parts
 from gatewise.surgery.proof.new_weights import (
     LIVE,
     any_nonzero,
@@ -24,14 +26,12 @@ from gatewise.surgery.proof.running import (
     Arguments,
     Run,
     State,
-    each_tensor,
     first_of,
     of_changed,
     of_original,
     run,
     state_of,
 )
-from gatewise.surgery.proof.subsample import MUCH, Part, parts
 from gatewise.surgery.propagate import select
 from gatewise.surgery.rewrite import negative_weight
 
@@ -81,12 +81,11 @@ def compare_on_a_part(pair: Comparison, example: Arguments) -> dict[str, Any]:
     nothing there. A difference on a part is a difference.
     """
     results: dict[str, Any] = {}
-    operations = pair.plan.operations[1]
-    for part in parts(example, operations) if operations > MUCH else [Part(example)]:
-        results = {"notes": (f"all but output float32: on {part.words}",) if part.words else ()}
+    for part, words in parts(example, pair.plan.operations[1]):
+        results = {"notes": (f"all but output float32: on {words}",) if words else ()}
         try:
-            _compare_single(pair, part.example, results)
-            _compare_double(pair, part.example, results)
+            _compare_single(pair, part, results)
+            _compare_double(pair, part, results)
         except OriginalFailedError as refused:
             results["notes"] += (
                 f"the original cannot be run in float64, or not trained ({refused})",
@@ -129,7 +128,7 @@ def random_example(example: Arguments) -> Arguments:
         spread = value.float().std() if value.numel() > 1 else torch.ones(())
         return (torch.randn(value.shape, generator=generator) * spread.cpu()).to(value)
 
-    return each_tensor(example, change)
+    return tree_map_only(Tensor, change, example)
 
 
 def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any]) -> None:
@@ -165,11 +164,14 @@ def _compare_double(pair: Comparison, example: Arguments, results: dict[str, Any
 def compare_training(plan: PlanData, before: Run, after: Run) -> dict[str, Any]:
     """Compare training: outputs, gradients of the old entries, and whether new ones have some."""
     old_gradients, new_gradients, alive = [], [], []
+    unused = {entry.path for entry in plan.swapped if entry.kind == "reused"}  # no longer called
     for name, gradient in before.gradients.items():
-        if name not in after.gradients:
+        if name not in after.gradients or name.rpartition(".")[0] in unused:
             continue
         edits = [edit for edit in plan.edits if edit.name == name]
         kept = after.gradients[name]
+        if not edits and kept.shape != gradient.shape:
+            continue  # a parameter of a unit
         for edit in edits:
             if edit.fill in ("zero", "scaled"):
                 alive.append(any(any_nonzero(entries) for entries in edit.new_entries(kept)))

@@ -17,11 +17,10 @@ from gatewise.surgery.proof.against_reference import (
     Compared,
     ReferenceComparison,
     exceeded,
-    lowest_dtype,
     reference_functions,
 )
 from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed
-from gatewise.surgery.proof.large import compare_large, is_large
+from gatewise.surgery.proof.limits import is_large
 from gatewise.surgery.proof.module_outputs import (
     Samples,
     changed_modules,
@@ -155,15 +154,12 @@ def _compared(
     coverage: Coverage,
 ) -> Proof:
     """Compare by the method that fits the plan; ``coverage`` sees the runs of the original."""
-    if plan.preserve:
-        return _prove_preserved(plan, original, changed, examples, coverage)
     functions = reference_functions(plan, units)
-    fresh = any(edit.fill == "fresh" for edit in plan.edits)
-    if functions == {} and not fresh:
-        return _prove_preserved(plan, original, changed, examples, coverage)
     if functions is None:
         return _prove_by_graph(plan, original, changed, units, examples, coverage)
-    comparison = ReferenceComparison(plan, original, changed, units, coverage)
+    comparison = ReferenceComparison(plan, original, changed, units, functions, coverage)
+    if comparison.keeps_function and not is_large(original):
+        return _prove_preserved(plan, original, changed, examples, coverage)
     return _prove_by_reference(comparison, examples)
 
 
@@ -174,11 +170,6 @@ def _prove_preserved(
     examples: Sequence[Arguments],
     coverage: Coverage,
 ) -> Proof:
-    if is_large(original):
-        try:
-            return _prove_large(plan, original, changed, examples, coverage)
-        except OriginalFailedError:
-            pass  # such as convolutions, which refuse weights of another type
     after = single_precision(changed)
     before = single_precision(original)
     pair = Comparison(plan, original, changed, before, after, coverage)
@@ -197,36 +188,13 @@ def _prove_preserved(
         results = _merged(results, part)
         if not any(bool(value.isfinite().any()) for value in expected.outputs):
             return Proof(**results, reason="the outputs hold no finite floating-point numbers")
-    sites = {entry.path for entry in plan.swapped}
-    results["changed_inside"] = tuple(path for path in dict.fromkeys(inside) if path not in sites)
-    return Proof(**results, verdict=PROVED)
+    return Proof(**results, changed_inside=_outside_sites(plan, inside), verdict=PROVED)
 
 
-def _prove_large(
-    plan: PlanData,
-    original: nn.Module,
-    changed: nn.Module,
-    examples: Sequence[Arguments],
-    coverage: Coverage,
-) -> Proof:
-    """Compare without copies of all weights."""
-    results: dict[str, Any] = {}
-    inside: list[str] = []
-    for number, example in enumerate(examples):
-        sizes = _expected_sizes(plan, example, number)
-        part, before, after = compare_large(plan, original, changed, example, coverage, sizes)
-        inside += changed_modules(before, after, MOST_INSIDE)
-        results = _merged(results, part)
-    compared = Compared(
-        output=results["output_float32"],
-        train_output=results["reference_train"],
-        gradient=results["reference_gradient"],
-        train_dtype=lowest_dtype(original),
-    )
-    _check(plan, compared)
+def _outside_sites(plan: PlanData, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return those of ``paths`` at which the plan changes no site, each once."""
     sites = {entry.path for entry in plan.swapped}
-    results["changed_inside"] = tuple(path for path in dict.fromkeys(inside) if path not in sites)
-    return Proof(**results, verdict=PROVED)
+    return tuple(path for path in dict.fromkeys(paths) if path not in sites)
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,7 +217,7 @@ def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Argu
     compared = Compared()
     with neutral(changed, plan):
         for number, example in enumerate(examples):
-            readings = _readings(plan, original, example, number)
+            readings = _readings(plan, original, example, number) if comparison.functions else {}
             try:
                 sizes = _expected_sizes(plan, example, number)
                 comparison.compare(example, readings, sizes, compared)
@@ -257,22 +225,25 @@ def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Argu
                 compared.problems.append(f"the original cannot be run ({refused})")
     if has_new(plan):
         comparison.measure_movement(examples[0], compared)
-    functions = reference_functions(plan, comparison.units) or {}
-    missed = [site for site in functions if site not in compared.seen]
+    missed = [site for site in comparison.functions if site not in compared.seen]
     if missed:
         compared.problems.append(f"no call of {', '.join(missed[:4])} was seen")
     if not compared.problems:
         _check(plan, compared)
     if compared.output is None and compared.train_output is None:
         compared.problems.append("the model could not be run for a comparison")
+    keeps = comparison.keeps_function
+    widens = bool(plan.edits) and not keeps
     return Proof(
-        against_reference=compared.output,
+        output_float32=compared.output if keeps else None,
+        against_reference=None if keeps else compared.output,
         reference_train=compared.train_output,
         reference_gradient=compared.gradient,
         moved=compared.moved,
         saved_bytes=compared.saved_bytes,
         notes=tuple(dict.fromkeys(compared.notes)),
-        verdict=NOT_PROVED if compared.problems else WIRING if plan.edits else PROVED,
+        changed_inside=_outside_sites(plan, compared.changed_inside),
+        verdict=NOT_PROVED if compared.problems else WIRING if widens else PROVED,
         reason="; ".join(compared.problems[:3]),
     )
 

@@ -13,7 +13,7 @@ the calls of the run are not those of the graph, the reference says so and prove
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -144,10 +144,6 @@ class Reference(TorchFunctionMode):
                 vars(module)["forward"] = forward
         self._handles.clear()
         self._forwards.clear()
-
-    def missed(self, sites: Iterable[str]) -> list[str]:
-        """Return those of ``sites`` that the run did not reach, or could not replace."""
-        return [site for site in sites if site in self.functions and site not in self.seen]
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         self._running.append(module)

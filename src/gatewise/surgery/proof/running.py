@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from gatewise.errors import RectifiedInputWarning
 from gatewise.graph import example_tensors, untouched
@@ -106,7 +107,7 @@ def run(
         buffers = {name for name, _ in model.named_buffers()}
         state = {name: value.clone() if name in buffers else value for name, value in state.items()}
     # Copies: the model may write into its arguments.
-    args, kwargs = each_tensor(cast(example, dtype), torch.clone)
+    args, kwargs = tree_map_only(Tensor, torch.clone, cast(example, dtype))
 
     def call() -> tuple[Tensor, ...]:
         if state is None:
@@ -159,8 +160,6 @@ def left_unchanged(model: nn.Module, *, buffers: bool = False) -> Iterator[None]
     """Run a model for a comparison: restore it on exit, and hide warnings meant for training."""
     with untouched(model, buffers=buffers), warnings.catch_warnings():
         warnings.simplefilter("ignore", RectifiedInputWarning)
-        # Weights in another type than the input, on purpose: see InFloat32.
-        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
         yield
 
 
@@ -175,6 +174,7 @@ def run_backwards(
     def keep(tensor: Tensor) -> tuple[Tensor, int]:
         if (place := tensor.untyped_storage().data_ptr()) not in own:
             saved[place] = _bytes(tensor)
+        tensor = tensor.detach()  # autograd would never free an output that it keeps itself
         if not largest:
             kept.append((tensor, tensor._version))
         return tensor, tensor._version
@@ -229,37 +229,19 @@ def weighted(output: Tensor) -> Tensor:
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
     """Every floating tensor in ``value`` in ``dtype``."""
-    return each_tensor(
-        value, lambda each: each.to(dtype) if dtype and each.is_floating_point() else each
-    )
 
+    def change(tensor: Tensor) -> Tensor:
+        return tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
 
-def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """``value`` with every tensor in it changed."""
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: each_tensor(each, change) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(each_tensor(each, change) for each in value))
-    return (
-        type(value)(each_tensor(each, change) for each in value)
-        if isinstance(value, tuple | list)
-        else value
-    )
-
-
-def batch_size(example: Any) -> int | None:
-    """The batch size, or ``None`` if the tensors have different ones."""
-    sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
-    return sizes.pop() if len(sizes) == 1 else None
+    return tree_map_only(Tensor, change, value)
 
 
 def first_of(example: Any) -> Any:
-    """The first example of the batch: another batch size, and less to compute."""
-    if batch_size(example) is None:
+    """The first example of the batch, or ``example`` if its tensors have different batch sizes."""
+    sizes = {tensor.shape[0] for tensor in example_tensors(example) if tensor.dim()}
+    if len(sizes) != 1:
         return example
-    return each_tensor(example, lambda value: value[:1] if value.dim() else value)
+    return tree_map_only(Tensor, lambda value: value[:1] if value.dim() else value, example)
 
 
 def floating_tensors(value: Any) -> tuple[Tensor, ...]:

@@ -1,29 +1,30 @@
 """Beta forms in place of maxima: rectifiers, absolute values, maxout and max pooling."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from gatewise.checks import check_flag, check_number
 from gatewise.errors import ArgumentError
-from gatewise.graph import MAX_POOLS, Node, Site
+from gatewise.graph import MAX_POOLS, Site
 from gatewise.layers import BetaChannelPool, BetaPool1d, BetaPool2d
 from gatewise.surgery.planning import (
+    Assigned,
     Draft,
     Entry,
     PlanningContext,
     Request,
     SiteSwap,
     channel_dim,
-    check_option_names,
+    factory_arguments,
+    layer_site,
 )
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.swaps.hard_forms import beta_within, distance_to_maximum
 from gatewise.units import BetaVQ, registered_units
 
-DEFAULTS: dict[str, Any] = {"within": 0.01, "learn_beta": True, "per_channel": False}
 POOLS: dict[Any, Any] = {nn.MaxPool1d: BetaPool1d, nn.MaxPool2d: BetaPool2d}
 # Maxima among our units that are not activation operators of torch.
 UNITS: dict[Any, str] = {registered_units()[name].module: name for name in ("abs", "maxout")}
@@ -33,19 +34,15 @@ class BetaSwap(SiteSwap):
     """``beta``: every maximum becomes its beta form, at most ``within`` from it."""
 
     names = ("beta",)
+    defaults: ClassVar = {"within": 0.01, "learn_beta": True, "per_channel": False}
     takes_width = False
     can_match = False
 
     def check(self, request: Request) -> Request:
         """Check the options ``within``, ``learn_beta`` and ``per_channel``."""
-        if request.width is not None:
-            raise ArgumentError(
-                "beta: changes no width", got=f"width={request.width!r}", fix="leave width out"
-            )
-        check_option_names(request, DEFAULTS)
-        options = {**DEFAULTS, **request.options}
-        within = options["within"]
-        check_number("beta", "within", within, above=0)
+        request = super().check(request)
+        options = request.options
+        check_number("beta", "within", options["within"], above=0)
         if request.preserve:
             raise ArgumentError(
                 "beta: a beta form below 1 is not the maximum it stands for",
@@ -59,7 +56,7 @@ class BetaSwap(SiteSwap):
             raise ArgumentError(
                 "beta: per_channel=True needs learn_beta=True", got=f"learn_beta={learn_beta}"
             )
-        return super().check(request)
+        return request
 
     def extra_sites(self, context: PlanningContext) -> Iterable[Site]:
         """Max pooling, and units of ours that are maxima and not activation operators."""
@@ -67,7 +64,7 @@ class BetaSwap(SiteSwap):
 
     def choose(self, context: PlanningContext, site: Site, request: Request) -> Mapping[str, Any]:
         """The form a site takes, its pieces, and the beta to start at."""
-        wanted = {**DEFAULTS, **request.options}
+        wanted = request.options
         form = _form_of(context, site)
         beta = beta_within(_count(form["pieces"]), wanted["within"])
         if wanted["learn_beta"] and not 0 < beta < 1:
@@ -85,22 +82,14 @@ class BetaSwap(SiteSwap):
             "dim": channel_dim(site),
         }
 
-    def add_cost(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Count the betas, and note for each kind of maximum how far its form is from it."""
         betas: dict[tuple[str, int], float] = {}
-        for _, sites in assigned:
-            for site in sites:
-                if site.name not in draft.units:
-                    continue
-                options = draft.options[site.name]
-                if options["learn_beta"]:
-                    draft.parameters += options["channels"] or 1
-                betas[options["form"], _count(options["pieces"])] = options["beta"]
+        for _, site in draft.changing(assigned):
+            options = draft.options[site.name]
+            if options["learn_beta"]:
+                draft.parameters += options["channels"] or 1
+            betas[options["form"], _count(options["pieces"])] = options["beta"]
         for (form, count), beta in betas.items():
             distance = distance_to_maximum(count, beta / (1 - beta))
             draft.notes.append(
@@ -112,8 +101,7 @@ class BetaSwap(SiteSwap):
         """The beta form for one site."""
         options = entry.options
         choices = {name: options[name] for name in ("beta", "learn_beta", "channels")}
-        if like is not None:
-            choices |= {"device": like.device, "dtype": like.dtype}
+        choices |= factory_arguments(like)
         if options["form"] == "unit":
             return BetaVQ(options["pieces"], dim=options["dim"], **choices)
         if options["form"] == "channels":
@@ -160,7 +148,6 @@ def _form_of(context: PlanningContext, site: Site) -> dict[str, Any]:
 def _find_maxima(context: PlanningContext) -> list[Site]:
     modules = context.modules
     sites: dict[str, Site] = {}
-    first = len(context.graph.sites)
     for mode, reading in context.graph.readings.items():
         for node in reading.graph:
             path = node.scope[0]
@@ -168,30 +155,19 @@ def _find_maxima(context: PlanningContext) -> list[Site]:
             op = UNITS.get(kind) or (node.op if node.op in MAX_POOLS else None)
             if op is not None and path not in sites:
                 is_module = kind in POOLS or kind in UNITS
-                order = first + len(sites) + 1
-                sites[path] = _site(node, op, is_module, order, mode, reading.dims.get(node))
+                dim = reading.dims.get(node)
+                shape = node.shape or ()
+                sites[path] = layer_site(
+                    context,
+                    path,
+                    len(sites) + 1,
+                    name=path if is_module else f"{path or '(model)'}:{op}",
+                    kind="module" if is_module else "functional",
+                    op=op,
+                    role="pool" if op in MAX_POOLS else "unit",
+                    dim=dim,
+                    channels=None if dim is None else shape[dim],
+                    shape=shape,
+                    modes=(mode,),
+                )
     return list(sites.values())
-
-
-def _site(node: Node, op: str, is_module: bool, order: int, mode: str, dim: int | None) -> Site:
-    path = node.scope[0]
-    shape = node.shape or ()
-    return Site(
-        name=path if is_module else f"{path or '(model)'}:{op}",
-        path=path,
-        call=0,
-        kind="module" if is_module else "functional",
-        op=op,
-        role="pool" if op in MAX_POOLS else "unit",
-        owner=path.rpartition(".")[0],
-        place=0,
-        order=order,
-        dim=dim,
-        channels=None if dim is None else shape[dim],
-        shape=shape,
-        producers=(),
-        consumers=(),
-        depth=1.0,
-        shared=False,
-        modes=(mode,),
-    )

@@ -32,6 +32,20 @@ SAME = "same"
 PASSED = (Kind.DROPOUT, Kind.IDENTITY, Kind.COPY)
 
 
+class SharedLinear(nn.Linear):
+    """A linear layer with the parameters of another one, for layers that do more with them.
+
+    Args:
+        linear: the layer whose parameters it takes over.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        nn.Module.__init__(self)
+        self.out_features, self.in_features = linear.weight.shape
+        self.weight = linear.weight
+        self.register_parameter("bias", linear.bias)
+
+
 def check_hidden(unit: str, hidden: Any) -> None:
     """Raise unless ``hidden`` says how wide a gated feed-forward part shall be."""
     if hidden is None or hidden in (MATCHED, SAME) or is_size(hidden, 1):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +24,12 @@ from gatewise.graph import Site, copied, parameter_count
 from gatewise.layers import HardGate, SoftGate, StraightThroughGate, gate_response
 from gatewise.surgery.planning import (
     UNCHANGED,
+    Assigned,
     Draft,
     Entry,
     PlanningContext,
     Request,
     SiteSwap,
-    check_option_names,
 )
 from gatewise.surgery.propagate import operations
 from gatewise.surgery.reasons import Reason, Refusal
@@ -43,7 +43,6 @@ GATES: dict[str, Any] = {
     "straight_through": StraightThroughGate,
 }
 WEIGHTS = ("copy", "fresh")
-DEFAULTS = {"gate": "hard", "twin": "copy"}
 
 Gates = dict[str, deque[Tensor]]
 # The gates of the calls that are running, each with the level of its swap (how many came before).
@@ -139,20 +138,16 @@ class GaluSwap(SiteSwap):
     """
 
     names = ("galu",)
+    defaults: ClassVar = {"gate": "hard", "twin": "copy"}
     takes_width = False
     can_match = False
     hidden_parts = (GATE_NETWORK,)
 
     def check(self, request: Request) -> Request:
         """Check ``gate`` and ``twin``."""
-        if request.width is not None:
-            raise ArgumentError(
-                "galu: changes no width", got=f"width={request.width!r}", fix="leave width out"
-            )
-        check_option_names(request, DEFAULTS)
-        options = {**DEFAULTS, **request.options}
-        gate = options["gate"]
-        weights = options["twin"]
+        request = super().check(request)
+        gate = request.options["gate"]
+        weights = request.options["twin"]
         if gate not in GATES:
             raise unknown_name("gate", gate, GATES)
         if weights not in WEIGHTS:
@@ -163,16 +158,11 @@ class GaluSwap(SiteSwap):
                 got=f"gate={gate!r}, twin={weights!r}, preserve=True",
                 fix="gate='hard', twin='copy'",
             )
-        return super().check(request)
+        return request
 
-    def draft(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """All sites share one gate network, so their options must agree."""
-        choices = {str({**DEFAULTS, **request.options}) for request, _ in assigned}
+        choices = {str(request.options) for request, _ in assigned}
         if len(choices) > 1:
             raise ArgumentError(
                 "galu: one plan has one gate network",
@@ -186,20 +176,15 @@ class GaluSwap(SiteSwap):
         if request.preserve and site.op != "relu":
             raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by galu")
         check_plain_activation(context.graph, site)
-        return {"site": site.name, **DEFAULTS, **request.options}
+        return {"site": site.name, **request.options}
 
     def follows_width(self, options: Mapping[str, Any]) -> bool:
         """Gates have the channels that the original has."""
         return False
 
-    def add_cost(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """The gate network costs as much as the original."""
-        if any(site.name in draft.units for _, sites in assigned for site in sites):
+        if draft.changing(assigned):
             draft.parameters += parameter_count(context.model)
             draft.operations += operations(context.first_graph)
 

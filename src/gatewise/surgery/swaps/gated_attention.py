@@ -11,7 +11,7 @@ query layer passes it on. The code of the model stays as it is.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -21,16 +21,18 @@ from gatewise.graph import Node, Site, consumers, producers
 from gatewise.layers import AttentionGate, GatedMultiheadAttention, OpenGate
 from gatewise.surgery.planning import (
     UNCHANGED,
+    Assigned,
     Draft,
     Entry,
     PlanningContext,
     Request,
     SiteSwap,
-    check_option_names,
+    factory_arguments,
+    layer_site,
 )
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction, no_fast_path
-from gatewise.surgery.swaps.feed_forward import own_linear
+from gatewise.surgery.swaps.feed_forward import SharedLinear, own_linear
 
 GATES = ("head", "element")
 ROLE = "attention"
@@ -58,7 +60,7 @@ class AttentionInput:
         return value
 
 
-class QueryLayer(nn.Linear):
+class QueryLayer(SharedLinear):
     """The linear layer that makes the queries, which passes its input on to the gate.
 
     Args:
@@ -67,11 +69,7 @@ class QueryLayer(nn.Linear):
     """
 
     def __init__(self, linear: nn.Linear, source: AttentionInput) -> None:
-        nn.Module.__init__(self)
-        self.in_features = linear.in_features
-        self.out_features = linear.out_features
-        self.weight = linear.weight
-        self.register_parameter("bias", linear.bias)
+        super().__init__(linear)
         self.source = source
 
     def forward(self, input: Tensor) -> Tensor:
@@ -80,7 +78,7 @@ class QueryLayer(nn.Linear):
         return F.linear(input, self.weight, self.bias)
 
 
-class GatedProjection(nn.Linear):
+class GatedProjection(SharedLinear):
     """The output projection of attention with a gate in front of it.
 
     Args:
@@ -89,11 +87,7 @@ class GatedProjection(nn.Linear):
     """
 
     def __init__(self, linear: nn.Linear, gate: AttentionGate) -> None:
-        nn.Module.__init__(self)
-        self.in_features = linear.in_features
-        self.out_features = linear.out_features
-        self.weight = linear.weight
-        self.register_parameter("bias", linear.bias)
+        super().__init__(linear)
         self.gate = gate
         self.source = AttentionInput()
 
@@ -132,23 +126,18 @@ class GatedAttentionSwap(SiteSwap):
     """
 
     names = ("gated_attention",)
+    defaults: ClassVar = {"gate": GATES[0]}
     takes_width = False
     can_match = False
     counts_operations = False
 
     def check(self, request: Request) -> Request:
         """Check the option ``gate``."""
-        if request.width is not None:
-            raise ArgumentError(
-                "gated_attention: changes no width",
-                got=f"width={request.width!r}",
-                fix="leave width out",
-            )
-        check_option_names(request, ("gate",))
-        gate = request.options.get("gate", GATES[0])
+        request = super().check(request)
+        gate = request.options["gate"]
         if gate not in GATES:
             raise unknown_name("gate of attention", gate, GATES)
-        return super().check(request)
+        return request
 
     def extra_sites(self, context: PlanningContext) -> Iterable[Site]:
         """All attention layers that take a gate."""
@@ -163,7 +152,7 @@ class GatedAttentionSwap(SiteSwap):
         """The kind of gate, if the site is an attention layer that can have one."""
         if site.role != ROLE:
             raise Refusal(Reason.NOT_ATTENTION)
-        gate = request.options.get("gate", GATES[0])
+        gate = request.options["gate"]
         other = _other_attention(context).get(site.name)
         if other is not None:
             if other.why:
@@ -178,17 +167,11 @@ class GatedAttentionSwap(SiteSwap):
             _check_plain(module)
         return {"gate": gate}
 
-    def add_cost(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Count the weights of the gates."""
-        for name, options in draft.options.items():
-            if draft.units.get(name) != self.name:
-                continue
-            width, heads, head_width = _sizes(context.model.get_submodule(name), options)
+        for _, site in draft.changing(assigned):
+            options = draft.options[site.name]
+            width, heads, head_width = _sizes(context.model.get_submodule(site.name), options)
             draft.parameters += width * heads * (1 if options["gate"] == "head" else head_width)
         draft.notes.append("every gate starts at 1: twice a sigmoid whose weights are 0")
 
@@ -200,8 +183,7 @@ class GatedAttentionSwap(SiteSwap):
     ) -> nn.Module:
         """The gate, or torch's attention with one."""
         options: dict[str, Any] = {"gate": entry.options["gate"], "scale": SCALE, "start": "open"}
-        if like is not None:
-            options |= {"device": like.device, "dtype": like.dtype}
+        options |= factory_arguments(like)
         if isinstance(old, nn.Linear):
             sizes = [entry.options[name] for name in ("width", "heads", "head_width")]
             return GatedProjection(old, AttentionGate(*sizes, **options))
@@ -306,33 +288,12 @@ def _layers_around(context: PlanningContext, node: Node) -> OtherAttention:
 
 
 def _find_places(context: PlanningContext) -> list[Site]:
-    sites = []
-    modes = tuple(context.graph.readings)
+    sites: list[Site] = []
     others = _other_attention(context)
     for name, module in context.model.named_modules():
         if not name or not (isinstance(module, PLACES) or name in others):
             continue
         path = others[name].projection or name if name in others else name
-        order = len(context.graph.sites) + len(sites) + 1
-        sites.append(
-            Site(
-                name=name,
-                path=path,
-                call=0,
-                kind="module",
-                op=ROLE,
-                role=ROLE,
-                owner=path.rpartition(".")[0],
-                place=0,
-                order=order,
-                dim=None,
-                channels=None,
-                shape=(),
-                producers=(),
-                consumers=(),
-                depth=1.0,
-                shared=False,
-                modes=modes,
-            )
-        )
+        facts = {"name": name, "op": ROLE, "role": ROLE}
+        sites.append(layer_site(context, path, len(sites) + 1, **facts))
     return sites

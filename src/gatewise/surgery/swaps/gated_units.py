@@ -1,21 +1,13 @@
 """Another gate function in a gated linear unit, and gated linear units for feed-forward parts."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.graph import Reading, Replace, Site, SiteNodes, glu_of, holds_both_branches
-from gatewise.surgery.planning import (
-    Assigned,
-    Draft,
-    Entry,
-    PlanningContext,
-    Request,
-    UnitSwap,
-    check_option_names,
-)
+from gatewise.surgery.planning import Draft, Entry, PlanningContext, Request, UnitSwap
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.swaps.feed_forward import check_hidden, draft_gated, gated_options
 from gatewise.units import TwoBranchUnit, create_unit
@@ -46,13 +38,14 @@ class GatedUnitSwap(UnitSwap):
     """
 
     names = tuple(GATE_FUNCTIONS)
+    defaults: ClassVar = {"hidden": None}
     takes_gates = True
 
     def check(self, request: Request) -> Request:
-        """Reject unknown options."""
-        check_option_names(request, ("hidden",))
-        check_hidden(request.unit, request.options.get("hidden"))
-        return super().check(request)
+        """Check the option ``hidden``."""
+        request = super().check(request)
+        check_hidden(request.unit, request.options["hidden"])
+        return request
 
     def choose(
         self,
@@ -78,7 +71,7 @@ class GatedUnitSwap(UnitSwap):
         self, context: PlanningContext, site: Site, request: Request
     ) -> Mapping[str, Any]:
         """The options of a unit that makes a feed-forward part gated."""
-        hidden = request.options.get("hidden")
+        hidden = request.options["hidden"]
         if hidden is None or GATE_FUNCTIONS[request.unit] is None:
             raise Refusal(Reason.NOT_GLU)
         options = gated_options(context, site, hidden)
@@ -88,21 +81,10 @@ class GatedUnitSwap(UnitSwap):
                 raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by {request.unit}")
         return options
 
-    def draft(
-        self,
-        context: PlanningContext,
-        assigned: Assigned,
-        draft: Draft,
-    ) -> None:
-        """Choose options for each site, and edit the layers around those that become gated."""
-        super().draft(context, assigned, draft)
-        for _, sites in assigned:
-            for site in sites:
-                if "hidden" in draft.options.get(site.name, {}):
-                    try:
-                        draft_gated(context, site, draft)
-                    except Refusal as refusal:
-                        draft.refuse(site.name, refusal)
+    def edit(self, context: PlanningContext, site: Site, draft: Draft) -> None:
+        """Edit the layers around a site that becomes gated."""
+        if "hidden" in draft.options[site.name]:
+            draft_gated(context, site, draft)
 
     def follows_width(self, options: Mapping[str, Any]) -> bool:
         """A part that becomes gated has its own widths."""

@@ -23,7 +23,15 @@ from gatewise.surgery.binding import (
     record_bound,
 )
 from gatewise.surgery.calls import check_call
-from gatewise.surgery.planning import Draft, Entry, PlanningContext, Request, Swap
+from gatewise.surgery.planning import (
+    Assigned,
+    Draft,
+    Entry,
+    PlanningContext,
+    Request,
+    Swap,
+    factory_arguments,
+)
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction, no_fast_path
 from gatewise.surgery.swaps.bound_units import bound_replacements, unit_name
@@ -67,12 +75,7 @@ class IIEUSwap(Swap):
             return ()
         return context.first("additions", lambda: addition_sites(context.graph))
 
-    def draft(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Find the layer of each site in the graph, and where both are called in the source."""
         branches: Branches = {}
         able: list[tuple[Site, Request]] = []
@@ -118,26 +121,18 @@ class IIEUSwap(Swap):
             ),
         )
 
-    def add_cost(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Count the parameters of each unit once, less those of the modules they replace."""
         seen: set[Any] = set()
-        for _, sites in assigned:
-            for site in sites:
-                if site.name not in draft.units:
-                    continue
-                slots: list[Any] = [binding.slot for binding in draft.bindings[site.name]]
-                for slot in slots or [draft.calls[site.name].slot]:
-                    if slot not in seen:
-                        seen.add(slot)
-                        unit = _bound_unit(site.kind, draft.options[site.name], device="meta")
-                        draft.parameters += parameter_count(unit)
-                if site.kind not in (ADDITION, "functional"):
-                    draft.parameters -= parameter_count(context.modules[site.path])
+        for _, site in draft.changing(assigned):
+            slots: list[Any] = [binding.slot for binding in draft.bindings[site.name]]
+            for slot in slots or [draft.calls[site.name].slot]:
+                if slot not in seen:
+                    seen.add(slot)
+                    unit = _bound_unit(site.kind, draft.options[site.name], device="meta")
+                    draft.parameters += parameter_count(unit)
+            if site.kind not in (ADDITION, "functional"):
+                draft.parameters -= parameter_count(context.modules[site.path])
         if seen:
             draft.notes.append(NOT_COUNTED)
 
@@ -145,7 +140,7 @@ class IIEUSwap(Swap):
         """A coupler for an addition; nothing remains at a site whose units are in branches."""
         if entry.moved:
             return nn.Identity()
-        return _bound_unit(entry.kind, entry.options, **_place(like))
+        return _bound_unit(entry.kind, entry.options, **factory_arguments(like))
 
     def install(
         self, work: Transaction, entries: Sequence[Entry], like: Tensor | None, prepared: Any
@@ -157,7 +152,9 @@ class IIEUSwap(Swap):
         for entry in entries:
             for number, binding in enumerate(entry.bindings):
                 if binding.slot not in slots:
-                    slots[binding.slot] = _bound_unit(entry.kind, entry.options, **_place(like))
+                    slots[binding.slot] = _bound_unit(
+                        entry.kind, entry.options, **factory_arguments(like)
+                    )
                 unit = slots[binding.slot]
                 work.units[unit_name(entry, number)] = unit
                 bindings.append(binding)
@@ -229,7 +226,3 @@ def _bound_unit(kind: str, options: Mapping[str, Any], **place: Any) -> nn.Modul
     if kind == ADDITION:
         return Coupler(**options, **place)
     return create_unit("iieu_b", **options, **place)
-
-
-def _place(like: Tensor | None) -> dict[str, Any]:
-    return {} if like is None else {"device": like.device, "dtype": like.dtype}

@@ -1,9 +1,9 @@
 """CReLU and its form for any activation: two output channels for each input channel."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from gatewise.graph import REQUIRED, Sign, Site, SiteGraph, get_operator, is_nev
 from gatewise.surgery.calls import check_call, check_plain_call
 from gatewise.surgery.planning import (
     UNCHANGED,
+    Assigned,
     Draft,
     Entry,
     PlanningContext,
@@ -80,6 +81,7 @@ class PairedSwap(Swap):
     """``crelu`` and ``concat_act``. All their sites are widened in one sweep over the graph."""
 
     names = ("crelu", "concat_act")
+    defaults: ClassVar = {}
     order = 0  # other swaps must know which channels change
 
     def check(self, request: Request) -> Request:
@@ -90,17 +92,11 @@ class PairedSwap(Swap):
                 got="width='half', preserve=True",
                 fix="width='same' keeps the function; merge_pairs finds filters that can be spared",
             )
-        if request.options:
-            raise ArgumentError(f"{self.name}: takes no options", got=", ".join(request.options))
         same = request.preserve is not False or self.name == "concat_act"
-        return replace(request, width=request.width or ("same" if same else "half"))
+        width = request.width or ("same" if same else "half")
+        return super().check(replace(request, width=width))
 
-    def draft(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Widen as many of the sites as can be widened together."""
         draft.calls.update(context.calls)
         able: dict[str, tuple[Site, Request]] = {}
@@ -147,18 +143,12 @@ class PairedSwap(Swap):
             is_same = request.unit == "concat_act" or site.op == "relu" or name in scaled
             draft.put(site, request.unit, options, after, kept=layout != "half" and is_same)
 
-    def add_cost(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Note the sites whose input is never negative: half of the outputs would be constant."""
-        for request, sites in assigned:
-            for site in sites:
-                rectifies = request.unit == "crelu" or site.op == "relu"
-                if site.name in draft.units and rectifies and is_rectified(context.graph, site):
-                    draft.rectified.append(site.name)
+        for request, site in draft.changing(assigned):
+            rectifies = request.unit == "crelu" or site.op == "relu"
+            if rectifies and is_rectified(context.graph, site):
+                draft.rectified.append(site.name)
 
     def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
         """The unit in the entry's layout."""

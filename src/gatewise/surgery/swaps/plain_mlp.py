@@ -17,7 +17,7 @@ Note [Gated feed-forward parts]: 3/2 of ``h`` for ``d = d'`` without biases.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -44,13 +44,15 @@ from gatewise.surgery.planning import (
     PlanningContext,
     Request,
     SiteSwap,
-    check_option_names,
+    factory_arguments,
+    layer_site,
 )
 from gatewise.surgery.propagate import ChannelMap, Edit, Setting
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.swaps.feed_forward import (
     MATCHED,
     SAME,
+    SharedLinear,
     check_hidden,
     matched_plain_hidden,
     next_layer,
@@ -65,6 +67,7 @@ NAME = "plain_mlp"
 ROLE = "value"
 CHUNKS = ("chunk", "unsafe_chunk")
 WHOLE = "all"
+SHARED_FACTS = ("dim", "channels", "shape", "depth", "modes")  # of a gate and its value
 
 
 def _rows_of(part: str, width: int) -> Tensor:
@@ -111,7 +114,7 @@ class ConstantOne(LeafModule):
         return f"width={self.width}"
 
 
-class GateLayer(nn.Linear):
+class GateLayer(SharedLinear):
     """A linear layer for a gate, which returns 1 as the value beside it.
 
     Shape: ``(*, in_features) -> (*, 2 * out_features)``.
@@ -123,11 +126,7 @@ class GateLayer(nn.Linear):
     """
 
     def __init__(self, linear: nn.Linear, part: str) -> None:
-        nn.Module.__init__(self)
-        self.in_features = linear.in_features
-        self.out_features = linear.weight.shape[0]
-        self.weight = linear.weight
-        self.register_parameter("bias", linear.bias)
+        super().__init__(linear)
         self.part = part
 
     def forward(self, input: Tensor) -> Tensor:
@@ -177,15 +176,16 @@ class PlainMLPSwap(SiteSwap):
     """
 
     names = (NAME,)
+    defaults: ClassVar = {"activation": None, "hidden": MATCHED}
     takes_gates = True
     takes_width = False
     can_match = False
 
     def check(self, request: Request) -> Request:
         """Check the options."""
-        check_option_names(request, ("activation", "hidden"))
-        check_hidden(request.unit, request.options.get("hidden"))
-        name = request.options.get("activation")
+        request = super().check(request)
+        check_hidden(request.unit, request.options["hidden"])
+        name = request.options["activation"]
         if name is not None:
             spec = get_unit(name)
             if spec.channel_ratio != 1 or spec.needs:
@@ -194,7 +194,7 @@ class PlainMLPSwap(SiteSwap):
                     got=name,
                     allowed="a unit with one output for each input, such as 'gelu'",
                 )
-        return super().check(request)
+        return request
 
     def extra_sites(self, context: PlanningContext) -> Iterable[Site]:
         """The layers of values, which change together with their gates."""
@@ -207,10 +207,10 @@ class PlainMLPSwap(SiteSwap):
         if site.role != "glu":
             raise Refusal(Reason.NO_GLU)
         part = _part_of(context, site)
-        hidden = _hidden(context, part, request.options.get("hidden", MATCHED))
+        hidden = _hidden(context, part, request.options["hidden"])
         if hidden != part.width and not part.is_free:
             raise Refusal(Reason.SPLIT, f"{part.width} channels are written in the code")
-        name = request.options.get("activation") or ""
+        name = request.options["activation"] or ""
         if holds_both_branches(site.op):
             name = name or GATE_FUNCTIONS[site.op]
             if not name:
@@ -223,18 +223,10 @@ class PlainMLPSwap(SiteSwap):
             _check_keeps(context, site, part, name, hidden)
         return {"hidden": hidden, "activation": name, "part": part.part, "width": part.width}
 
-    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
-        """Choose options for each gate, edit the layers around it, and let its value be 1."""
-        super().draft(context, assigned, draft)
-        values = {site.path: site for site in self.extra_sites(context)}
-        for _, sites in assigned:
-            for site in sites:
-                if site.role == ROLE or site.name not in draft.units:
-                    continue
-                try:
-                    _draft_part(context, site, values, draft)
-                except Refusal as refusal:
-                    draft.refuse(site.name, refusal)
+    def edit(self, context: PlanningContext, site: Site, draft: Draft) -> None:
+        """Edit the layers around a gate, and let its value be 1."""
+        values = {value.path: value for value in self.extra_sites(context)}
+        _draft_part(context, site, values, draft)
 
     def follows_width(self, options: Mapping[str, Any]) -> bool:
         """A part has its own widths."""
@@ -242,11 +234,10 @@ class PlainMLPSwap(SiteSwap):
 
     def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Count what the layers of values no longer take, and what learned activations bring."""
-        for name, options in draft.options.items():
-            if draft.units.get(name) != self.name:
-                continue
+        for _, site in draft.changing(assigned):
+            options = draft.options[site.name]
             if options.get("value") == WHOLE:
-                draft.parameters -= parameter_count(context.modules[name])
+                draft.parameters -= parameter_count(context.modules[site.name])
             activation = options.get("activation")
             if activation and get_unit(activation).learns:
                 draft.parameters += parameter_count(create_unit(activation, device="meta"))
@@ -263,9 +254,7 @@ class PlainMLPSwap(SiteSwap):
         name = entry.options["activation"]
         if not name:
             return plain_activation(entry.op, old)
-        if like is not None and get_unit(name).learns:
-            return create_unit(name, device=like.device, dtype=like.dtype)
-        return create_unit(name)
+        return create_unit(name, **factory_arguments(like if get_unit(name).learns else None))
 
     def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
         """The activation of the gate's channels, and 1 for the value.
@@ -446,7 +435,7 @@ def _edit_layers(first: nn.Linear, part: GatedPart, hidden: int, draft: Draft) -
 
 
 def _value_sites(context: PlanningContext) -> list[Site]:
-    sites = []
+    sites: list[Site] = []
     seen: set[str] = set()
     for site in context.graph.sites:
         if site.role != "glu":
@@ -459,29 +448,6 @@ def _value_sites(context: PlanningContext) -> list[Site]:
         if part.value is None or path in seen:
             continue
         seen.add(path)
-        order = len(context.graph.sites) + len(sites) + 1
-        sites.append(_value_site(path, order, site))
+        facts = {name: getattr(site, name) for name in SHARED_FACTS}
+        sites.append(layer_site(context, path, len(sites) + 1, op="linear", role=ROLE, **facts))
     return sites
-
-
-def _value_site(path: str, order: int, gate: Site) -> Site:
-    """Return the layer of a value as a site."""
-    return Site(
-        name=path,
-        path=path,
-        call=0,
-        kind="module",
-        op="linear",
-        role=ROLE,
-        owner=path.rpartition(".")[0],
-        place=0,
-        order=order,
-        dim=gate.dim,
-        channels=gate.channels,
-        shape=gate.shape,
-        producers=(),
-        consumers=(),
-        depth=gate.depth,
-        shared=False,
-        modes=gate.modes,
-    )

@@ -1,6 +1,6 @@
 """Any unit of the catalogue with as many outputs as inputs, in place of an activation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,12 +16,14 @@ from gatewise.graph import (
 )
 from gatewise.surgery.calls import options_as_called
 from gatewise.surgery.planning import (
+    Assigned,
     Draft,
     Entry,
     PlanningContext,
     Request,
     UnitSwap,
     channel_dim,
+    factory_arguments,
     swap_names,
 )
 from gatewise.surgery.reasons import Reason, Refusal
@@ -67,26 +69,17 @@ class PointwiseSwap(UnitSwap, default=True):
         """Units that need to know the channels do not."""
         return not self.spec.needs and options.get("channels") is None
 
-    def add_cost(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Count the parameters of units that learn, less those of the modules they replace."""
         replaced: set[str] = set()
-        for request, sites in assigned:
-            learns = get_unit(request.unit).learns
-            for site in sites:
-                if site.name not in draft.units:
-                    continue
-                if site.kind != "functional":
-                    replaced.add(site.path)
-                if learns:
-                    options = {**draft.options[site.name], "device": "meta"}
-                    unit = create_unit(request.unit, **options)
-                    draft.parameters += parameter_count(unit)
-                    draft.operations += _operations_inside(unit, site)
+        for request, site in draft.changing(assigned):
+            if site.kind != "functional":
+                replaced.add(site.path)
+            if get_unit(request.unit).learns:
+                options = {**draft.options[site.name], "device": "meta"}
+                unit = create_unit(request.unit, **options)
+                draft.parameters += parameter_count(unit)
+                draft.operations += _operations_inside(unit, site)
         for path in replaced:
             draft.parameters -= parameter_count(context.modules[path])
 
@@ -97,10 +90,8 @@ class PointwiseSwap(UnitSwap, default=True):
         like: Tensor | None,
     ) -> nn.Module:
         """The unit with the entry's options."""
-        options = dict(entry.options)
-        if like is not None and self.spec.learns:
-            options |= {"device": like.device, "dtype": like.dtype}
-        return create_unit(entry.unit, **options)
+        place = factory_arguments(like if self.spec.learns else None)
+        return create_unit(entry.unit, **entry.options, **place)
 
 
 def _find_unit(name: str) -> Unit:

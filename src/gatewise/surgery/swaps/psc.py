@@ -1,15 +1,15 @@
 """Phase selective layers in place of an activation and the layers that read it."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from gatewise.errors import ArgumentError
+from gatewise.checks import check_flag
 from gatewise.graph import Node, Site, parameter_count
 from gatewise.surgery.calls import CallSite, check_call
 from gatewise.surgery.planning import (
     UNCHANGED,
+    Assigned,
     Draft,
     Entry,
     PlanningContext,
@@ -26,25 +26,19 @@ class PhaseSelectiveSwap(Swap):
     """``psc``: the activation moves into the layers behind it, as a second weight."""
 
     names = ("psc",)
+    defaults: ClassVar = {"put_back": False}
 
     def check(self, request: Request) -> Request:
-        """Its one option is ``put_back``."""
-        options = dict(request.options)
-        if not isinstance(options.pop("put_back", False), bool) or options:
-            got = ", ".join(f"{name}={value!r}" for name, value in request.options.items())
-            raise ArgumentError("psc: has one option", got=got, allowed="put_back=True or False")
-        return super().check(request)
+        """Check the option ``put_back``."""
+        request = super().check(request)
+        check_flag("psc", "put_back", request.options["put_back"])
+        return request
 
-    def draft(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Follow the activations to the layers that can apply them."""
         able = able_sites(context, assigned, draft)
         readers: dict[Node, CallSite] = {}
-        if any(request.options.get("put_back", False) for request, _ in assigned):
+        if any(request.options["put_back"] for request, _ in assigned):
             wanted = [site.name for _, sites in assigned for site in sites]
             readers = context.first(
                 "readers",
@@ -63,19 +57,13 @@ class PhaseSelectiveSwap(Swap):
             site, request = able[name]
             draft.put(site, request.unit, {}, kept=True)
 
-    def add_cost(
-        self,
-        context: PlanningContext,
-        assigned: Sequence[tuple[Request, Sequence[Site]]],
-        draft: Draft,
-    ) -> None:
+    def add_cost(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Note the sites whose input is never negative: the second weights would stay unused."""
-        for _, sites in assigned:
-            for site in sites:
-                if site.name in draft.units and site.op == "prelu" and site.kind != "functional":
-                    draft.parameters -= parameter_count(context.modules[site.path])
-                if site.name in draft.units and is_rectified(context.graph, site):
-                    draft.rectified.append(site.name)
+        for _, site in draft.changing(assigned):
+            if site.op == "prelu" and site.kind == "module":
+                draft.parameters -= parameter_count(context.modules[site.path])
+            if is_rectified(context.graph, site):
+                draft.rectified.append(site.name)
 
     def build(self, entry: Entry, old: nn.Module | None, like: Tensor | None) -> nn.Module:
         """The site passes its input on."""
@@ -88,7 +76,7 @@ class PhaseSelectiveSwap(Swap):
 
 def able_sites(
     context: PlanningContext,
-    assigned: Sequence[tuple[Request, Sequence[Site]]],
+    assigned: Assigned,
     draft: Draft,
 ) -> dict[str, tuple[Site, Request]]:
     """Return the sites that can be removed, in the order of the graph; refuse the others.

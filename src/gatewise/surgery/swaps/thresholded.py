@@ -1,19 +1,13 @@
 """An activation whose small outputs are set to zero: sparse gates without training."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from gatewise.checks import check_number
 from gatewise.graph import COMPOSITE, Site, holds_both_branches
-from gatewise.surgery.planning import (
-    Entry,
-    PlanningContext,
-    Request,
-    UnitSwap,
-    check_option_names,
-)
+from gatewise.surgery.planning import Entry, PlanningContext, Request, UnitSwap
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.swaps.paired import check_plain_activation, plain_activation
 from gatewise.units import LeafModule
@@ -54,14 +48,14 @@ class ThresholdSwap(UnitSwap):
     """``thresholded``: the activation of a site with a threshold on its output."""
 
     names = ("thresholded",)
+    defaults: ClassVar = {"threshold": 0.0}
     takes_width = False
 
     def check(self, request: Request) -> Request:
         """Check the threshold."""
-        check_option_names(request, ("threshold",))
-        threshold = request.options.get("threshold", 0.0)
-        check_number("thresholded", "threshold", threshold, least=0)
-        return super().check(request)
+        request = super().check(request)
+        check_number("thresholded", "threshold", request.options["threshold"], least=0)
+        return request
 
     def choose(
         self,
@@ -74,7 +68,7 @@ class ThresholdSwap(UnitSwap):
             raise Refusal(Reason.TWO_BRANCHES)
         if site.op == COMPOSITE and site.kind == "functional":
             raise Refusal(Reason.SEVERAL)
-        threshold = float(request.options.get("threshold", 0.0))
+        threshold = float(request.options["threshold"])
         if request.preserve and threshold:
             raise Refusal(Reason.NOT_PRESERVED, f"a threshold of {threshold:g}")
         if site.kind == "functional":

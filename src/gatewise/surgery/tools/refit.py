@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatewise.graph import copied
-from gatewise.surgery.proof import Arguments, outputs_of
+from gatewise.surgery.proof import Arguments, outputs_of, watching_calls
 
 # Relative to the mean square of the inputs. It keeps the fit from inventing weights for directions
 # that the example hardly has.
@@ -51,18 +51,12 @@ def _calls(
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Run the model and return the input and the output of each layer."""
     calls: dict[str, tuple[Tensor, Tensor]] = {}
-    handles = []
-    try:
-        for path in paths:
 
-            def keep(_: nn.Module, args: Any, output: Tensor, path: str = path) -> None:
-                calls[path] = (args[0], output)
+    def keep(path: str, args: Any, output: Tensor) -> None:
+        calls[path] = (args[0], output)
 
-            handles.append(model.get_submodule(path).register_forward_hook(keep))
+    with watching_calls(model, paths, keep):
         outputs_of(model, example)
-    finally:
-        for handle in handles:
-            handle.remove()
     return calls
 
 

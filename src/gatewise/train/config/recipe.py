@@ -9,8 +9,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-from gatewise.data import Augment
+from gatewise.data import AUGMENT_STEPS, Augment
 from gatewise.errors import GatewiseError
+from gatewise.extensions import load_extensions
 
 OPTIMISERS = ("sgd", "nesterov", "adam", "adamw", "rmsprop")
 NOT_STEPPING = ("Optimizer", "LBFGS", "SparseAdam")  # need a closure, or sparse gradients
@@ -276,14 +277,20 @@ class Recipe(Part):
     def augmentation(self) -> Augment:
         """Return the augmentation that the table ``augment`` describes."""
         # The normalisation is always that of the data set.
-        known = [field.name for field in fields(Augment) if field.name != "normalise"]
+        own = {field.name for field in fields(Augment)} - {"normalise", "steps"}
+        if not self.augment.keys() <= own:
+            load_extensions("recipes")
+        known = sorted(own | AUGMENT_STEPS.keys())
         for key in self.augment:
             if key not in known:
                 near = get_close_matches(key, known, n=1, cutoff=0.5)
                 hint = f", did you mean {near[0]!r}?" if near else ""
                 raise RuleError(f"augment.{key}", f"no such key among {', '.join(known)}{hint}")
         try:
-            return Augment(**self.augment)
+            steps = {key: value for key, value in self.augment.items() if key not in own}
+            return Augment(
+                **{key: value for key, value in self.augment.items() if key in own}, steps=steps
+            )
         except GatewiseError as problem:
             raise RuleError("augment", str(problem)) from problem
 

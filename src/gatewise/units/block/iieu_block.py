@@ -13,6 +13,7 @@ runs the modules. Second derivatives are taken of the same formulas in torch's o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from gatewise.units.block.map_steps import (
 from gatewise.units.contract import (
     axes_of,
     filter_norm,
+    gradients_of,
     is_readable,
     is_watched,
     patch_norm,
@@ -304,10 +306,11 @@ class _IIEUBlock(torch.autograd.Function):
         wanted = ctx.needs_input_grad[1:]
         readable = is_readable(above) and above.dtype is torch.float32
         if torch.is_grad_enabled() or is_watched() or not readable:
-            return None, *_plain_gradients(block, tensors, above, wanted)
-        found = _backward(block, tensors, z, above, wanted)
+            found = None
+        else:
+            found = _backward(block, tensors, z, above, wanted)
         if found is None:
-            found = _plain_gradients(block, tensors, above, wanted)
+            found = gradients_of(partial(_plain, block), above, tensors, wanted)
         return None, *found
 
 
@@ -388,24 +391,3 @@ def _plain(block: _Block, tensors: Sequence[Tensor | None]) -> Tensor:
 def by_channel(values: Tensor) -> Tensor:
     """Return one number per channel in a shape that broadcasts with maps."""
     return values[:, None, None]
-
-
-def _plain_gradients(
-    block: _Block,
-    tensors: Sequence[Tensor | None],
-    above: Tensor,
-    wanted: Sequence[bool],
-) -> list[Tensor | None]:
-    """Return the gradients of the plain form, which can be differentiated again."""
-    again = torch.is_grad_enabled()
-    given: list[Tensor | None] = []
-    leaves: list[Tensor] = []
-    with torch.enable_grad():
-        for each, is_wanted in zip(tensors, wanted, strict=True):
-            if each is not None and is_wanted:
-                each = each.view_as(each) if again else each.detach().requires_grad_()
-                leaves.append(each)
-            given.append(each)
-        y = _plain(block, given)
-        found = iter(torch.autograd.grad(y, leaves, above, create_graph=again, allow_unused=True))
-    return [next(found) if is_wanted else None for is_wanted in wanted]

@@ -21,6 +21,7 @@ from gatewise.units.contract.factory import HALVES as HALVES
 from gatewise.units.contract.factory import allocating as allocating
 from gatewise.units.contract.fusing import Fused as Fused
 from gatewise.units.contract.fusing import fuse as fuse
+from gatewise.units.contract.fusing import gradients_of as gradients_of
 from gatewise.units.contract.fusing import unfuse as unfuse
 from gatewise.units.contract.leaf_module import LeafModule as LeafModule
 from gatewise.units.contract.own_units import MARK as MARK

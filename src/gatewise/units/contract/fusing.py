@@ -193,7 +193,7 @@ class _Recompute(torch.autograd.Function):
         kernel: _Kernel = ctx.kernel
 
         def plain(above: Tensor, *inputs: Tensor) -> list[Tensor | None]:
-            return _plain_gradients(kernel.plain, above, inputs, wanted)
+            return gradients_of(lambda given: kernel.plain(*given), above, inputs, wanted)
 
         if torch.is_grad_enabled() or is_watched():
             return None, *plain(above, *inputs)
@@ -203,24 +203,31 @@ class _Recompute(torch.autograd.Function):
         return None, *(each if is_wanted else None for each, is_wanted in pairs)
 
 
-def _plain_gradients(
-    plain: Expression,
+def gradients_of(
+    function: Callable[[Sequence[Any]], Tensor],
     above: Tensor,
-    inputs: Sequence[Tensor],
+    inputs: Sequence[Tensor | None],
     wanted: Sequence[bool],
 ) -> list[Tensor | None]:
-    """Return the gradients by torch's operations; they can be differentiated again."""
+    """Return the gradients of a function by torch's operations; they can be differentiated again.
+
+    Args:
+        function: of the inputs.
+        above: the gradient of its output.
+        inputs: tensors, or ``None``.
+        wanted: whether the gradient to each input is wanted.
+    """
     again = torch.is_grad_enabled()
-    given: list[Tensor] = []
+    given: list[Tensor | None] = []
     leaves: list[Tensor] = []
     with torch.enable_grad():
         for each, is_wanted in zip(inputs, wanted, strict=True):
-            if is_wanted:
+            if each is not None and is_wanted:
                 # Another tensor: hooks of the input must not run on this gradient.
                 each = each.view_as(each) if again else each.detach().requires_grad_()
                 leaves.append(each)
             given.append(each)
-        y = plain(*given)
+        y = function(given)
         found = iter(torch.autograd.grad(y, leaves, above, create_graph=again, allow_unused=True))
     return [next(found) if is_wanted else None for is_wanted in wanted]
 

@@ -28,6 +28,7 @@ from gatewise_papers.crelu.experiments.shared.protocol import cell_name as cell_
 from gatewise_papers.crelu.experiments.shared.protocol import error_panel as error_panel
 from gatewise_papers.crelu.experiments.shared.protocol import error_rows as error_rows
 from gatewise_papers.crelu.experiments.shared.protocol import errors_of as errors_of
+from gatewise_papers.crelu.experiments.shared.protocol import fit_rows as fit_rows
 from gatewise_papers.crelu.experiments.shared.training import CIFAR as CIFAR
 from gatewise_papers.crelu.experiments.shared.training import CONVPOOL as CONVPOOL
 from gatewise_papers.crelu.experiments.shared.training import FOUR_LAYER_DATA as FOUR_LAYER_DATA
@@ -40,6 +41,7 @@ from gatewise_papers.crelu.experiments.shared.training import NEEDS as NEEDS
 from gatewise_papers.crelu.experiments.shared.training import PAIRS as PAIRS
 from gatewise_papers.crelu.experiments.shared.training import RATIOS as RATIOS
 from gatewise_papers.crelu.experiments.shared.training import TABLE1 as TABLE1
+from gatewise_papers.crelu.experiments.shared.training import TINY as TINY
 from gatewise_papers.crelu.experiments.shared.training import CifarSettings as CifarSettings
 from gatewise_papers.crelu.experiments.shared.training import Form as Form
 from gatewise_papers.crelu.experiments.shared.training import configuration as configuration

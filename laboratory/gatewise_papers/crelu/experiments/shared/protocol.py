@@ -223,6 +223,17 @@ def error_panel(data: str, forms: Iterable[str], cells: ErrorCells) -> Panel:
     return Panel(CIFAR[data], textwrap.fill(legend, LETTERS), "error, %", lines)
 
 
+def fit_rows(name: str, seeds: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return a row for the train and one for the test error of a network that is measured.
+
+    Args:
+        name: of the network.
+        seeds: of each seed the errors, and what else was measured.
+    """
+    errors = [seed["errors"] for seed in seeds]
+    return [row(f"{name}: {part} error, %", column(errors, part)) for part in ("train", "test")]
+
+
 def error_rows(
     settings: CifarSettings,
     cells: ErrorCells,

@@ -22,6 +22,7 @@ from gatewise.train import (
 from gatewise_papers.common import IN_ANY_ORDER, Level, data_of
 from gatewise_papers.crelu.experiments.shared.held_out_runs import training_error
 
+TINY: dict[str, Any] = {"width": 1 / 24, "train": 60, "test": 50, "epochs": 1}  # a run of seconds
 CIFAR = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NEEDS = tuple(CIFAR.values())
 # Train errors in per cent up to which claims about trained networks are judged. The paper's

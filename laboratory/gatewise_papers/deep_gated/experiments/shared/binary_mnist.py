@@ -5,9 +5,9 @@ All seeds of a network are trained at once, with stacked weights.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +47,17 @@ class BinaryMnistSettings:
     epochs: int = 100
     examples: int | None = None  # of the training set; None: all
     subset: int = 100  # of each class, for kernels
+
+    def tiny(self) -> Self:
+        """Return the sizes of a run of seconds."""
+        return replace(
+            self,
+            reduced="w=10, 300 images, 2 epochs",
+            width=10,
+            examples=300,
+            epochs=2,
+            subset=10,
+        )
 
 
 @dataclass(frozen=True, eq=False)

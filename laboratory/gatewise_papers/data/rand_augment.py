@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatewise.data.images import warp
-from gatewise.data.seeds import below
+from gatewise.checks import check_number
+from gatewise.data import AUGMENT_STEPS, AugmentStep, below, rotate
+from gatewise.errors import ArgumentError
 
 LARGEST = 30  # magnitudes are 0 to 30
 SHEAR = 0.3
@@ -26,14 +28,15 @@ ERASED_DRAWS = 5  # numbers: whether, area, ratio, top, left
 Operation = Callable[[Tensor, Tensor], Tensor]  # images and signed magnitudes from -1 to 1
 
 
-def rand_augment(images: Tensor, random: Tensor, magnitude: int) -> Tensor:
+def rand_augment(images: Tensor, random: Tensor, strength: tuple[int, int]) -> Tensor:
     """Change each image by a few operations that are drawn for it.
 
     Args:
         images: (n, c, h, w), float, from 0 to 1.
         random: (2 operations, n) numbers of [0, 1): which one, and its sign.
-        magnitude: from 0 to 30.
+        strength: how many operations, and their magnitude from 0 to 30.
     """
+    _, magnitude = strength
     images = images.clone()
     for which, sign in random.unflatten(0, (-1, 2)):
         chosen = below(which, len(OPERATIONS))
@@ -103,7 +106,7 @@ def _moved(images: Tensor, row: int, column: int, by: Tensor) -> Tensor:
 
 
 def _rotate(images: Tensor, signed: Tensor) -> Tensor:
-    return warp.rotate(images, ROTATION * signed)
+    return rotate(images, ROTATION * signed)
 
 
 def _mixed(images: Tensor, other: Tensor, signed: Tensor) -> Tensor:
@@ -195,3 +198,26 @@ OPERATIONS: tuple[Operation, ...] = (
     _autocontrast,
     _equalize,
 )
+
+
+def _check_strength(value: Any) -> tuple[int, int]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        operations, magnitude = value
+        if type(operations) is int and type(magnitude) is int:
+            if operations >= 1 and 0 <= magnitude <= LARGEST:
+                return operations, magnitude
+    raise ArgumentError(
+        "rand_augment must be a number of operations and a magnitude",
+        got=value,
+        allowed=f"(operations from 1, magnitude 0 to {LARGEST})",
+    )
+
+
+def _check_share(value: Any) -> float:
+    return check_number("augment", "erase", value, least=0.0, most=1.0)
+
+
+AUGMENT_STEPS["rand_augment"] = AugmentStep(
+    _check_strength, lambda strength: 2 * strength[0], rand_augment
+)
+AUGMENT_STEPS["erase"] = AugmentStep(_check_share, lambda _: ERASED_DRAWS, erase, normalised=True)
