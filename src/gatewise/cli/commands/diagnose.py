@@ -22,6 +22,7 @@ from gatewise.cli.options import (
     Trust,
     Weights,
     advised_commands,
+    apply_plan_beside,
     key_values,
     load_weights,
 )
@@ -181,8 +182,10 @@ def diagnose(
     network = load_model(model, settings).eval()
     files = find_checkpoints(checkpoints or [])
     if weights is not None:
+        apply_plan_beside(network, weights)
         load_weights(network, weights, trust=trust, command=f"gatewise diagnose {model}")
     elif files:
+        apply_plan_beside(network, files[-1])
         fill("--checkpoints", network, files[-1], len(files))
         weights = files[-1]
     request = DataRequest(

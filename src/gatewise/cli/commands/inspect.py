@@ -12,6 +12,7 @@ from gatewise.cli.options import (
     ModelOptions,
     Trust,
     Weights,
+    apply_plan_beside,
     load_weights,
     model_and_example,
 )
@@ -44,6 +45,7 @@ def inspect(
 
     network, example = model_and_example(model, input, set)
     if weights is not None:
+        apply_plan_beside(network, weights)
         load_weights(network, weights, trust=trust, command=f"gatewise inspect {model}")
     graph = find_sites(network, example)
     found = identify(network, example, copy=copy)

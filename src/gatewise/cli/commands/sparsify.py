@@ -16,6 +16,7 @@ from gatewise.cli.options import (
     Tokenizer,
     Trust,
     Weights,
+    apply_plan_beside,
     key_values,
     load_weights,
 )
@@ -208,6 +209,7 @@ def sparsify(
     settings = key_values("--set", set)
     network = load_model(model, settings).eval()
     if weights is not None:
+        apply_plan_beside(network, weights)
         load_weights(network, weights, trust=trust, command=f"gatewise sparsify {model}")
     request = DataRequest(
         names=data or [],

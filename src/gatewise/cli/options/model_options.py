@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from gatewise.graph import Example
+    from gatewise.surgery import Plan
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help=f"The model: {FORMS}.", show_default=False)
@@ -170,6 +171,40 @@ def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tens
     if not whole:
         return torch.randn(shape, generator=generator)
     return torch.randint(0, vocabulary(model) or 2, shape, generator=generator)
+
+
+def plan_beside(weights: Path) -> Path:
+    """Return the file of the plan by which the model of some weights was changed.
+
+    Args:
+        weights: A file that ``gatewise swap`` or ``gatewise train`` wrote.
+    """
+    return weights.with_suffix(".plan.json")
+
+
+def read_plan(path: Path) -> "Plan":
+    """Read a plan from a file."""
+    from gatewise.surgery import Plan
+
+    try:
+        return Plan.from_json(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise FileError(
+            "--plan: the file cannot be read",
+            got=str(path),
+            fix="name a file that `gatewise swap --dry-run --json` or `gatewise swap` wrote",
+        ) from problem
+
+
+def apply_plan_beside(network: "nn.Module", weights: Path) -> None:
+    """Change a model as the plan next to its weights says, if there is one.
+
+    Args:
+        network: The model.
+        weights: The file of weights that are loaded next.
+    """
+    if plan_beside(weights).is_file():
+        read_plan(plan_beside(weights)).apply(network)
 
 
 def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str) -> None:
