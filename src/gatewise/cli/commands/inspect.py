@@ -12,9 +12,9 @@ from gatewise.cli.options import (
     ModelOptions,
     Trust,
     Weights,
-    apply_plan_beside,
-    load_weights,
-    model_and_example,
+    example_for,
+    key_values,
+    open_model,
 )
 from gatewise.cli.output import print_json, print_rich, table
 
@@ -43,10 +43,8 @@ def inspect(
     from gatewise.analysis import identify
     from gatewise.graph import find_sites
 
-    network, example = model_and_example(model, input, set)
-    if weights is not None:
-        apply_plan_beside(network, weights)
-        load_weights(network, weights, trust=trust, command=f"gatewise inspect {model}")
+    network = open_model("inspect", model, key_values("--set", set), weights, trust=trust)
+    example = example_for(model, network, input)
     graph = find_sites(network, example)
     found = identify(network, example, copy=copy)
     if json:

@@ -25,9 +25,9 @@ from gatewise.cli.options import (
     ModelOptions,
     Trust,
     Weights,
+    example_for,
     key_values,
-    load_weights,
-    model_and_example,
+    open_model,
     plan_beside,
     read_plan,
 )
@@ -104,9 +104,9 @@ def swap(
             got="neither" if unit is None else "both",
             fix="--unit NAME, or --plan FILE",
         )
-    network, example = model_and_example(model, input, set)
-    if weights is not None:
-        load_weights(network, weights, trust=trust, command=f"gatewise swap {model} ...")
+    settings = key_values("--set", set)
+    network = open_model("swap", model, settings, weights, trust=trust, with_plan=False)
+    example = example_for(model, network, input)
     if plan is not None:
         swap_plan = read_plan(plan)
     else:

@@ -68,20 +68,31 @@ LARGEST_EXAMPLE = 2**31  # elements
 SEED = 0
 
 
-def model_and_example(
+def open_model(
+    command: str,
     reference: str,
-    inputs: Sequence[str] | None,
-    options: Sequence[str] | None,
-) -> Any:
-    """Return the model of a command, in eval mode, and a random example input.
+    settings: Mapping[str, Any],
+    weights: Path | None = None,
+    *,
+    trust: bool = False,
+    with_plan: bool = True,
+) -> "nn.Module":
+    """Return the model of a command, in eval mode, with its weights.
 
     Args:
+        command: The name of the command, for messages.
         reference: The argument ``MODEL``.
-        inputs: The values of ``--input``.
-        options: The values of ``--set``.
+        settings: Arguments of the constructor.
+        weights: The value of ``--weights``.
+        trust: Whether the user gave ``--trust``.
+        with_plan: Whether the plan next to the weights is applied first.
     """
-    model = load_model(reference, key_values("--set", options)).eval()
-    return model, example_for(reference, model, inputs)
+    model = load_model(reference, settings).eval()
+    if weights is not None:
+        if with_plan:
+            apply_plan_beside(model, weights)
+        load_weights(model, weights, trust=trust, command=f"gatewise {command} {reference}")
+    return model
 
 
 def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, Any]:
