@@ -106,12 +106,11 @@ class Coverage:
             reached: paths of modules that are known to run otherwise.
         """
         if self.unknown:
-            return Unreached(code=(f"what an example reaches is not known: {self.unknown}",))
+            return Unreached((f"what an example reaches is not known: {self.unknown}",))
         parts: dict[str, None] = {}  # in order, each once
         installed = 0
         state = set(self._stored_names())
         tensors = {name.rpartition(".")[2] for name in self.model.state_dict(keep_vars=True)}
-        methods: dict[str, None] = {}
         missing = {
             name: codes
             for name, codes in self._methods().items()
@@ -134,15 +133,15 @@ class Coverage:
                 parts[f"{Path(code.co_filename).name}: {code.co_name} cannot be read"] = None
                 continue
             parts |= dict.fromkeys(function.unreached(state, tensors))
-            for name in function.referred() & missing.keys():
-                methods[f"method {name}, which {code.co_name} refers to"] = None
+            for name in sorted(function.referred() & missing.keys()):
+                parts[f"method {name}, which {code.co_name} refers to"] = None
                 missing.pop(name)
         for name, codes in missing.items():
             if activations := {each for code in codes for each in _activations_in(code)}:
                 words = f"method {name}, which calls {', '.join(sorted(activations))} itself"
-                methods[words] = None
-        modules = tuple(self._missing_modules(set(reached)))
-        return Unreached(modules, (*parts, *methods), installed)
+                parts[words] = None
+        modules = (f"module {path}" for path in self._missing_modules(set(reached)))
+        return Unreached((*modules, *parts), installed)
 
     def depends_on_training(self) -> bool:
         """Return whether code that ran reads the training mode of a module."""
@@ -184,19 +183,13 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Unreached:
-    """What no run has reached: modules by path, and parts of the user's code in words.
+    """What no run has reached: modules and parts of the user's code, in words.
 
     ``installed`` is the number of lines in files of installed packages.
     """
 
-    modules: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     installed: int = 0
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Modules and code of the user in words."""
-        return (*(f"module {path}" for path in self.modules), *self.code)
 
 
 class _ParameterReads(TorchFunctionMode):
