@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_map_only
 
 from gatewise.errors import RectifiedInputWarning
 from gatewise.graph import example_tensors, untouched
+from gatewise.surgery.planning import float_dtypes
 from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed, first_line
 
 LARGE = 1 << 25  # entries of a weight whose gradient is not computed: it would take gigabytes
@@ -72,8 +73,7 @@ def state_of(model: nn.Module, dtype: torch.dtype) -> State:
 
 def single_precision(model: nn.Module) -> State | None:
     """``None`` if the model is in float32 already."""
-    types = {value.dtype for value in model.parameters() if value.is_floating_point()}
-    return None if types <= {torch.float32} else state_of(model, torch.float32)
+    return None if {*float_dtypes(model)} <= {torch.float32} else state_of(model, torch.float32)
 
 
 def run(

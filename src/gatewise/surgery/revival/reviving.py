@@ -11,7 +11,7 @@ neither, by their sign. On other inputs than those given the output can change, 
 for them before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ from gatewise.surgery.revival.dead_units import (
 )
 from gatewise.surgery.revival.edits import TensorEdits
 from gatewise.surgery.revival.receipts import RevivalReceipt, RevivedSite
+from gatewise.surgery.rewrite import names_of_tensors
 
 Graphs = Sequence[tuple[Any, SiteGraph]]
 
@@ -81,7 +82,7 @@ def revive(
         return RevivalReceipt((), refused, inputs)
     before = [outputs_before(model, split_example(one)) for one in examples]
     before_in_training = _training_outputs(model, examples[0])
-    edits = TensorEdits(_names(model))
+    edits = TensorEdits(names_of_tensors(model))
     try:
         _draw(model, dead, edits, seed)
         _silence(model, dead, edits)
@@ -293,11 +294,3 @@ def _count_inputs(example: Any) -> int:
         if isinstance(value, Tensor):
             return len(value) if value.dim() else 1
     return 1
-
-
-def _names(model: nn.Module) -> dict[int, str]:
-    tensors: Mapping[str, Tensor] = {
-        **dict(model.named_parameters()),
-        **dict(model.named_buffers()),
-    }
-    return {id(tensor): name for name, tensor in tensors.items()}
