@@ -45,12 +45,21 @@ export function starts(key: string): number[] {
   return entryOf(key).dials.map((dial) => dial.start);
 }
 
+interface Line {
+  slope: number;
+  offset: number;
+}
+
+function isSame(one: Line, other: Line): boolean {
+  return Math.abs(one.slope - other.slope) < 1e-9 && Math.abs(one.offset - other.offset) < 1e-9;
+}
+
 export class Unit {
   readonly parts: number;
   /** Where the slope jumps if the unit is made of straight lines, else null. */
   readonly breaks: number[] | null;
   /** By piece and part; empty for soft units. */
-  readonly pieces: { slope: number; offset: number }[][] = [];
+  readonly pieces: Line[][] = [];
   private readonly value_: Formula;
   private readonly slope_: Formula;
   private readonly p: number[];
@@ -74,7 +83,7 @@ export class Unit {
     this.slope_ = entry.slope;
     this.p = numbers;
     this.parts = entry.parts;
-    this.breaks = entry.breaks;
+    this.breaks = entry.breaks && this.cut(entry.breaks);
     this.secant = Math.abs(this.value(0, 0)) < 1e-12;
     const far = entry.unit === "pau" ? PAU_FIT : FAR;
     const left = this.gate(-far);
@@ -82,10 +91,11 @@ export class Unit {
     const turned = Math.abs(left) > Math.abs(right);
     this.least = turned ? right : left;
     this.most = turned ? left : right;
-    if (this.breaks) this.cut(this.breaks);
   }
 
-  private cut(breaks: number[]): void {
+  /** Find the pieces, and return the breaks between different ones: PWLU starts as ReLU. */
+  private cut(breaks: number[]): number[] {
+    const kinks: number[] = [];
     for (let r = 0; r <= breaks.length; r++) {
       const left = r === 0 ? breaks[0] - 2 : breaks[r - 1];
       const right = r === breaks.length ? breaks[breaks.length - 1] + 2 : breaks[r];
@@ -95,8 +105,12 @@ export class Unit {
         const slope = this.slope(middle, k);
         piece.push({ slope, offset: this.value(middle, k) - slope * middle });
       }
+      const last = this.pieces[this.pieces.length - 1];
+      if (last && piece.every((line, k) => isSame(line, last[k]))) continue;
+      if (last) kinks.push(breaks[r - 1]);
       this.pieces.push(piece);
     }
+    return kinks;
   }
 
   value(x: number, k: number): number {

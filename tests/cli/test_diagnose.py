@@ -381,7 +381,7 @@ def test_networks_of_others_give_pages(run, tmp_path) -> None:
 BAD = [
     (("gatewise:mlp", "--data", "nothing"), "nothing"),
     (("gatewise:mlp", "--data", "missing.npy"), "cannot be read"),
-    (("gatewise:mlp", "--data", "digits", "--size", "0"), "must be a side in pixels"),
+    (("gatewise:mlp", "--data", "digits", "--size", "0"), "--size is not allowed"),
     (("gatewise:mlp", "--data", "a.npy", "--data", "digits"), "allowed: one of: a data set"),
     (("gatewise:mlp", "--questions", "nothing"), "there is no question of that name"),
     (("gatewise:mlp", "--input", "2x5"), "cannot be run"),

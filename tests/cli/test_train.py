@@ -67,7 +67,7 @@ def test_the_command_of_the_documentation_is_possible(run, tmp_path):
         (["--data-option", "train=1000000"], "train"),
         (["--epochs", "0"], "epochs is not allowed"),
         (["--seed", "-1"], "--seed is not allowed"),
-        (["--workers", "-1"], "--workers is not allowed"),
+        (["--loading-threads", "-1"], "--loading-threads is not allowed"),
         (["--checkpoint-seconds", "nan"], "--checkpoint-seconds is not allowed"),
         (["--sink", "tensorbord"], "did you mean 'tensorboard'?"),
         (["resnet", "--unit", "relu", "--set", "depth=13"], "depth"),

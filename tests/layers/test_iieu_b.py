@@ -277,7 +277,7 @@ def test_iieu_b_with_other_options_keeps_the_part_of_it_that_depends_on_them(opt
     names = (
         "module_and_function_agree parameters_are_declared state_survives repr_can_be_read_back "
         "bad_input_gets_our_error wide_parameters_are_refused gradients_match_finite_differences "
-        "functional_transforms_agree parameters_all_receive_gradients channels_last_is_kept "
+        "functional_transforms_agree channels_last_is_kept "
         "exports autocast_keeps_the_input_dtype half_precision_modules_work "
         "works_on_the_meta_device trains"
     )

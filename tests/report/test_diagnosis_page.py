@@ -221,7 +221,6 @@ def test_a_question_without_a_section_of_its_own_shows_its_facts(record) -> None
         "names": "a, b",
         "long": "40 values",
         "nested, inner count": "1,234",
-        "nothing": "",
     }
     layers = table_of(page, "layer", "size", "other")
     assert [row["layer"].text for row in layers] == ["conv1", "<b>"]

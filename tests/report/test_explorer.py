@@ -201,7 +201,7 @@ def test_regions_are_those_of_partition_after_200_steps(page):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("unit", ("crelu", "abs"))
+@pytest.mark.parametrize("unit", ("crelu", "abs", "relu6", "hardtanh", "hardsigmoid", "pwlu"))
 def test_regions_of_other_units_are_those_of_partition(page, unit):
     show(page, f"a=relu&b={unit}&data=rings&width=8&seed=2&rate=0.03", 60)
     net = exported(page, "b", gw.create_unit(unit))

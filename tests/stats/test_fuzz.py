@@ -22,7 +22,6 @@ FUNCTIONS = [
     stats.seeds_needed,
     stats.safe_spread,
     stats.plan_seeds,
-    stats.rank_trend,
     stats.holm,
     stats.mean,
     stats.standard_deviation,

@@ -11,7 +11,6 @@ from gatewise.stats import (
     half_width,
     holm,
     mean,
-    rank_trend,
     standard_deviation,
 )
 
@@ -31,10 +30,3 @@ def test_summaries_are_those_of_numpy_and_leave_out_what_is_missing() -> None:
     assert finite([1, None, math.nan, -math.inf, 2.5]) == [1.0, 2.5]
     low, high = stats.t.interval(0.999, 6, np.mean(values), stats.sem(values))
     assert half_width(values) == pytest.approx((high - low) / 2)
-
-
-def test_a_trend_is_spearmans_correlation_with_the_place() -> None:
-    assert rank_trend([1.0, 2.0, 4.0, 9.0])[0] == pytest.approx(1.0)
-    values = RANDOM.normal(size=9).tolist()
-    want = stats.spearmanr(range(9), values)
-    assert rank_trend(values) == pytest.approx((want.statistic, want.pvalue))

@@ -3,16 +3,16 @@
 import csv
 import json
 import math
-import sqlite3
-from contextlib import closing
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import gatewise as gw
-from gatewise.errors import ArgumentError, FileError
+from gatewise.errors import ArgumentError, FileError, MissingExtraError
 from gatewise.stats import compare_runs
 from gatewise.studies import comparison_csv
 
@@ -235,31 +235,37 @@ def test_exports_of_mlflow(tmp_path, monkeypatch) -> None:
     check(gw.compare_records(write_csv(tmp_path / "runs.csv", table)))
 
 
-def test_a_data_base_of_mlflow(tmp_path) -> None:
-    """The columns that are read, as MLflow 3 creates them."""
-    path = tmp_path / "mlflow.db"
-    with closing(sqlite3.connect(path)) as base, base:
-        base.execute("CREATE TABLE runs (run_uuid, name, status, lifecycle_stage)")
-        base.execute("CREATE TABLE params (key, value, run_uuid)")
-        base.execute("CREATE TABLE latest_metrics (key, value FLOAT, step, is_nan, run_uuid)")
-        for place, row in enumerate(long_rows()):
-            run = f"r{place}"
-            base.execute("INSERT INTO runs VALUES (?, 'x', 'FINISHED', 'active')", [run])
-            base.execute("INSERT INTO params VALUES ('unit', ?, ?)", [row["activation"], run])
-            base.execute("INSERT INTO params VALUES ('seed', ?, ?)", [str(row["seed"]), run])
-            base.execute(
-                "INSERT INTO latest_metrics VALUES ('acc', ?, 0, 0, ?)", [row["test_acc"], run]
-            )
-        base.execute("INSERT INTO runs VALUES ('gone', 'x', 'FINISHED', 'deleted')")
-    check(gw.compare_records(path))
+class LikeMlflow:
+    """The client of MLflow, for the calls that are made."""
+
+    def __init__(self, uri: str) -> None:
+        if not uri.startswith("sqlite:////") or "other" in uri:
+            raise RuntimeError("Detected out-of-date database schema")
+
+    def search_experiments(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(experiment_id="7")]
+
+    def search_runs(self, experiments: list[str], *, max_results: int) -> list[SimpleNamespace]:
+        assert experiments == ["7"]
+        runs = []
+        for row in long_rows():
+            params = {"unit": row["activation"], "seed": str(row["seed"])}
+            data = SimpleNamespace(params=params, metrics={"acc": row["test_acc"]})
+            runs.append(SimpleNamespace(info=SimpleNamespace(run_name="x"), data=data))
+        return runs
+
+
+def test_a_data_base_is_read_by_mlflow(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(MlflowClient=LikeMlflow))
+    for name in ("mlflow.db", "other.db"):
+        (tmp_path / name).touch()
+    check(gw.compare_records(tmp_path / "mlflow.db"))
     check(gw.compare_records(tmp_path))
-    with closing(sqlite3.connect(path)) as base, base:
-        base.execute("UPDATE latest_metrics SET is_nan = 1 WHERE run_uuid = 'r9'")
-        base.execute("UPDATE latest_metrics SET value = 1.797e308 WHERE run_uuid = 'r10'")
-    assert gw.compare_records(path)["gelu"].diverged == 2
-    (tmp_path / "other.db").write_bytes(b"SQLite format 3 and no more")
-    with pytest.raises(FileError, match="not a data base of MLflow"):
+    with pytest.raises(FileError, match="out-of-date database schema; fix: export them"):
         gw.compare_records(tmp_path / "other.db")
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtraError, match="need mlflow"):
+        gw.compare_records(tmp_path)
 
 
 def test_tasks_are_compared_one_by_one() -> None:
@@ -475,7 +481,7 @@ def test_values_are_as_fine_as_their_digits() -> None:
         ("method,seed,acc\nrelu,0,1\n,0,1\n", {}, "row 3: the method is empty"),
         ("method,seed,acc\nrelu,0,1,5\n", {}, "row 2 has 4 cells"),
         ("method,acc,acc\nrelu,0,1\n", {}, "two columns with one name"),
-        ("a,b\n1,x\n2,y\n", {}, "names the method|one column|higher or lower"),
+        ("a,b\n1,x\n2,y\n", {}, "which column"),
         ("method,seed,acc\nrelu,0,1\ngelu,0,2\n", {"baseline": "silu"}, "baseline"),
         ("method,seed,acc\nrelu,0,1\ngelu,0,2\n", {"value": "top"}, "no such column"),
         ("method,seed,acc\nrelu,0,1\ngelu,0,2\n", {"mode": "up"}, "mode"),

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from zoo import declare_missing_torchvision_operators
 
+from gatewise.batches import ModelCall, find_reader
 from gatewise.errors import ArgumentError
-from gatewise.studies.comparison.model_calls import ModelCall, Outputs, find_reader, read_outputs
+from gatewise.studies.comparison.model_outputs import Outputs, read_outputs
 from gatewise.studies.comparison.task_metrics import TaskMetrics
 from gatewise.studies.comparison.tasks import Aligned, LearningTask, recognise
 
@@ -105,9 +106,9 @@ class Forward(nn.Module):
     ],
 )
 def test_batches_of_every_form_become_arguments(batch, args, kwargs):
-    call = find_reader(Forward(), batch).read(batch)
+    call = find_reader(Forward()).read(batch)
     assert len(call.args) == args
-    assert sorted(call.kwargs) == kwargs
+    assert sorted(call.keywords) == kwargs
     assert (call.target is None) == isinstance(batch, Tensor)
 
 

@@ -20,7 +20,6 @@ for unit in registered_units().values():
         CASES.append(pytest.param(unit, options, id=f"{unit.name}-{number}", marks=marks))
 # These checks take seconds, and a mistake in the code that units share shows in any of them.
 HEAVY = (
-    "threads_do_not_matter",
     "compiles_whole_and_once",
     "traces_through_aot_autograd",
     "exports",

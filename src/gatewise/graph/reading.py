@@ -12,7 +12,6 @@ from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph.channels import Dims, channel_dims
 from gatewise.graph.eager import cache_settings
 from gatewise.graph.glu import glu_of
-from gatewise.graph.ops import GLUS, PRODUCTS
 from gatewise.graph.relations import consumers, producers
 from gatewise.graph.roles import role_of
 from gatewise.graph.sites import Site, SiteNodes, activation_sites
@@ -20,7 +19,6 @@ from gatewise.graph.trace import (
     Example,
     Graph,
     Node,
-    Scope,
     check_readable,
     check_runs,
     one_at_a_time,
@@ -28,8 +26,7 @@ from gatewise.graph.trace import (
     read_by_tracing,
     split_example,
 )
-from gatewise.graph.unchanged import has_run_settings
-from gatewise.graph.written_activations import ARITHMETIC, RECURRENT, written_activations
+from gatewise.graph.written_activations import written_activations
 from gatewise.words import FitsScreen
 
 MODES = ("eval", "train")
@@ -110,7 +107,7 @@ def find_sites(
     args, kwargs = split_example(example)
     readings: dict[str, Reading] = {}
     notes: list[str] = []
-    if has_run_settings(model) and cache_settings(model):
+    if cache_settings(model):
         notes.append("use_cache was False while the model was read and compared, and is True again")
     for mode in modes:
         graph = _read(model, args, kwargs, mode, notes)
@@ -129,8 +126,6 @@ def find_sites(
         modules = {
             site.output.scope for site in reading.site_nodes.values() if site.kind != "functional"
         }
-        if not _has_arithmetic(reading.graph, modules):
-            continue
         outputs: set[Node] = set()
         for site in reading.site_nodes.values():
             outputs.update((site.output, *site.region))
@@ -164,15 +159,6 @@ def _read(
         return graph
     notes.append(f"{mode}: could not be read ({'; '.join(reasons)})")
     return None
-
-
-def _has_arithmetic(graph: Graph, inside_sites: set[Scope]) -> bool:
-    """Return whether operators besides the sites could compute an activation."""
-    for node in graph:
-        computes = node.op in ARITHMETIC and node.floating and node.scope not in inside_sites
-        if computes or node.op in RECURRENT:
-            return True
-    return False
 
 
 def _by_name(sites: list[SiteNodes]) -> dict[str, SiteNodes]:
@@ -217,14 +203,11 @@ def _site(name: str, reading: Reading, modes: tuple[str, ...], depth: float) -> 
         place += same_call and other.order < site.order
     # A place in code that runs in several calls of the owner is shared by them.
     owner_calls = set()
-    # Gate and value meet in a product, or in one operator or unit that holds both.
-    may_be_gate = site.layout is not None or site.output.op in GLUS
     for node in reading.graph:
         owner_calls.update(call for path, call in node.scopes if path == owner)
-        may_be_gate = may_be_gate or node.op in PRODUCTS
     dim = reading.dims.get(site.output, reading.dims.get(site.input))
     shape = site.output.shape or ()
-    glu = glu_of(site.input, site.output, site.layout) if may_be_gate else None
+    glu = glu_of(site.input, site.output, site.layout)
     return Site(
         name=name,
         path=site.path,

@@ -127,10 +127,7 @@ def activation_sites(
     calls = _calls_per_parent_call(graph)
     sites: list[SiteNodes] = []
     module_calls: set[Scope] = set()  # calls of activation modules; each is one site
-    unit_calls: dict[Scope, tuple[str, Node, Node]] = {}
-    # A unit is a class of its own, never one of torch's.
-    if any(getattr(nn, type(each).__name__, None) is not type(each) for each in modules.values()):
-        unit_calls = _unit_calls(by_scope, modules, every=units)
+    unit_calls = _unit_calls(by_scope, modules, every=units)
     written: dict[Node, Written] = {}  # by each of its activation calls, or by its last call
     for found in find_written(graph):
         is_own = _is_internal(found.end, modules)

@@ -6,7 +6,7 @@ import random
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from gatewise.errors import ArgumentError
-from gatewise.graph.eager import COMPILED, run_eagerly
+from gatewise.graph.eager import run_eagerly
 
 # Dictionaries of hooks that a module, or a parameter, may have.
 MODULE_HOOKS = (
@@ -60,18 +60,10 @@ def untouched(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
     check_not_lazy(model)
     state = _ModelState(model, buffers=buffers)
     try:
-        with run_eagerly(model) if has_run_settings(model) else nullcontext():
+        with run_eagerly(model):
             yield
     finally:
         state.restore()
-
-
-def has_run_settings(model: nn.Module) -> bool:
-    """Whether a module has a configuration or compiled code, which say how it runs."""
-    for module in model.modules():
-        if hasattr(module, "config") or vars(module).get(COMPILED):
-            return True
-    return False
 
 
 def run_on_copies(

@@ -23,7 +23,6 @@ from gatewise.stats.power import plan_seeds as plan_seeds
 from gatewise.stats.power import safe_spread as safe_spread
 from gatewise.stats.power import seeds_needed as seeds_needed
 from gatewise.stats.prediction_test import p_at_most as p_at_most
-from gatewise.stats.ranking import rank_trend as rank_trend
 from gatewise.stats.sign_flips import permutation_p as permutation_p
 from gatewise.stats.summary import finite as finite
 from gatewise.stats.summary import half_width as half_width

@@ -74,7 +74,8 @@ class Case:
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return self.unit.module(**self.options).to(device=device, dtype=dtype).eval()
+            with torch.device(device):
+                return self.unit.module(**self.options).to(dtype=dtype).eval()
 
     def arguments(self, x: Tensor, dtype: torch.dtype | None = None) -> dict[str, Any]:
         """Return the arguments with which the function is called to check single elements of ``x``.

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from gatewise.checks import check_kind
 from gatewise.errors import ContractError, GatewiseError, MissingExtraError, unknown_name
-from gatewise.testing import gradients, layout, modes, numbers, shape
+from gatewise.testing import gradients, layer_checks, layout, modes, numbers, shape
 from gatewise.testing.case import Case
 from gatewise.units import Unit, get_unit
 
@@ -39,14 +39,11 @@ CHECKS: dict[str, Check] = {
         gradients.second_gradients_match_finite_differences,
         gradients.derivative_at_each_kink_is_the_declared_one,
         gradients.functional_transforms_agree,
-        gradients.parameters_all_receive_gradients,
         gradients.float32_parameters_move_in_a_half_precision_model,
         layout.layout_does_not_matter,
         layout.channels_last_is_kept,
         layout.batches_do_not_matter,
-        layout.every_length_gives_the_same_values,
         layout.a_single_number_is_an_input,
-        layout.threads_do_not_matter,
         modes.compiles_whole_and_once,
         modes.traces_through_aot_autograd,
         modes.traces_with_fx,
@@ -54,7 +51,7 @@ CHECKS: dict[str, Check] = {
         modes.exports_to_onnx,
         modes.autocast_keeps_the_input_dtype,
         modes.half_precision_modules_work,
-        modes.works_on_the_meta_device,
+        layer_checks.works_on_the_meta_device,
         modes.trains,
     )
 }

@@ -79,16 +79,6 @@ def functional_transforms_agree(case: Subject) -> None:
     )
 
 
-def parameters_all_receive_gradients(case: Subject) -> None:
-    """Every trainable parameter is used in every forward, as distributed training requires."""
-    module = case.build().train()
-    if not list(module.parameters()):
-        return
-    module(case.sample().requires_grad_()).sum().backward()
-    unused = [name for name, p in module.named_parameters() if p.grad is None]
-    require(not unused, "parameters without a gradient after backward", got=", ".join(unused))
-
-
 def float32_parameters_move_in_a_half_precision_model(case: Case) -> None:
     """With ``unit_dtype`` float32, a parameter with a gradient moves at a small learning rate.
 

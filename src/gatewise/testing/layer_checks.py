@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.testing.case import require
+from gatewise.testing.case import Subject, require
 from gatewise.testing.modes import close
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def half_precision_layers_work(layer: "Layer") -> None:
         require(close(out, want, 0.1), f"{dtype} is far from float32")
 
 
-def works_on_the_meta_device(layer: "Layer") -> None:
+def works_on_the_meta_device(layer: Subject) -> None:
     """Shapes are known without computing.
 
     ``to_empty`` and then ``reset_parameters`` set every parameter and buffer.

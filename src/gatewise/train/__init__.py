@@ -76,6 +76,7 @@ from gatewise.train.loop import size_read as size_read
 from gatewise.train.loop import task_of as task_of
 from gatewise.train.loop import tensors_digest as tensors_digest
 from gatewise.train.metrics import MODES as MODES
+from gatewise.train.metrics import SHARES as SHARES
 from gatewise.train.metrics import bare_metric as bare_metric
 from gatewise.train.metrics import mean_iou as mean_iou
 from gatewise.train.metrics import metric_mode as metric_mode

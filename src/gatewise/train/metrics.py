@@ -10,7 +10,8 @@ Mode = Literal["max", "min"]
 
 # The part of the data that a metric was measured on; it does not change the direction.
 PREFIXES = ("test_", "val_", "valid_", "validation_", "held_", "train_", "eval_")
-HIGHER_IS_BETTER = (
+# Shares of 1: shown in per cent, and their differences in points.
+SHARES = (
     "accuracy",
     "acc",
     "balanced_accuracy",
@@ -28,12 +29,8 @@ HIGHER_IS_BETTER = (
     "iou",
     "miou",
     "dice",
-    "r2",
-    "psnr",
-    "ssim",
-    "bleu",
-    "rouge",
 )
+HIGHER_IS_BETTER = (*SHARES, "r2", "psnr", "ssim", "bleu", "rouge")
 LOWER_IS_BETTER = (
     "loss",
     "nll",

@@ -6,7 +6,8 @@ from torch import nn
 
 from gatewise.checks import check_number
 from gatewise.models import network
-from gatewise.models.blocks import RELU, Chain, Slot, UnitChoice, check_scale, check_sizes, slots
+from gatewise.models.blocks import RELU, Chain, Slot, UnitChoice, check_scale, check_sizes
+from gatewise_papers.slots import slots
 
 # filters, kernel, stride, padding of the first eleven convolutions
 LAYERS = (

@@ -6,8 +6,9 @@ from torch import nn
 
 from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError
-from gatewise.models.blocks import RELU, Chain, UnitChoice, check_scale, check_sizes, slots
+from gatewise.models.blocks import RELU, Chain, UnitChoice, check_scale, check_sizes
 from gatewise.models.catalogue import network
+from gatewise_papers.slots import slots
 
 # Filters of the seven convolutions.
 WIDTHS = (96, 96, 192, 192, 192, 192, 192)

@@ -6,7 +6,8 @@ from torch import nn
 
 from gatewise.checks import check_flag
 from gatewise.models import network
-from gatewise.models.blocks import RELU, Chain, Slot, UnitChoice, check_scale, check_sizes, slots
+from gatewise.models.blocks import RELU, Chain, Slot, UnitChoice, check_scale, check_sizes
+from gatewise_papers.slots import slots
 
 WIDTHS = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)
 # Places of the max-pools, counted from 1.

@@ -14,10 +14,10 @@ from gatewise.models.blocks import (
     check_scale,
     check_sizes,
     conv_block,
-    divisible,
     slot_of,
 )
 from gatewise_papers.iieu.networks.residual import PooledClassifier
+from gatewise_papers.slots import divisible
 
 # expansion, width, blocks, stride of the first
 STAGES = (

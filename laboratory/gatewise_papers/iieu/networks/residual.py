@@ -10,7 +10,8 @@ from gatewise.checks import check_choice, check_flag
 from gatewise.errors import ArgumentError
 from gatewise.layers import Coupler
 from gatewise.models import Block
-from gatewise.models.blocks import Slot, UnitChoice, conv_block, slot_of, stream_slot
+from gatewise.models.blocks import Slot, UnitChoice, conv_block, slot_of
+from gatewise_papers.slots import stream_slot
 
 PLACEMENTS = ("after", "before")
 

@@ -8,16 +8,9 @@ from torch import Tensor, nn
 from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError
 from gatewise.models import network
-from gatewise.models.blocks import (
-    RELU,
-    Slot,
-    UnitChoice,
-    check_sizes,
-    conv_block,
-    slot_of,
-    stream_slot,
-)
+from gatewise.models.blocks import RELU, Slot, UnitChoice, check_sizes, conv_block, slot_of
 from gatewise_papers.iieu.networks.residual import PooledClassifier
+from gatewise_papers.slots import stream_slot
 
 # By the factor: channels of the three stages, and of the last convolution.
 WIDTHS = {

@@ -8,7 +8,8 @@ from gatewise.checks import check_flag
 from gatewise.errors import ArgumentError
 from gatewise.layers import orthogonal
 from gatewise.models import Block, network
-from gatewise.models.blocks import Chain, UnitChoice, check_scale, check_sizes, slots
+from gatewise.models.blocks import Chain, UnitChoice, check_scale, check_sizes
+from gatewise_papers.slots import slots
 
 # filters, kernel, stride, padding
 LAYERS = (

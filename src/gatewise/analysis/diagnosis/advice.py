@@ -13,6 +13,7 @@ from typing import Any
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import SURE, Finding
+from gatewise.analysis.diagnosis.questions import gate_counts
 from gatewise.analysis.diagnosis.saving import crelu_savings
 from gatewise.analysis.diagnosis.words import (
     joined,
@@ -535,17 +536,14 @@ def nothing_to_fix(findings: Mapping[str, Finding], advice: Sequence[Advice]) ->
     """
     parts = []
     if "gates" in findings:
-        sites = findings["gates"].facts["sites"]
-        channels = _total(sites, "channels")
-        dead = sum(len(site["dead"]) for site in sites)
-        always = sum(len(site["always_on"]) for site in sites)
-        copies = sum(len(group) - 1 for site in sites for group in site["duplicates"])
-        if dead < DEAD * channels:  # so few are not advised on either
-            parts.append(f"dead channels ({dead:,} of {channels:,})")
-        if always < DEAD * channels:
-            parts.append(f"always on ({always:,})")
-        if copies < DEAD * channels:
-            parts.append(f"duplicates ({copies:,})")
+        counts = gate_counts(findings["gates"].facts["sites"])
+        few = DEAD * counts.channels  # of which there is no advice either
+        if counts.dead < few:
+            parts.append(f"dead channels ({counts.dead:,} of {counts.channels:,})")
+        if counts.always_on < few:
+            parts.append(f"always on ({counts.always_on:,})")
+        if counts.copies < few:
+            parts.append(f"duplicates ({counts.copies:,})")
     if "cost" in findings and findings["cost"].facts["site_share"] < EXPENSIVE:
         share = percentage(findings["cost"].facts["site_share"])
         parts.append(f"time spent in activation functions ({share})")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
+from gatewise.analysis.diagnosis.questions import gate_counts
 from gatewise.analysis.record import AnalysisResult
 from gatewise.words import joined, plural
 
@@ -229,12 +230,12 @@ def _constant_reasons(findings: Mapping[str, Any]) -> list[str]:
     """Return a reason if most channels never change over the inputs."""
     if "gates" not in findings:
         return []
-    sites = findings["gates"].facts["sites"]
-    channels = sum(site["channels"] for site in sites)
-    constant = sum(len(site["dead"]) + len(site["always_on"]) for site in sites)
-    if findings["gates"].facts["inputs"] < ENOUGH or constant <= CONSTANT * channels:
+    facts = findings["gates"].facts
+    counts = gate_counts(facts["sites"])
+    constant = counts.dead + counts.always_on
+    if facts["inputs"] < ENOUGH or constant <= CONSTANT * counts.channels:
         return []
-    return [f"{constant:,} of {channels:,} channels never change"]
+    return [f"{constant:,} of {counts.channels:,} channels never change"]
 
 
 def _is_untrained(model: nn.Module) -> bool:

@@ -1,11 +1,12 @@
 """The network by its layers: one row for each activation, with all that was measured there."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import Finding
+from gatewise.analysis.diagnosis.questions import copies_at
+from gatewise.analysis.diagnosis.saving import parameters_read
 from gatewise.analysis.gating import GateSite
 from gatewise.graph import MAX_POOLS, POOLS, Node, node_operations, producers
 
@@ -41,7 +42,7 @@ def layer_rows(context: DiagnosisContext, findings: Mapping[str, Finding]) -> Ro
                 "weight": _weight_shape(before),
                 "operations_share": operations / total,
                 "operations": operations / max(1, _batch_size(context)),
-                "parameters": sum(map(_parameters, before)),
+                "parameters": sum(map(parameters_read, before)),
                 "reads": [sites[index].name for index in sorted(reads[place])],
                 "pool": _pool_before(context, sites, place),
             }
@@ -101,37 +102,39 @@ def _weight_shape(nodes: list[Node]) -> list[int] | None:
     return list(weight.shape) if weight is not None and weight.shape else None
 
 
-def _parameters(node: Node) -> int:
-    sources = (source for source in node.inputs if source.op == "parameter")
-    return sum(math.prod(source.shape or (0,)) for source in sources)
-
-
 def _add_findings(row: dict[str, Any], findings: Mapping[str, Finding]) -> None:
     """Add the numbers of all findings about one activation or the layer before it."""
-    for question, key, names in (
-        ("gates", "site", ("on_rate", "entropy", "dead", "always_on", "duplicates")),
-        ("overlap", "site", ("overlap", "chance")),
-        ("cost", "name", ("share", "seconds")),
-    ):
-        if question not in findings:
-            continue
-        listed = findings[question].facts["sites"]
-        for entry in listed:
-            if entry[key] == row["site"]:
-                for name in names:
-                    value = entry[name]
-                    row[f"time_{name}" if question == "cost" else name] = value
-    for name in ("dead", "always_on"):
-        if name in row:
-            row[name] = len(row[name])
-    if "duplicates" in row:
-        row["duplicates"] = sum(len(group) - 1 for group in row["duplicates"])
-    if "pairing" in findings:
-        for entry in findings["pairing"].facts["layers"]:
-            if entry["layer"] == row["layer"]:
-                row["opposite"] = entry["mean"]
-                row["opposite_random"] = entry["chance_mean"]
-                row["opposite_p"] = entry["p_corrected"]
+    gates = _entry(findings, "gates", "sites", site=row["site"])
+    if gates:
+        row |= {
+            "on_rate": gates["on_rate"],
+            "entropy": gates["entropy"],
+            "dead": len(gates["dead"]),
+            "always_on": len(gates["always_on"]),
+            "duplicates": copies_at(gates),
+        }
+    overlap = _entry(findings, "overlap", "sites", site=row["site"])
+    if overlap:
+        row |= {"overlap": overlap["overlap"], "chance": overlap["chance"]}
+    cost = _entry(findings, "cost", "sites", name=row["site"])
+    if cost:
+        row |= {"time_share": cost["share"], "time_seconds": cost["seconds"]}
+    pairing = _entry(findings, "pairing", "layers", layer=row["layer"])
+    if pairing:
+        row |= {
+            "opposite": pairing["mean"],
+            "opposite_random": pairing["chance_mean"],
+            "opposite_p": pairing["p_corrected"],
+        }
     if "reconstruction" in findings and findings["reconstruction"].facts["layer"] == row["layer"]:
         facts = findings["reconstruction"].facts
         row["image_error"] = facts["ratios"]["relu_pooled" if facts["pooled"] else "relu"]
+
+
+def _entry(
+    findings: Mapping[str, Finding], question: str, listed: str, **named: str
+) -> Mapping[str, Any]:
+    """Return the entry with a name in a list of a finding; empty if there is none."""
+    entries = findings[question].facts[listed] if question in findings else ()
+    ((key, name),) = named.items()
+    return next((entry for entry in entries if entry[key] == name), {})

@@ -49,7 +49,7 @@ def crelu_savings(reading: Reading, layers: Collection[str]) -> list[Saving]:
         chain = _chain(site) if site.op == "relu" else []
         if not chain or chain[0].scope[0] not in layers or not _can_be_halved(chain[0]):
             continue
-        parameters = sum(map(_parameters, chain)) // 2
+        parameters = sum(map(parameters_read, chain)) // 2
         operations = sum(map(node_operations, chain)) / 2
         savings.append(Saving(name, chain[0].scope[0], parameters, operations))
     return savings
@@ -81,7 +81,7 @@ def _can_be_halved(conv: Node) -> bool:
     return even and conv.arguments.get("groups", 1) == 1
 
 
-def _parameters(node: Node) -> int:
+def parameters_read(node: Node) -> int:
     """Return the number of parameters that an operator reads."""
     count = 0
     for source in node.inputs:

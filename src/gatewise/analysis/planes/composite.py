@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.analysis.planes.kinks import HARD_SIGMOID
 from gatewise.graph import COMPOSITE, LEAVES, Graph, Node, Pieces, Scope, activation_sites
 from gatewise.units import registered_units
 
@@ -53,7 +54,7 @@ class Composite:
             return _largest_of_lines(*module.pieces)
         units = registered_units()
         if type(self.module) is units["hardsigmoid"].module:
-            return Pieces((-3.0, 3.0), (0.0, 1 / 6, 0.0), (0.0, 0.5, 1.0))
+            return HARD_SIGMOID
         if type(self.module) is units["pwlu"].module:
             return _pieces_of_table(self.module)
         if type(self.module) is not units["prelu"].module:
@@ -145,11 +146,14 @@ class Composites:
     def __init__(self, graph: Graph, model: nn.Module) -> None:
         self.calls: dict[Node, Composite] = {}
         self.inside: set[Node] = set()
-        modules = dict(model.named_modules())
+        modules = dict(model.named_modules(remove_duplicate=False))
         by_scope: dict[Scope, list[Node]] = defaultdict(list)
+        self.fixed: set[Node] = set()  # made of parameters alone, which calls of a unit may share
         for node in graph:
             if node.op not in LEAVES and node.op != "output":
                 by_scope[node.scope].append(node)
+            if node.op == "parameter" or (node.op not in LEAVES and self.fixed >= {*node.inputs}):
+                self.fixed.add(node)
         known_classes = set()
         for unit in registered_units().values():
             if unit.family not in ("max-affine", "context"):
@@ -170,9 +174,12 @@ class Composites:
         members = set(nodes)
         inputs = set()
         for node in nodes:
-            inputs.update(source for source in node.inputs if source.op != "parameter")
-        inputs -= members
-        outputs = [node for node in nodes if not members.issuperset(node.users)]
+            inputs.update(node.inputs)
+        inputs -= members | self.fixed
+        outputs = []
+        for node in nodes:
+            if node not in self.fixed and not members.issuperset(node.users):
+                outputs.append(node)
         if len(nodes) == 1 or len(inputs) != 1 or len(outputs) != 1:
             return
         (source,) = inputs

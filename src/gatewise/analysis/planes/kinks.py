@@ -9,10 +9,12 @@ from torch.nn import functional as F
 from gatewise.analysis.planes.affine_rules import Values, no_rule
 from gatewise.graph import MAX_POOLS, Node, Pieces, get_operator
 
+HARD_SIGMOID = Pieces((-3.0, 3.0), (0.0, 1 / 6, 0.0), (0.0, 0.5, 1.0))
+
 
 def kinks_of(node: Node, values: Values) -> Pieces | None:
     """Return the pieces of an elementwise unit; ``None`` if the call is not one."""
-    pieces = get_operator(node.op).pieces
+    pieces = HARD_SIGMOID if node.op == "hardsigmoid" else get_operator(node.op).pieces
     if pieces is None:
         return None
     arguments = dict(node.arguments)

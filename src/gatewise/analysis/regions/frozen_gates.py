@@ -52,7 +52,12 @@ def is_soft(graph: Graph, model: nn.Module) -> bool:
     composites = Composites(graph, model)
     if any(not unit.is_max_affine for unit in composites.calls.values()):
         return True
-    return any(node.op in SOFT and node not in composites.inside for node in graph)
+    for node in graph:
+        # A hard sigmoid has straight pieces, whose product with another tensor has not.
+        straight = node.op == "hardsigmoid" and not any(user.op in PRODUCTS for user in node.users)
+        if node.op in SOFT and node not in composites.inside and not straight:
+            return True
+    return False
 
 
 class FrozenRun:

@@ -1,39 +1,30 @@
 """``gatewise list data``: list the data sets, and whether their files are present."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from gatewise.cli.options import Json
+from gatewise.cli.options import DataFolder, Json
 from gatewise.cli.output import print_json, print_rich, table
 from gatewise.errors import ArgumentError
 
 if TYPE_CHECKING:
     from gatewise.data import Source, State
 
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="The folder of the data sets. Default: the environment variable GATEWISE_DATA.",
-    ),
-]
 
-
-def data(folder: Folder = None, json: Json = False) -> None:
+def data(data_folder: DataFolder = None, json: Json = False) -> None:
     """List the data sets, and whether their files are present, missing or damaged.
 
     All files are read in full and compared with the published SHA-256. gatewise downloads nothing:
     for a data set that is missing, the line below the table says how to get it.
 
-    Example: `gatewise list data --folder ~/datasets`
+    Example: `gatewise list data --data-folder ~/datasets`
     """
     from gatewise.data import datasets, state
 
+    folder = None if data_folder is None else Path(data_folder)
     if folder is not None and not folder.is_dir():
         raise ArgumentError(
-            "--folder: is not a folder", got=folder, fix="name a folder that exists"
+            "--data-folder: is not a folder", got=data_folder, fix="name a folder that exists"
         )
     sets = [(source, state(source.name, folder=folder)) for source in datasets().values()]
     if json:

@@ -168,7 +168,7 @@ def diagnose(
     """
     from gatewise.analysis import DiagnosisInterrupted, all_questions, fill
     from gatewise.analysis import diagnose as ask
-    from gatewise.cli.options import find_checkpoints, find_data, load_model, random_data
+    from gatewise.cli.options import find_checkpoints, find_data, load_model
     from gatewise.cli.output import Watch
     from gatewise.report import write_diagnosis
 
@@ -201,8 +201,7 @@ def diagnose(
         tokenizer=tokenizer,
         length=length,
     )
-    request.check()
-    inputs = find_data(request) if data else random_data(model, network, input, examples)
+    inputs = find_data(request, input)
     data_options = request.options if data else ""
     kept = KeptAnswers(
         out,

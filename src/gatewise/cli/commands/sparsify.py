@@ -187,7 +187,7 @@ def sparsify(
     Example: `gatewise sparsify small_llama --data text --target 0.5 --out sparse.html`
     Example: `gatewise sparsify small_llama --data text --relu relu --epochs 3`
     """
-    from gatewise.cli.options import find_data, load_model, random_data
+    from gatewise.cli.options import find_data, load_model
     from gatewise.report import write_page
     from gatewise.sparsity import PENALTIES, relufy
     from gatewise.sparsity import sparsify as make_sparse
@@ -220,8 +220,7 @@ def sparsify(
         length=length,
         next_tokens=True,
     )
-    request.check()
-    inputs = find_data(request) if data else random_data(model, network, input, examples)
+    inputs = find_data(request, input)
     with Watch({}) as watch:
         if relu is None:
             result = make_sparse(

@@ -85,7 +85,6 @@ Examples = Annotated[
     int | None,
     typer.Option(help="Number of test examples that an accuracy was counted on, if known."),
 ]
-Title = Annotated[str, typer.Option(help="The title of the page.")]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="FILE.html", help="Write the page of a study.")
 ]
@@ -109,7 +108,6 @@ def stats(
     margin: Margin = None,
     unpaired: Unpaired = False,
     examples: Examples = None,
-    title: Title = "",
     out: Out = None,
     csv: CsvOut = None,
     json: Json = False,
@@ -146,7 +144,6 @@ def stats(
         margin=margin,
         paired=False if unpaired else None,
         examples=examples,
-        title=title,
     )
     if json:
         print_json(result.to_dict())

@@ -56,9 +56,12 @@ Seed = Annotated[
 Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="The folder of this run. One folder for each run.")
 ]
-Workers = Annotated[
+LoadingThreads = Annotated[
     int,
-    typer.Option(help="Threads that prepare batches in advance. Does not change the result."),
+    typer.Option(
+        "--loading-threads",
+        help="Threads that prepare batches in advance. Does not change the result.",
+    ),
 ]
 Seconds = Annotated[
     float,
@@ -106,7 +109,7 @@ def train(
     set: ModelOptions = None,
     data_options: DataOptions = None,
     device: Device = "cpu",
-    workers: Workers = 0,
+    loading_threads: LoadingThreads = 0,
     checkpoint_seconds: Seconds = 5.0,
     keep_weights: KeepEvery = 0,
     allow_inexact: Inexact = False,
@@ -142,7 +145,7 @@ def train(
     )
 
     check_least("--seed", seed, 0)
-    check_least("--workers", workers, 0)
+    check_least("--loading-threads", loading_threads, 0)
     check_least("--checkpoint-seconds", checkpoint_seconds, 0)
     chosen = find_recipe(recipe, changes=recipe_lines(changes, epochs))
     find_device(device)
@@ -173,7 +176,7 @@ def train(
         config = planned.config
     if dry_run:
         return print(f"Configuration is valid (sha256 {config.digest}). Nothing was run.")
-    pace = Pace(workers=workers, checkpoint_seconds=checkpoint_seconds)
+    pace = Pace(workers=loading_threads, checkpoint_seconds=checkpoint_seconds)
     # A finished run is found before data are loaded, so that repeating a command is cheap.
     result = find_result(out, config)
     if result is not None:

@@ -11,7 +11,6 @@ from gatewise.cli.options.diagnosis_data import OTHER_DATA as OTHER_DATA
 from gatewise.cli.options.diagnosis_data import DataRequest as DataRequest
 from gatewise.cli.options.diagnosis_data import DiagnosisData as DiagnosisData
 from gatewise.cli.options.diagnosis_data import find_data as find_data
-from gatewise.cli.options.diagnosis_data import random_data as random_data
 from gatewise.cli.options.kept_answers import KeptAnswers as KeptAnswers
 from gatewise.cli.options.model_options import Input as Input
 from gatewise.cli.options.model_options import Model as Model

@@ -129,12 +129,16 @@ class DataRequest:
         return shlex.join(words)
 
 
-def find_data(request: DataRequest) -> DiagnosisData:
-    """Return the inputs that ``--data`` names.
+def find_data(request: DataRequest, shapes: list[str] | None = None) -> DiagnosisData:
+    """Return the inputs that ``--data`` names, or random ones.
 
     Args:
         request: What the command line says about them.
+        shapes: The values of ``--input``, for random inputs.
     """
+    request.check()
+    if not request.names:
+        return _random(request, shapes)
     paths = [Path(name) for name in request.names]
     endings = {path.suffix.lower() for path in paths}
     if endings <= {".npy", ".npz"}:
@@ -158,22 +162,13 @@ def find_data(request: DataRequest) -> DiagnosisData:
     return _from_set(request)
 
 
-def random_data(
-    reference: str, model: "nn.Module", inputs: list[str] | None, examples: int
-) -> DiagnosisData:
-    """Return random inputs, if the user names no data.
-
-    Args:
-        reference: The model's name on the command line.
-        model: The model.
-        inputs: The values of ``--input``.
-        examples: How many inputs to use at most.
-    """
+def _random(request: DataRequest, shapes: list[str] | None) -> DiagnosisData:
+    """Return random inputs."""
     from gatewise.analysis import plural
     from gatewise.cli.options.model_options import example_for
 
-    count = min(examples, MOST_RANDOM)
-    example = example_for(reference, model, inputs, rows=count)
+    count = min(request.examples, MOST_RANDOM)
+    example = example_for(request.reference, request.network, shapes, rows=count)
     about = f"{plural(count, 'random input')} (no --data given)"
     return DiagnosisData([example], about, False, "")
 

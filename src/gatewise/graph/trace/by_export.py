@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from gatewise.graph.trace.caching import READINGS, read_once
+from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
 from gatewise.graph.trace.locking import one_at_a_time
 from gatewise.graph.trace.nodes import Graph, Scope
@@ -27,6 +27,7 @@ LOGGERS = (
 
 
 @one_at_a_time
+@cached(by_value=False)
 def read_by_export(
     model: nn.Module,
     args: tuple[Any, ...],
@@ -35,20 +36,6 @@ def read_by_export(
     mode: str,
 ) -> Graph:
     """Return the graph of ``model(*args, **kwargs)`` in ``mode``; raise what export raises."""
-    readings = READINGS.get()
-    if readings is None:
-        return _export(model, args, kwargs, mode=mode)
-    return read_once(readings, _export, model, args, kwargs, mode=mode, by_value=False)
-
-
-def _export(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    *,
-    mode: str,
-) -> Graph:
-    """Export the model, and convert the program."""
     if any(isinstance(module, fx.GraphModule) for module in (*model.modules(),)[1:]):
         raise NotImplementedError("it does not say which calls a traced graph inside a model makes")
     from torch.export.graph_signature import InputKind  # here: importing torch.export takes time

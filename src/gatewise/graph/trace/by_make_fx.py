@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from gatewise.graph.trace.caching import READINGS, read_once
+from gatewise.graph.trace.caching import cached
 from gatewise.graph.trace.conversion import Leaf, convert
 from gatewise.graph.trace.locking import one_at_a_time
 from gatewise.graph.trace.nodes import Graph, Scope
@@ -21,6 +21,7 @@ from gatewise.graph.unchanged import untouched
 
 
 @one_at_a_time
+@cached(by_value=True)
 def read_by_tracing(
     model: nn.Module,
     args: tuple[Any, ...],
@@ -29,20 +30,6 @@ def read_by_tracing(
     mode: str,
 ) -> Graph:
     """Return the graph of ``model(*args, **kwargs)`` in ``mode``; raise what the model raises."""
-    readings = READINGS.get()
-    if readings is None:
-        return _trace(model, args, kwargs, mode=mode)
-    return read_once(readings, _trace, model, args, kwargs, mode=mode, by_value=True)
-
-
-def _trace(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    *,
-    mode: str,
-) -> Graph:
-    """Trace the model, and convert the graph."""
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils._pytree import tree_flatten, tree_unflatten
 

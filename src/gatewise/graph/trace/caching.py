@@ -9,8 +9,9 @@ on values depends on them, too: its key has a hash of all values. A model or an 
 cannot be compared is read each time.
 """
 
+import functools
 import hashlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -69,49 +70,38 @@ def cached_readings() -> Iterator[None]:
         READINGS.reset(token)
 
 
-def read_once(
-    readings: Readings,
-    reader: Reader,
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    *,
-    mode: str,
-    by_value: bool,
-) -> Graph:
-    """Return the graph of an earlier call inside the context, or let ``reader`` read the model.
+def cached(*, by_value: bool) -> Callable[[Reader], Reader]:
+    """Return a decorator of a reader, whose graphs are those of earlier calls inside the context.
 
     Args:
-        readings: what was read inside the context so far.
-        reader: reads the model.
-        model: the model.
-        args: positional arguments to run it on.
-        kwargs: keyword arguments.
-        mode: ``"eval"`` or ``"train"``.
         by_value: whether the graph depends on the values of parameters, buffers and inputs.
     """
-    key = _key(reader, model, (args, kwargs), mode, by_value=by_value)
-    if key is None:
-        return reader(model, args, kwargs, mode=mode)
-    if key not in readings:
-        readings[key] = _read(reader, model, args, kwargs, mode)
-    result = readings[key].result
-    if isinstance(result, Exception):
-        raise result
-    return result
 
+    def decorate(reader: Reader) -> Reader:
+        @functools.wraps(reader)
+        def read(
+            model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, mode: str
+        ) -> Graph:
+            readings = READINGS.get()
+            key = None
+            if readings is not None:
+                key = _key(reader, model, (args, kwargs), mode, by_value=by_value)
+            if readings is None or key is None:
+                return reader(model, args, kwargs, mode=mode)
+            if key not in readings:
+                try:
+                    result: Graph | Exception = reader(model, args, kwargs, mode=mode)
+                except Exception as problem:  # a reader raises anything; it would do so again
+                    result = problem.with_traceback(None)
+                readings[key] = _Outcome(model, result)
+            result = readings[key].result
+            if isinstance(result, Exception):
+                raise result
+            return result
 
-def _read(
-    reader: Reader,
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    mode: str,
-) -> _Outcome:
-    try:
-        return _Outcome(model, reader(model, args, kwargs, mode=mode))
-    except Exception as problem:  # a reader raises anything; it would raise the same again
-        return _Outcome(model, problem.with_traceback(None))
+        return read
+
+    return decorate
 
 
 def _key(

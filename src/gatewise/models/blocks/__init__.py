@@ -7,11 +7,8 @@ from gatewise.models.blocks.chain import Chain as Chain
 from gatewise.models.blocks.options import check_scale as check_scale
 from gatewise.models.blocks.options import check_sizes as check_sizes
 from gatewise.models.blocks.options import check_widths as check_widths
-from gatewise.models.blocks.options import divisible as divisible
 from gatewise.models.blocks.slot import RELU as RELU
 from gatewise.models.blocks.slot import Slot as Slot
 from gatewise.models.blocks.slot import UnitChoice as UnitChoice
 from gatewise.models.blocks.slot import phase_layers as phase_layers
 from gatewise.models.blocks.slot import slot_of as slot_of
-from gatewise.models.blocks.slot import slots as slots
-from gatewise.models.blocks.slot import stream_slot as stream_slot

@@ -26,13 +26,3 @@ def check_widths(model: str, widths: Sequence[int]) -> tuple[int, ...]:
 def check_scale(model: str, scale: float, width: int, *, name: str = "scale") -> int:
     """Return ``width`` times ``scale``, rounded, at least one."""
     return max(1, round(width * check_number(model, name, scale, above=0)))
-
-
-def divisible(width: float, by: int = 8) -> int:
-    """Return the multiple of ``by`` nearest to ``width``, at least nine tenths of ``width``.
-
-    This is the rule of MobileNet.
-    """
-    # Rounding down by more than a tenth would lose too many channels.
-    nearest = max(by, int(width + by / 2) // by * by)
-    return nearest + by if nearest < 0.9 * width else nearest

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.layers import PhaseLayer, PSConv2d
-from gatewise.models.blocks import Chain, Slot, UnitChoice, check_sizes, check_widths, slots
+from gatewise.models.blocks import Chain, Slot, UnitChoice, check_sizes, check_widths, slot_of
 from gatewise.models.catalogue import network
 
 PATCH = 2  # pixels along each side of a whitened patch
@@ -127,7 +127,7 @@ def fast_cifar(
     """
     check_sizes("fast_cifar", classes=classes, channels=channels)
     widths = check_widths("fast_cifar", widths)
-    slot, *_ = slots(1, unit, filters=filters)
+    slot = slot_of(unit, filters)
     pool = check_choice("fast_cifar", "pool", pool or POOLS[slot.binds], POOLS)
     keeps_signs = slot.defers or slot.ratio > 1
     whitening = whitening or WHITENINGS[keeps_signs]

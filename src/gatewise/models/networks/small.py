@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from gatewise.models.blocks import Chain, UnitChoice, check_sizes, check_widths, slots
+from gatewise.models.blocks import Chain, UnitChoice, check_sizes, check_widths, slot_of
 from gatewise.models.catalogue import network
 
 
@@ -31,8 +31,8 @@ def small_cnn(
     check_sizes("small_cnn", classes=classes, channels=channels)
     widths = check_widths("small_cnn", widths)
     chain = Chain(channels)
-    chosen = slots(len(widths), unit, filters=filters)
-    for place, (width, slot) in enumerate(zip(widths, chosen, strict=True), 1):
+    slot = slot_of(unit, filters)
+    for place, width in enumerate(widths, 1):
         chain.conv(f"conv{place}", width, 3, slot, padding=1, norm=norm, bias=not norm)
         if place < len(widths):
             chain.add(f"pool{place}", nn.MaxPool2d(2))
@@ -65,8 +65,8 @@ def mlp(
     widths = check_widths("mlp", widths)
     chain = Chain(features)
     chain.flatten("flat", 1)
-    chosen = slots(len(widths), unit, filters=filters)
-    for place, (width, slot) in enumerate(zip(widths, chosen, strict=True), 1):
+    slot = slot_of(unit, filters)
+    for place, width in enumerate(widths, 1):
         chain.linear(f"fc{place}", width, slot, norm=norm)
     chain.linear("head", classes, None)
     return chain.build()

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.report.charts import Cell, Chart, Panels, Picture, Series, Table
+from gatewise.report.charts import Cell, Chart, Panels, Picture, Series
+from gatewise.report.diagnosis.fact_tables import fact_table, folded_table, shown
 from gatewise.report.diagnosis.layer_charts import (
     Facts,
     column,
@@ -13,84 +14,39 @@ from gatewise.report.diagnosis.layer_charts import (
     layer_series,
     left_out,
     percent,
-    value_cell,
 )
-from gatewise.report.sheet import Folded, Text
-from gatewise.words import count, join
+from gatewise.words import count
 
 MOST_PANELS = 8
-SHORT = 12  # a table of at most so many rows is open at first
 PICTURE_WIDTH = 160  # pixels of the page
-
-GATES = (
-    "The output of an activation function is a gate times its input. "
-    "A dead channel never fires, so it passes nothing. "
-    "A channel that always fires is linear on these inputs. "
-    "Two channels are duplicates if their gates agree on every input and at every place. "
-    "A gate that is open half of the time carries one bit."
-)
-OVERLAP = (
-    "The gates that are open for an input form the sub-network that the input passes through. "
-    "If all gates were open equally often and independently, two inputs would share the square of "
-    "the average firing rate. Gates that are almost always or almost never open raise this number. "
-    "If two inputs of one class share no more than inputs of different classes, the gates do not "
-    "separate the classes."
-)
-INVARIANCE = (
-    "A filter fires where its response is among its largest 1 %. "
-    "The score is how much more often than by chance it fires again on the flipped, rotated or "
-    "shifted image, at the place that the pixel has moved to. A convolution follows shifts by "
-    "construction; what is missing comes from borders and strides. "
-    "(The paper compares the same place in both images, so that shifts test the pooling: "
-    'gw.analysis.invariance(..., location="same").)'
-)
-
-
-def show_sites(facts: Facts) -> list[Any]:
-    """Return a table of all activation functions."""
-    rows = []
-    for site in facts["sites"]:
-        rows.append(
-            [
-                site["name"],
-                site["op"],
-                site["kind"],
-                site["role"],
-                str(site["channels"] or ""),
-                join(site["producers"]),
-                join(site["consumers"]),
-            ]
-        )
-    columns = ["activation", "unit", "called as", "role", "channels", "input from", "output to"]
-    table = Table(columns, rows, align="llllrll")
-    summary = f"All {len(rows)} activation functions"
-    notes = [Text([note]) for note in facts["notes"]]
-    return [Folded(summary, [table], open=len(rows) <= SHORT), *notes]
 
 
 def show_gates(facts: Facts) -> list[Any]:
-    """Return firing rates, idle channels, histograms and trained parameters."""
+    """Return firing rates, histograms, all numbers and trained parameters."""
     sites = facts["sites"]
-    names = column(sites, "site")
-    items: list[Any] = [Text([GATES]), _rates_chart(sites, names)]
-    if any(site["dead"] or site["always_on"] or site["duplicates"] for site in sites):
-        items.append(_idle_chart(sites, names))
     least = sorted(sites, key=lambda site: site["entropy"])[:MOST_PANELS]
-    items.append(
+    items: list[Any] = [
+        _rates_chart(sites),
         Panels(
             "Activations whose gates carry the least information",
             "Number of channels by how often they fire.",
             [_histogram(site) for site in least],
-        )
-    )
-    items.append(Folded(f"All {len(sites)} activations in a table", [_gates_table(sites)]))
-    if any(site["parameters"] for site in sites):
-        items.append(_parameters_table(sites))
+        ),
+        folded_table(sites, GATE_COLUMNS, "activations"),
+    ]
+    parameters = []
+    for site in sites:
+        for name, values in site["parameters"].items():
+            parameters.append({"site": site["site"], "name": name, **values})
+    if parameters:
+        caption = "Trained parameters of the units"
+        items.append(fact_table(parameters, PARAMETER_COLUMNS, caption))
     return items + left_out(facts)
 
 
-def _rates_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
+def _rates_chart(sites: Sequence[Facts]) -> Chart:
     """How often the channels of each activation fire, and the entropy of its gates."""
+    names = column(sites, "site")
     quantiles = column(sites, "quantiles")  # 0, 10, 50, 90 and 100 %
     medians = [values[2] for values in quantiles]
     band = [(values[1], values[3]) for values in quantiles]
@@ -100,20 +56,6 @@ def _rates_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
     title = "How often channels fire"
     label = "firing rate, bits"
     return layer_chart(title, about, label, names, [rates, bits], y_range=(0.0, 1.05))
-
-
-def _idle_chart(sites: Sequence[Facts], names: Sequence[str]) -> Chart:
-    """The percentage of dead, always-on and duplicate channels by activation."""
-    shares: dict[str, list[float]] = {"dead": [], "always on": [], "duplicates": []}
-    for site in sites:
-        per_channel = 100 / site["channels"]
-        shares["dead"].append(per_channel * len(site["dead"]))
-        shares["always on"].append(per_channel * len(site["always_on"]))
-        shares["duplicates"].append(per_channel * _count_duplicates(site))
-    series = []
-    for (name, values), colour in zip(shares.items(), ("down", "two", "light"), strict=True):
-        series.append(layer_series(name, names, values, "%", kind="bars", colour=colour))
-    return layer_chart("Dead, always-on and duplicate channels", "", "% of channels", names, series)
 
 
 def _count_duplicates(site: Facts) -> int:
@@ -136,50 +78,31 @@ def _histogram(site: Facts) -> Chart:
     )
 
 
-def _gates_table(sites: Sequence[Facts]) -> Table:
-    """All numbers of all activations."""
-    columns = [
-        "after layer",
-        "unit",
-        "on means",
-        "channels",
-        "firing rate",
-        "bits",
-        "dead",
-        "always on",
-        "duplicates",
-        "first token only",
-        "saturated",
-    ]
-    rows = []
-    for site in sites:
-        rows.append(
-            [
-                site["site"],
-                site["unit"],
-                site["on"],
-                count(site["channels"]),
-                value_cell(site["on_rate"], percent),
-                value_cell(site["entropy"]),
-                Cell(count(len(site["dead"])), look="down" if site["dead"] else ""),
-                count(len(site["always_on"])),
-                count(_count_duplicates(site)),
-                count(len(site["first_only"])),
-                count(site["saturated"]) if "saturated" in site else "hard",
-            ]
-        )
-    return Table(columns, rows, align="lllrrrrrrrr")
+def _dead(site: Facts) -> Cell:
+    return Cell(count(len(site["dead"])), len(site["dead"]), look="down" if site["dead"] else "")
 
 
-def _parameters_table(sites: Sequence[Facts]) -> Table:
-    """The range of the trained parameters of each activation."""
-    rows = []
-    for site in sites:
-        for name, values in site["parameters"].items():
-            numbers = [value_cell(values[key]) for key in ("least", "mean", "most")]
-            rows.append([site["site"], name, count(values["count"]), *numbers])
-    columns = ["after layer", "parameter", "numbers", "smallest", "mean", "largest"]
-    return Table(columns, rows, caption="Trained parameters of the units", align="llrrrr")
+GATE_COLUMNS = {
+    "after layer": "site",
+    "unit": "unit",
+    "on means": "on",
+    "channels": "channels",
+    "firing rate": shown("on_rate", percent),
+    "bits": "entropy",
+    "dead": _dead,
+    "always on": lambda site: len(site["always_on"]),
+    "duplicates": _count_duplicates,
+    "first token only": lambda site: len(site["first_only"]),
+    "saturated": lambda site: site.get("saturated", "hard"),
+}
+PARAMETER_COLUMNS = {
+    "after layer": "site",
+    "parameter": "name",
+    "numbers": "count",
+    "smallest": "least",
+    "mean": "mean",
+    "largest": "most",
+}
 
 
 def show_overlap(facts: Facts) -> list[Any]:
@@ -191,15 +114,15 @@ def show_overlap(facts: Facts) -> list[Any]:
     if len(classes) > 1 and facts["between"]:
         pictures.append(_grid("of classes", facts["between"]))
     about = "Black is the lowest value, white the highest. The diagonal of inputs is left out."
-    items: list[Any] = [Text([OVERLAP]), Panels("Shared gates", about, pictures)]
+    items: list[Any] = [Panels("Shared gates", about, pictures)]
     if len(classes) > 1:
+        columns: dict[str, Any] = {"class": "class", "inputs": "inputs"}
+        columns |= {str(name): shown(str(name), percent) for name in classes}
         rows = []
         for name, inputs, values in zip(classes, facts["counts"], facts["between"], strict=True):
-            cells = [value_cell(value, percent) for value in values]
-            rows.append([str(name), count(inputs), *cells])
-        columns = ["class", "inputs", *map(str, classes)]
-        table = Table(columns, rows, align="lr" + "r" * len(classes))
-        items.append(Folded(f"The overlap of {len(rows)} classes in a table", [table]))
+            shares = dict(zip(map(str, classes), values, strict=True))
+            rows.append({"class": str(name), "inputs": inputs, **shares})
+        items.append(folded_table(rows, columns, "classes"))
     return items
 
 
@@ -233,18 +156,18 @@ def show_invariance(facts: Facts) -> list[Any]:
         f"{1 / facts['rate']:.0f}: moving the image changes nothing."
     )
     chart = layer_chart("Invariance score", about, "score", names, series, y_log=True)
-    cells = []
-    for row in rows:
-        scores = [value_cell(value) for value in (row["mean"], *row["transforms"])]
-        cells.append([row["layer"], count(row["filters"]), count(row["silent"]), *scores])
-    columns = ["layer", "filters", "silent", "mean", *transforms]
-    table = Table(columns, cells, align="l" + "r" * (len(columns) - 1))
-    folded = Folded(f"All {len(rows)} layers in a table", [table])
-    return [Text([INVARIANCE]), chart, folded, *left_out(facts)]
+    columns: dict[str, Any] = {
+        "layer": "layer",
+        "filters": "filters",
+        "silent": "silent",
+        "mean": "mean",
+    }
+    for place, transform in enumerate(transforms):
+        columns[transform] = lambda row, place=place: row["transforms"][place]
+    return [chart, folded_table(rows, columns, "layers"), *left_out(facts)]
 
 
 SHOWN = {
-    "sites": show_sites,
     "gates": show_gates,
     "overlap": show_overlap,
     "invariance": show_invariance,

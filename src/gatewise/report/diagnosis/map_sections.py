@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.report.charts import Cell, Chart, Panels, Picture, Regions, Series, Table
+from gatewise.report.charts import Chart, Panels, Picture, Regions, Series
+from gatewise.report.diagnosis.fact_tables import fact_table, numbers_table, shown
 from gatewise.report.diagnosis.layer_charts import Facts, percent, value_cell
 from gatewise.report.diagnosis.pictures import pixels_of
 from gatewise.report.sheet import Folded, Text
@@ -17,6 +18,15 @@ from gatewise.words import count, number
 MOST_IN_A_ROW = 6  # pictures
 PICTURE_WIDTH = 108  # pixels of the page, about
 PLANE_WIDTH = 480  # pixels of the page
+BOUND_COLUMNS = {
+    "image": "image",
+    "shifts": "shifts",
+    "of the image": shown("held", percent),
+    "smallest eigenvalue": "least",
+    "largest": "largest",
+    "bound": "bound",
+    "error": "ratio",
+}
 RECONSTRUCTED_FROM = {
     "input": "the image",
     "crelu": "both signs (CReLU)",
@@ -28,24 +38,12 @@ RECONSTRUCTED_FROM = {
     "random": "random filters, both signs",
 }
 
-RECONSTRUCTION = (
-    "From the features of the first convolution we compute the smallest image with the same "
-    "responses. Both signs of a response (CReLU) determine the response. "
-    "The positive part (ReLU) determines it only if it was positive, and max pooling keeps only "
-    "the largest one. The model's own unit, if it is another, determines a response if no other "
-    "response has the same feature."
-)
 BOUND = (
     "Theorem 2.2 is about images that are sums of shifted filters, one in each pooling region. "
     "Here that is the shift with the largest response, so each row is about the part of the image "
     "that these shifts explain. The bound is √((largest − smallest) / smallest): the smallest "
     "eigenvalue of the shifts that are present, and the largest of those that won the pooling. "
     "It is empty if a bias hides a shift that it needs, or no region holds it."
-)
-TEMPLATES = (
-    "Near an input, a ReLU network is linear: f(x) = A x + b. Each row of A is shown as a picture. "
-    "Grey is 0, and each picture has its own scale. "
-    "The outputs shown are those with the largest average."
 )
 SOFT_TEMPLATES = (
     "The network has soft gates: A and b are those of the network with all gates held at their "
@@ -59,16 +57,11 @@ SOFT = (
     "Soft activations have no exact linear regions. "
     "The picture shows how undecided their gates are at each place."
 )
-KERNEL = (
-    "Gradient descent learns each eigenvector of the tangent kernel at the speed of its "
-    "eigenvalue. If one eigenvalue dominates, most differences between inputs are learned slowly. "
-    "If the model has several outputs, the kernel is that of one random combination of them."
-)
 
 
 def show_reconstruction(facts: Facts) -> list[Any]:
     """Return images next to what can be rebuilt from features, and how far that is off."""
-    items: list[Any] = [Text([RECONSTRUCTION])]
+    items: list[Any] = []
     errors = facts["per_image"]
     for place, images in enumerate(facts.get("pictures") or []):
         names = [name for name in images if name in RECONSTRUCTED_FROM]
@@ -79,16 +72,16 @@ def show_reconstruction(facts: Facts) -> list[Any]:
             about = f"error {errors[name][place]:.1%}" if name in errors else ""
             pictures.append(_picture(RECONSTRUCTED_FROM[name], images[name], about))
         items.append(Panels(f"Image {place + 1}", "", pictures))
-    keys = [name for name in RECONSTRUCTED_FROM if name in errors]
+    columns = {"image": "image"}
+    columns |= {title: key for key, title in RECONSTRUCTED_FROM.items() if key in errors}
     rows = []
     for place in range(facts["images"]):
-        rows.append([str(place + 1), *(value_cell(errors[key][place]) for key in keys)])
-    columns = ["image", *(RECONSTRUCTED_FROM[key] for key in keys)]
+        rows.append({"image": place + 1, **{key: errors[key][place] for key in errors}})
     caption = (
         f"Error |x − x'| / |x| of the image rebuilt after layer {facts['layer']}. These are norms "
         "over the pixels that the layer reads, not shares of the pixels."
     )
-    items.append(Table(columns, rows, caption=caption, align="l" + "r" * len(keys)))
+    items.append(fact_table(rows, columns, caption))
     items.append(Text([_equations(facts)]))
     if facts.get("bound"):
         items += _bound(facts["bound"])
@@ -108,33 +101,14 @@ def _equations(facts: Facts) -> str:
 
 def _bound(facts: Facts) -> list[Any]:
     """Theorem 2.2: eigenvalues, bound and error of every image."""
-    rows = []
-    for place, image in enumerate(facts["images"]):
-        numbers = [image[key] for key in ("least", "largest", "bound", "ratio")]
-        rows.append(
-            [
-                str(place + 1),
-                count(image["shifts"]),
-                value_cell(image["held"], percent),
-                *map(value_cell, numbers),
-            ]
-        )
-    columns = [
-        "image",
-        "shifts",
-        "of the image",
-        "smallest eigenvalue",
-        "largest",
-        "bound",
-        "error",
-    ]
+    rows = [{"image": place, **image} for place, image in enumerate(facts["images"], 1)]
     down, across = facts["region"]
     height, width = facts["side"]
     caption = (
         f"Bound on the error with both signs in pooling regions of {down} x {across}, "
         f"on {height} x {width} pixels"
     )
-    return [Table(columns, rows, caption=caption, align="lrrrrrr"), Text([BOUND])]
+    return [fact_table(rows, BOUND_COLUMNS, caption), Text([BOUND])]
 
 
 def _picture(title: str, packed: Facts, about: str = "") -> Picture:
@@ -146,9 +120,7 @@ def _picture(title: str, packed: Facts, about: str = "") -> Picture:
 
 def show_templates(facts: Facts) -> list[Any]:
     """Return inputs next to the rows of A for some outputs, and the sizes of A and b."""
-    items: list[Any] = [Text([TEMPLATES])]
-    if facts["soft"]:
-        items.append(Text([SOFT_TEMPLATES]))
+    items: list[Any] = [Text([SOFT_TEMPLATES])] if facts["soft"] else []
     rows = []
     pictures = facts.get("pictures") or []
     for place, (sizes, offsets) in enumerate(zip(facts["norms"], facts["b"], strict=True)):
@@ -158,14 +130,14 @@ def show_templates(facts: Facts) -> list[Any]:
             panels.append(_picture("input", pictures[place]["input"], about))
         outputs = zip(facts["outputs"], sizes, offsets, strict=True)
         for number_of_output, (output, size, offset) in enumerate(outputs):
-            rows.append([f"{place + 1}", f"{output}", value_cell(size), value_cell(offset)])
+            rows.append({"input": place + 1, "output": str(output), "|A|": size, "b": offset})
             if panels:
                 packed = pictures[place]["templates"][number_of_output]
                 about = f"|A| {number(size)}, b {number(offset)}"
                 panels.append(_picture(f"output {output}", packed, about))
         if panels:
             items.append(Panels(f"Input {place + 1}", "", panels))
-    table = Table(["input", "output", "|A|", "b"], rows, align="llrr")
+    table = fact_table(rows, {name: name for name in ("input", "output", "|A|", "b")})
     return [*items, Folded("The sizes of A and b in a table", [table])]
 
 
@@ -181,18 +153,18 @@ def show_partition(facts: Facts) -> list[Any]:
         scale = max(1, PLANE_WIDTH // len(pixels))
         return [Text([SOFT]), Picture(title, pixels, scale=scale, about=about)]
     smallest, middle, largest = facts["areas"]
-    rows = [
-        ["regions", Cell(count(facts["count"]), value=facts["count"])],
-        ["pairs of neighbours", Cell(count(facts["neighbours"]), value=facts["neighbours"])],
-        ["smallest area", value_cell(smallest)],
-        ["median area", value_cell(middle)],
-        ["largest area", value_cell(largest)],
-    ]
+    numbers = {
+        "regions": facts["count"],
+        "pairs of neighbours": facts["neighbours"],
+        "smallest area": smallest,
+        "median area": middle,
+        "largest area": largest,
+    }
     title = f"{count(facts['count'])} regions"
     return [
         Text([PARTITION]),
         regions_of(facts, facts, title, window_words(facts)),
-        Table(["", "in the window"], rows, align="lr"),
+        numbers_table(numbers, "in the window"),
     ]
 
 
@@ -240,27 +212,17 @@ def entropy_pixels(facts: Facts) -> np.ndarray:
 
 
 def show_kernel(facts: Facts) -> list[Any]:
-    """Return the spectrum of the tangent kernel, its sum, and summary numbers."""
+    """Return the spectrum of the tangent kernel, and summary numbers."""
     values = sorted(facts["eigenvalues"], reverse=True)
     total = sum(values) or 1.0
-    shares = []
-    sums = []
-    for place, value in enumerate(values, 1):
-        if value > 0:
-            shares.append((place, value / total))
-        sums.append((place, sum(values[:place]) / total))
-    equal = Series("all equal", [(1, 1 / len(values)), (len(values), 1.0)], colour="light")
-    rows = [
-        ["inputs", Cell(count(facts["inputs"]), value=facts["inputs"])],
-        ["effective rank", value_cell(facts["effective_rank"])],
-        ["share of the largest", value_cell(facts["largest_share"], percent)],
-        [
-            "condition number",
-            Cell(number(facts["condition"]) or "beyond rounding", value=facts["condition"]),
-        ],
-    ]
+    shares = [(place, value / total) for place, value in enumerate(values, 1) if value > 0]
+    numbers = {
+        "inputs": facts["inputs"],
+        "effective rank": facts["effective_rank"],
+        "share of the largest": value_cell(facts["largest_share"], percent),
+        "condition number": facts["condition"] or "beyond rounding",
+    }
     return [
-        Text([KERNEL]),
         Chart(
             "Eigenvalues",
             "As a share of their sum, the largest first.",
@@ -269,15 +231,7 @@ def show_kernel(facts: Facts) -> list[Any]:
             [Series("share", shares, kind="dots")],
             y_log=True,
         ),
-        Chart(
-            "Sum of the first eigenvalues",
-            "A straight line is the best condition.",
-            "eigenvalues",
-            "share of the sum",
-            [Series("network", sums), equal],
-            y_range=(0.0, 1.02),
-        ),
-        Table(["", "tangent kernel"], rows, align="lr"),
+        numbers_table(numbers, "tangent kernel"),
     ]
 
 

@@ -16,12 +16,12 @@ from gatewise.report.diagnosis import (
     unit_sections,
     weight_sections,
 )
-from gatewise.report.diagnosis.generic_section import show_facts
+from gatewise.report.diagnosis.explanations import EXPLANATIONS
+from gatewise.report.diagnosis.fact_tables import folded_table, show_facts, shown
 from gatewise.report.diagnosis.layer_charts import (
     Facts,
     layer_labels,
     percent,
-    value_cell,
     with_layer_names,
 )
 from gatewise.report.diagnosis.overview import SUSPECT, WARNING, overview
@@ -139,15 +139,15 @@ def _sheet(diagnosis: Mapping[str, Any], links: Mapping[str, str]) -> Sheet:
         facts = question["facts"]
         if question["name"] in BY_ACTIVATION:
             facts = with_layer_names(facts, labels)
-        items: list[Any] = [Text([question["line"]]), *show(facts)]
+        words = [question["line"], EXPLANATIONS.get(question["name"], "")]
+        items: list[Any] = [*(Text([each]) for each in words if each), *show(facts)]
         if suspect and question.get("reads_inputs", True):
             items.insert(0, Text([[Cell(NOT_TRUSTED, look="down")]]))
         sections.append(Section(question["title"], items))
     if diagnosis["more"]:
         sections.append(Section("More analyses", _more(diagnosis)))
     rows = diagnosis["layers"]
-    folded = Folded(f"All {len(rows)} layers in a table", [_layers_table(rows)])
-    sections.append(Section("All layers", [folded]))
+    sections.append(Section("All layers", [folded_table(rows, LAYER_COLUMNS, "layers")]))
     sections.append(Section("How this was made", _how(diagnosis)))
     return Sheet(_title(diagnosis), _about(diagnosis), [], sections, "diagnosis", contents=False)
 
@@ -189,28 +189,22 @@ def _about(diagnosis: Mapping[str, Any]) -> str:
     return f"{diagnosis['name']}: {words}. Inputs: {diagnosis['data']['about']}."
 
 
-def _layers_table(rows: Sequence[Facts]) -> Table:
-    """One row for each activation, with what was measured there."""
-    columns = {
-        "layer": lambda row: row["layer"],
-        "unit": lambda row: row["unit"],
-        "on means": lambda row: row["on"],
-        "channels": lambda row: value_cell(row["channels"]),
-        "compute": lambda row: value_cell(row["operations_share"], percent),
-        "parameters": lambda row: value_cell(row["parameters"]),
-        "on": lambda row: value_cell(row.get("on_rate"), percent),
-        "dead": lambda row: value_cell(row.get("dead")),
-        "always on": lambda row: value_cell(row.get("always_on")),
-        "bits": lambda row: value_cell(row.get("entropy")),
-        "shared gates": lambda row: value_cell(row.get("overlap"), percent),
-        "opposite": lambda row: value_cell(row.get("opposite")),
-        "random": lambda row: value_cell(row.get("opposite_random")),
-        "reads": lambda row: ", ".join(row["reads"]) or "input",
-    }
-    cells = []
-    for row in rows:
-        cells.append([show(row) for show in columns.values()])
-    return Table(list(columns), cells, align="lllrrrrrrrrrrl")
+LAYER_COLUMNS = {
+    "layer": "layer",
+    "unit": "unit",
+    "on means": "on",
+    "channels": "channels",
+    "compute": shown("operations_share", percent),
+    "parameters": "parameters",
+    "on": shown("on_rate", percent),
+    "dead": "dead",
+    "always on": "always_on",
+    "bits": "entropy",
+    "shared gates": shown("overlap", percent),
+    "opposite": "opposite",
+    "random": "opposite_random",
+    "reads": lambda row: ", ".join(row["reads"]) or "input",
+}
 
 
 def _answers(questions: Sequence[Facts], links: Mapping[str, str], suspect: bool) -> list[Any]:

@@ -2,38 +2,27 @@
 
 from typing import Any
 
-from gatewise.report.charts import Film, Picture, Series, Table
+from gatewise.report.charts import Film, Picture, Series
+from gatewise.report.diagnosis.fact_tables import folded_table, shown
 from gatewise.report.diagnosis.layer_charts import (
     Facts,
     column,
     layer_chart,
     layer_series,
     percent,
-    value_cell,
 )
 from gatewise.report.diagnosis.map_sections import entropy_pixels, regions_of, window_words
-from gatewise.report.sheet import Folded, Text
+from gatewise.report.sheet import Text
 from gatewise.words import count
 
 FRAME_WIDTH = 240  # pixels of the page
-
-FLIPS = (
-    "The network gets the same inputs at two checkpoints. A gate that is open at one and closed "
-    "at the other has changed. Independent gates that are open equally often would change as "
-    "often as the line shows. If gates no longer change, the network continues to learn like a "
-    "linear one within its regions."
-)
-FILM = (
-    "One window of the plane through three inputs at each checkpoint. "
-    "It shows how the linear regions move while the network learns."
-)
 
 
 def show_flips(facts: Facts) -> list[Any]:
     """Return changed gates by step, by activation in the last step, and all in a table."""
     steps = facts["steps"]
     names = [f"{step['from']} to {step['to']}" for step in steps]
-    items: list[Any] = [Text([FLIPS])]
+    items: list[Any] = []
     if len(steps) > 1:
         about = "All gates of the network, from one checkpoint to the next."
         items.append(_flips_chart("Gates that changed", about, names, steps, "step"))
@@ -41,14 +30,14 @@ def show_flips(facts: Facts) -> list[Any]:
     places = column(sites, "site")
     title = "By activation, in the last step"
     items.append(_flips_chart(title, names[-1], places, sites, "layer"))
+    columns: dict[str, Any] = {"after layer": "site", "channels": "channels"}
+    for name in names:
+        columns[name] = shown(name, percent)
     rows = []
     for place, site in enumerate(sites):
-        changed = [step["sites"][place]["flipped"] for step in steps]
-        cells = [value_cell(value, percent) for value in changed]
-        rows.append([site["site"], count(site["channels"]), *cells])
-    table = Table(["after layer", "channels", *names], rows, align="lr" + "r" * len(steps))
-    folded = Folded(f"All {len(rows)} activations in a table", [table])
-    return [*items, folded, *_thinned(facts, len(steps) + 1)]
+        changed = (step["sites"][place]["flipped"] for step in steps)
+        rows.append({**site, **dict(zip(names, changed, strict=True))})
+    return [*items, folded_table(rows, columns, "activations"), *_thinned(facts, len(steps) + 1)]
 
 
 def _flips_chart(title: str, about: str, names: list[str], rows: list[Facts], x_label: str) -> Any:
@@ -84,7 +73,7 @@ def show_film(facts: Facts) -> list[Any]:
         film = Film("The plane at each checkpoint", window_words(facts), frames)
     else:
         film = Film("Entropy of the gates at each checkpoint", "White is undecided.", frames)
-    return [Text([FILM]), film, chart, *_thinned(facts, len(names))]
+    return [film, chart, *_thinned(facts, len(names))]
 
 
 def _thinned(facts: Facts, shown: int) -> list[Text]:

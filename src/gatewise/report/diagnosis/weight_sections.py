@@ -1,20 +1,20 @@
 """Sections of a diagnosis about weights: opposite filters, orthogonality, priors of regions."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series, Table
+from gatewise.report.charts import Cell, Chart, Mark, Panels, Picture, Series
+from gatewise.report.diagnosis.fact_tables import folded_table, shown
 from gatewise.report.diagnosis.layer_charts import (
     Facts,
     column,
     layer_chart,
     layer_series,
-    value_cell,
 )
 from gatewise.report.diagnosis.pictures import beside, pixels_of
-from gatewise.report.sheet import Folded, Text
-from gatewise.words import count, join, p_value, signed
+from gatewise.report.sheet import Text
+from gatewise.words import join, p_value, signed
 
 MOST_PANELS = 8
 MOST_PAIRS = 18
@@ -22,36 +22,11 @@ PAIR_WIDTH = 104  # pixels of the page
 HISTOGRAM_END = 0.3  # correlations with the most opposite filter are rarely larger
 SURE = 0.01  # a corrected p-value below this is coloured
 
-PAIRING = (
-    "The partner of a filter is the filter of the same layer that is most opposite to it. "
-    "A correlation of −1 means an exact opposite. Random filters have partners too. "
-    "The p-value is the chance that random filters have a mean as low, corrected for the number "
-    "of layers. Filters that lie near a few directions are not random either, but they are as "
-    "similar as they are opposite. The second p-value flips the sign of every filter at random "
-    "and asks how often that gives as strong a result. "
-    "If both p-values are small, the layer learned filters with both signs. "
-    "CReLU stores such a pair as one filter."
-)
-ORTHOGONALITY = (
-    "If the filters of a layer are orthogonal, the gate of each filter can be decided separately. "
-    "The overlap measures the distance from that: the sum of the squared cosines of a filter with "
-    "all others, averaged over the filters. Random filters have an overlap of about their number "
-    "divided by their length. The frame bounds are the smallest and the largest value of "
-    "|W x|² / |x|²."
-)
-PRIOR = (
-    "A max-affine layer is a mixture of Gaussians with one component per region. "
-    "Before it has seen an input, a unit is in its active region with probability "
-    "σ(|a|²/2 + b), where a are its weights and b is its offset. "
-    "At 1/2 nothing is decided in advance. Near 0 or 1, the weights and the offset decide more "
-    "than the input. Normalisation after the layer is not counted."
-)
-
 
 def show_pairing(facts: Facts) -> list[Any]:
     """Return means against random filters, histograms, and pairs of the first layer."""
     rows = facts["layers"]
-    items: list[Any] = [Text([PAIRING]), _pairing_chart(rows, facts["draws"])]
+    items: list[Any] = [_pairing_chart(rows, facts["draws"])]
     known = [row for row in rows if row["mean"] is not None]  # None if all filters are zero
     known.sort(key=lambda row: row["mean"] - row["chance_mean"])
     if known:
@@ -62,7 +37,7 @@ def show_pairing(facts: Facts) -> list[Any]:
         pictures = [_pair(pair) for pair in facts["pictures"][:MOST_PAIRS]]
         about = "The most opposite pairs first."
         items.append(Panels("Filters of the first layer next to their partners", about, pictures))
-    items.append(Folded(f"All {len(rows)} layers in a table", [_pairing_table(rows)]))
+    items.append(folded_table(rows, PAIRING_COLUMNS, "layers"))
     reasons = list(facts["too_large"])
     reasons += [f"{name}: fewer than three filters" for name in facts["left_out"]]
     if reasons:
@@ -136,54 +111,38 @@ def _pair(pair: Facts) -> Picture:
     return Picture(title, shown, scale=1, about=signed(pair["correlation"]))
 
 
-def _pairing_table(rows: Sequence[Facts]) -> Table:
-    """All numbers on opposite filters, one row per layer."""
-    columns = [
-        "layer",
-        "filters",
-        "length",
-        "mean",
-        "random filters",
-        "p, corrected",
-        "most similar",
-        "p of signs",
-    ]
-    cells = []
-    for row in rows:
-        cells.append(
-            [
-                row["layer"],
-                count(row["filters"]),
-                count(row["length"]),
-                value_cell(row["mean"], signed),
-                value_cell(row["chance_mean"], signed),
-                _p_cell(row["p_corrected"]),
-                value_cell(row.get("similar_mean"), signed),
-                _p_cell(row.get("p_phases_corrected")),
-            ]
-        )
-    return Table(columns, cells, align="lrrrrrrr")
+def _p_value(key: str) -> Callable[[Facts], Cell]:
+    """Return a column of p-values, coloured where they are small; empty if there is none."""
+
+    def cell(row: Facts) -> Cell:
+        p = row.get(key)
+        return Cell(p_value(p), value=p, look="up" if p is not None and p < SURE else "")
+
+    return cell
 
 
-def _p_cell(p: float | None) -> Cell:
-    """A p-value, coloured if it is small; empty if an older diagnosis has none."""
-    return Cell(p_value(p), value=p, look="up" if p is not None and p < SURE else "")
+PAIRING_COLUMNS = {
+    "layer": "layer",
+    "filters": "filters",
+    "length": "length",
+    "mean": shown("mean", signed),
+    "random filters": shown("chance_mean", signed),
+    "p, corrected": _p_value("p_corrected"),
+    "most similar": shown("similar_mean", signed),
+    "p of signs": _p_value("p_phases_corrected"),
+}
 
 
 def show_orthogonality(facts: Facts) -> list[Any]:
-    """Return the coherence next to the smallest possible, the stretch, and spectra."""
+    """Return the coherence next to the smallest possible, spectra, and all numbers."""
     rows = facts["layers"]
     names = column(rows, "name")
-    stretches = [_stretch(row) for row in rows]
     coherence = layer_series("filters", names, column(rows, "coherence"), "coherence", kind="dots")
     smallest = layer_series(
         "smallest possible", names, column(rows, "least_coherence"), "at least", colour="light"
     )
-    stretch = layer_series("stretch", names, stretches, "stretch", kind="dots")
-    by_stretch = sorted(zip(stretches, rows, strict=True), key=lambda pair: -(pair[0] or 0))
-    table = _orthogonality_table(rows, stretches)
+    by_stretch = sorted(rows, key=lambda row: -(_stretch(row) or 0))
     return [
-        Text([ORTHOGONALITY]),
         layer_chart(
             "Coherence",
             "The largest |cosine| between two filters, and the smallest value that is possible "
@@ -193,21 +152,14 @@ def show_orthogonality(facts: Facts) -> list[Any]:
             [coherence, smallest],
             y_range=(0.0, 1.05),
         ),
-        layer_chart(
-            "Stretch",
-            "The largest divided by the smallest factor by which the layer stretches an input.",
-            "factor",
-            names,
-            [stretch],
-            y_log=True,
-        ),
         Panels(
             "Layers with the largest stretch",
-            "Squared singular values of the normalised filters, the largest first. "
-            "All are 1 if the filters are orthogonal.",
-            [_spectrum(row) for _, row in by_stretch[:MOST_PANELS]],
+            "Squared singular values of the normalised filters, the largest first. All are 1 if "
+            "the filters are orthogonal. The stretch is the largest divided by the smallest factor "
+            "by which the layer stretches an input.",
+            [_spectrum(row) for row in by_stretch[:MOST_PANELS]],
         ),
-        Folded(f"All {len(rows)} layers in a table", [table]),
+        folded_table(rows, ORTHOGONALITY_COLUMNS, "layers"),
     ]
 
 
@@ -233,37 +185,18 @@ def _spectrum(row: Facts) -> Chart:
     )
 
 
-def _orthogonality_table(rows: Sequence[Facts], stretches: Sequence[float | None]) -> Table:
-    """All numbers on orthogonality, one row per layer."""
-    columns = [
-        "layer",
-        "filters",
-        "length",
-        "coherence",
-        "smallest possible",
-        "overlap",
-        "frame, low",
-        "frame, high",
-        "stretch",
-        "zero filters",
-    ]
-    cells = []
-    for row, stretch in zip(rows, stretches, strict=True):
-        nonzero = max(1, row["filters"] - row["zero_filters"])
-        cells.append(
-            [
-                row["name"],
-                count(row["filters"]),
-                count(row["length"]),
-                value_cell(row["coherence"]),
-                value_cell(row["least_coherence"]),
-                value_cell(row["overlap"] / nonzero),
-                *map(value_cell, row["frame_bounds"]),
-                value_cell(stretch),
-                count(row["zero_filters"]),
-            ]
-        )
-    return Table(columns, cells, align="l" + "r" * (len(columns) - 1))
+ORTHOGONALITY_COLUMNS = {
+    "layer": "name",
+    "filters": "filters",
+    "length": "length",
+    "coherence": "coherence",
+    "smallest possible": "least_coherence",
+    "overlap": lambda row: row["overlap"] / max(1, row["filters"] - row["zero_filters"]),
+    "frame, low": lambda row: row["frame_bounds"][0],
+    "frame, high": lambda row: row["frame_bounds"][1],
+    "stretch": _stretch,
+    "zero filters": "zero_filters",
+}
 
 
 def show_prior(facts: Facts) -> list[Any]:
@@ -283,18 +216,20 @@ def show_prior(facts: Facts) -> list[Any]:
     about = "Dot: median filter. Bar: the middle 80 % of filters."
     title = "Prior of the active region"
     chart = layer_chart(title, about, "prior", names, series, y_range=(0.0, 1.02))
-    cells = []
-    for row in rows:
-        low, _, middle, _, high = row["quantiles"]
-        values = [low, middle, high, row["he"], row["xavier"]]
-        cells.append([row["layer"], count(row["filters"]), *map(value_cell, values)])
-    columns = ["layer", "filters", "smallest", "median", "largest", "He", "Xavier"]
-    table = Table(columns, cells, align="lrrrrrr")
-    items = [Text([PRIOR]), chart, Folded(f"All {len(rows)} layers in a table", [table])]
+    items = [chart, folded_table(rows, PRIOR_COLUMNS, "layers")]
     names_left_out = facts.get("left_out")
     if names_left_out:
         items.append(Text([f"Left out, because no unit follows: {join(names_left_out)}."]))
     return items
 
 
+PRIOR_COLUMNS = {
+    "layer": "layer",
+    "filters": "filters",
+    "smallest": lambda row: row["quantiles"][0],
+    "median": lambda row: row["quantiles"][2],
+    "largest": lambda row: row["quantiles"][4],
+    "He": "he",
+    "Xavier": "xavier",
+}
 SHOWN = {"pairing": show_pairing, "orthogonality": show_orthogonality, "prior": show_prior}

@@ -7,16 +7,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gatewise.batches import BatchReader, find_reader
 from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.files import digest
-from gatewise.studies.comparison.batch_forms import function_fingerprint
-from gatewise.studies.comparison.model_calls import (
-    BatchReader,
-    find_reader,
-    read_outputs,
-    run_model,
-)
+from gatewise.studies.comparison.fingerprints import function_fingerprint
+from gatewise.studies.comparison.model_outputs import read_outputs, run_model
 from gatewise.studies.comparison.sources import ArraySource
 from gatewise.studies.comparison.task_metrics import DEFAULTS, TaskMetrics
 from gatewise.studies.comparison.tasks import (
@@ -94,13 +90,13 @@ def make_training(choices: Choices, model: nn.Module, data: UserData, recipe: Re
         ArgumentError: if the task is ambiguous, or outputs and targets do not fit it.
     """
     batch = data.train.first(LOOKED_AT)
-    reader = find_reader(model, batch)
+    reader = find_reader(model)
     if choices.step is not None:
         return _own_training(choices)
-    call = reader.read(batch, without_target=False)
+    call = reader.read(batch)
     with evaluating(model):
         outputs = read_outputs(run_model(model, call))
-    name = recognise(call, outputs, passed_target=reader.passes_target)
+    name = recognise(call, outputs, passed_target=bool(call.target_name))
     task = LearningTask(name, recipe)
     judged = task
     if name == MODEL_LOSS:  # its outputs may be classes or tokens as well

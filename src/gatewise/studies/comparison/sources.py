@@ -10,7 +10,7 @@ their index, batches are used as they come, and the record says that they were n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,22 +20,22 @@ import torch
 from torch import Tensor
 from torch.utils.data import (
     DataLoader,
-    Dataset,
     IterableDataset,
     TensorDataset,
     default_collate,
 )
 
-from gatewise.data import Augment, content_digest, order
-from gatewise.errors import ArgumentError, GatewiseError, first_line
-from gatewise.studies.comparison.batch_forms import (
-    batch_digest,
+from gatewise.batches import (
     batch_structure,
     first_examples,
+    is_dataset,
     leaves,
     length,
     take,
 )
+from gatewise.data import Augment, content_digest, order
+from gatewise.errors import ArgumentError, GatewiseError, first_line
+from gatewise.studies.comparison.fingerprints import batch_digest
 from gatewise.train import all_randomness, seed_all, stream_seed
 
 PROBES = 8  # examples that a digest covers and that are read twice
@@ -376,7 +376,7 @@ def loader_source(part: Any, name: str, batch: int = 1, *, shuffle: bool = False
         shuffle: whether a data set is shuffled.
     """
     try:
-        if _is_examples(part):
+        if is_dataset(part):
             part = DataLoader(part, batch, shuffle=shuffle)
         if isinstance(part, DataLoader) and not isinstance(part.dataset, IterableDataset):
             return LoaderSource(part, name)
@@ -393,14 +393,6 @@ def loader_source(part: Any, name: str, batch: int = 1, *, shuffle: bool = False
         raise ArgumentError(
             f"data: {name} cannot be read", got=f"{type(problem).__name__}: {first_line(problem)}"
         ) from problem
-
-
-def _is_examples(part: Any) -> bool:
-    """Return whether something is a data set whose examples are read by index."""
-    if isinstance(part, Dataset):
-        return not isinstance(part, IterableDataset)
-    indexable = hasattr(part, "__getitem__") and hasattr(part, "__len__")
-    return indexable and not isinstance(part, Sequence | DataLoader)
 
 
 @contextmanager

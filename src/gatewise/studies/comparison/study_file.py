@@ -4,31 +4,66 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import ArgumentError, unknown_name
+from pydantic import Field, field_validator
+
+from gatewise.errors import unknown_name
 from gatewise.studies.comparison.choices import Choices, make_recipe
-from gatewise.studies.comparison.compare_units import plan_comparison
+from gatewise.studies.comparison.compare_units import SEEDS, plan_comparison
+from gatewise.studies.comparison.learning_rates import RATES
 from gatewise.studies.comparison.study import ComparisonStudy
 from gatewise.studies.comparison.user_data import NamedData
 from gatewise.studies.comparison.user_models import BuiltIn
-from gatewise.train import parse, read_text
+from gatewise.train import Options, Part, check, parse, read_text
 
 PRESETS = Path(__file__).parents[1] / "presets"
-KEYS = (
-    "title",
-    "units",
-    "baseline",
-    "rates",
-    "seeds",
-    "metric",
-    "metrics",
-    "mode",
-    "margin",
-    "models",
-    "data",
-    "recipe",
-    "epochs",
-)
-NEEDED = ("units", "models", "data")
+
+
+class NetworkTable(Part):
+    """A network of gatewise, and its name in tables."""
+
+    model: str
+    name: str = ""
+    options: Options = Field(default_factory=dict)
+
+
+class DataTable(Part):
+    """A data set."""
+
+    name: str
+    options: Options = Field(default_factory=dict)
+
+
+class StudyTable(Part):
+    """A study as a file describes it. The plan checks what it does not."""
+
+    title: str = ""
+    units: Any
+    models: list[NetworkTable]
+    data: DataTable
+    recipe: Any = None
+    epochs: Any = None
+    baseline: Any = None
+    rates: Any = RATES
+    seeds: Any = SEEDS
+    margin: Any = None
+    metric: str | None = None
+    metrics: Any = ()
+    mode: str | None = None
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _tables(cls, models: Any) -> Any:
+        """Let a name stand for a table."""
+        several = [models] if isinstance(models, str | Mapping) else models
+        if not isinstance(several, Sequence):
+            return several
+        return [{"model": each} if isinstance(each, str) else each for each in several]
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _table(cls, data: Any) -> Any:
+        """Let a name stand for a table."""
+        return {"name": data} if isinstance(data, str) else data
 
 
 def presets() -> tuple[str, ...]:
@@ -58,52 +93,20 @@ def read_comparison(
     if not name.endswith(".toml") and name not in presets():
         raise unknown_name("study", name, [*presets(), "FILE.toml"])
     path = Path(name) if name.endswith(".toml") else PRESETS / f"{name}.toml"
-    table = {**parse(read_text(path, "study"), path.name), **(changes or {})}
-    for key in table:
-        if key not in KEYS:
-            raise unknown_name(f"key in {path.name}", key, KEYS)
-    for key in NEEDED:
-        if key not in table:
-            raise ArgumentError(f"{path.name}: {key} is missing", allowed=", ".join(KEYS))
-    choices = Choices(
-        metric=table.get("metric"),
-        metrics=table.get("metrics", ()),
-        mode=table.get("mode"),
-    )
-    rest = {key: table[key] for key in ("baseline", "rates", "seeds", "margin") if key in table}
+    text = read_text(path, "study")
+    table = check(StudyTable, {**parse(text, path.name), **(changes or {})}, path.name, text)
+    chosen = make_recipe(recipe or table.recipe, table.epochs, changes=recipe_changes)
     return plan_comparison(
-        _models(table["models"], path.name),
-        table["units"],
-        _data(table["data"], data_folder, path.name),
-        choices=choices,
+        {each.name or each.model: BuiltIn(each.model, each.options) for each in table.models},
+        table.units,
+        NamedData(table.data.name, table.data.options, data_folder),
+        choices=Choices(metric=table.metric, metrics=table.metrics, mode=table.mode),
+        baseline=table.baseline,
+        rates=table.rates,
+        seeds=table.seeds,
+        margin=table.margin,
         device=device,
-        title=str(table.get("title", "")),
+        title=table.title,
         name=path.stem,
-        recipe=make_recipe(
-            recipe or table.get("recipe"), table.get("epochs"), changes=recipe_changes
-        ),
-        **rest,
+        recipe=chosen,
     )
-
-
-def _models(value: Any, where: str) -> dict[str, BuiltIn]:
-    """Return the networks by their names in tables."""
-    tables = [value] if isinstance(value, str | Mapping) else value
-    if not isinstance(tables, Sequence) or not tables:
-        raise ArgumentError(f"{where}: models are names or tables of networks", got=value)
-    models: dict[str, BuiltIn] = {}
-    for each in tables:
-        table: Any = {"model": each} if isinstance(each, str) else each
-        if not isinstance(table, Mapping) or not isinstance(table.get("model"), str):
-            raise ArgumentError(f"{where}: a network has a key model", got=each)
-        label = str(table.get("name", table["model"]))
-        models[label] = BuiltIn(table["model"], dict(table.get("options", {})))
-    return models
-
-
-def _data(value: Any, folder: str | None, where: str) -> NamedData:
-    """Return the data set."""
-    table: Any = {"name": value} if isinstance(value, str) else value
-    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
-        raise ArgumentError(f"{where}: data is a name, or a table with name and options", got=value)
-    return NamedData(table["name"], dict(table.get("options", {})), folder)

@@ -15,8 +15,9 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
+from gatewise.batches import ModelCall
 from gatewise.errors import ArgumentError
-from gatewise.studies.comparison.model_calls import ModelCall, Outputs
+from gatewise.studies.comparison.model_outputs import Outputs
 from gatewise.train import Recipe, example_losses
 
 CLASSES = "classification"

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatewise.batches import leaves, map_tensors
 from gatewise.data import DataSet, StreamedSplit, load
 from gatewise.errors import ArgumentError, first_line
 from gatewise.files import digest
-from gatewise.studies.comparison.batch_forms import leaves, map_tensors
 from gatewise.studies.comparison.sources import ArraySource, Source, loader_source
 from gatewise.train import Recipe
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.analysis import check_weights
+from gatewise.batches import ModelCall, find_reader, leaves
 from gatewise.checks import check_choice, check_count
 from gatewise.errors import (
     ArgumentError,
@@ -27,13 +28,13 @@ from gatewise.errors import (
 from gatewise.files import digest
 from gatewise.graph import find_sites, parameter_count, split_example
 from gatewise.models import create_model, get_model
-from gatewise.studies.comparison.batch_forms import batch_digest, leaves
 from gatewise.studies.comparison.choices import (
     Choices,
     make_training,
     with_metric,
 )
-from gatewise.studies.comparison.model_calls import ModelCall, find_reader, run_model
+from gatewise.studies.comparison.fingerprints import batch_digest
+from gatewise.studies.comparison.model_outputs import run_model
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_data import UserData
 from gatewise.studies.comparison.user_objective import Training, UserObjective, try_training
@@ -349,7 +350,7 @@ def model_digest(model: UserModel) -> str:
     args, kwargs = split_example(model.example)
     with all_randomness(), evaluating(network):
         seed_all(0)
-        outputs = run_model(network, ModelCall(args, kwargs, None))
+        outputs = run_model(network, ModelCall(args, kwargs))
     tensors = {}
     for name, tensor in network.state_dict().items():
         if isinstance(tensor, Tensor):
@@ -477,7 +478,7 @@ def _is_repeated(variant: Variant, base: Variant, model: UserModel) -> bool:
         network = each.build(model, 0)
         with all_randomness(), evaluating(network):
             seed_all(0)
-            outputs.append(run_model(network, ModelCall(args, kwargs, None)))
+            outputs.append(run_model(network, ModelCall(args, kwargs)))
     digests = [batch_digest(_tensors_in(each)) for each in outputs]
     return digests[0] == digests[1]
 
@@ -528,7 +529,7 @@ def _check_own(unit: UserUnit, start: nn.Module, example: Any) -> str:
 def _example(network: nn.Module, data: UserData) -> Any:
     """Return the arguments of a call of the model on a few examples."""
     batch = data.train.first(EXAMPLES)
-    call = find_reader(network, batch).read(batch, without_target=True)
+    call = find_reader(network).read(batch, without_target=True)
     with evaluating(network):
         run_model(network, call)
     return call.example

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.batches import BatchReader, length
 from gatewise.checks import is_number
 from gatewise.errors import ArgumentError, GatewiseError, first_line
-from gatewise.studies.comparison.batch_forms import length
-from gatewise.studies.comparison.model_calls import BatchReader, read_outputs
+from gatewise.studies.comparison.model_outputs import read_outputs
 from gatewise.studies.comparison.sources import Source
 from gatewise.studies.comparison.task_metrics import TaskMetrics
 from gatewise.studies.comparison.tasks import IGNORED, MODEL_LOSS, LearningTask
@@ -195,7 +195,7 @@ def task_step(task: LearningTask, reader: BatchReader) -> StepFunction:
     def step(model: Any, batch: Any) -> Any:
         """Return the mean loss of a batch."""
         call = reader.read(batch, without_target=task.name != MODEL_LOSS)
-        return task.loss_of(call, read_outputs(model(*call.args, **call.kwargs)))
+        return task.loss_of(call, read_outputs(call.run(model)))
 
     return step
 
@@ -223,7 +223,7 @@ def task_evaluate(
         metrics = TaskMetrics(judged.name, wanted, outputs, IGNORED)
         for batch in loader:
             call = reader.read(batch, without_target=task.name != MODEL_LOSS)
-            values = read_outputs(model(*call.args, **call.kwargs))
+            values = read_outputs(call.run(model))
             loss = float(task.loss_of(call, values).detach())
             aligned = None if judged.name == MODEL_LOSS else judged.align(call, values)
             metrics.add(aligned, loss, length(batch))

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 MISSING = frozenset({"", "-", "--", "na", "n/a", "none", "null", "nil", "missing", "?"})
@@ -41,18 +41,6 @@ def number_of(value: Any, *, decimal_comma: bool = False) -> float | None:
     if "_" in text:
         raise ValueError("not a number")
     return _finite(float(text))
-
-
-def is_numeric(values: Iterable[Any], *, decimal_comma: bool = False) -> bool:
-    """Return whether a column has a number, and no cell that is neither number nor empty."""
-    some = False
-    for value in values:
-        try:
-            number = number_of(value, decimal_comma=decimal_comma)
-        except ValueError:
-            return False
-        some = some or number is not None
-    return some
 
 
 def step_of(values: Sequence[Any]) -> float:

@@ -13,7 +13,7 @@ from gatewise.studies.answer import ComparisonResult
 from gatewise.studies.records.cell_values import step_of
 from gatewise.studies.records.raw_table import read_table
 from gatewise.studies.records.roles import Choice, Run, names_of, read_runs
-from gatewise.train import bare_metric, metric_mode
+from gatewise.train import SHARES, bare_metric, metric_mode
 from gatewise.words import joined, plural, rate
 
 ORIGIN = "table"
@@ -22,26 +22,6 @@ Layout = tuple[list[dict[str, Any]], dict[str, Any]]
 TASK = "all runs"  # in place of the task where there is none
 BASELINES = ("baseline", "original", "relu", "control", "vanilla", "default")
 FEWEST_TASKS = 3
-# Metrics that are shares of 1: shown in per cent, and their differences in points.
-SHARES = (
-    "accuracy",
-    "acc",
-    "balanced_accuracy",
-    "top1",
-    "top5",
-    "precision",
-    "recall",
-    "f1",
-    "f1_macro",
-    "f1_micro",
-    "auc",
-    "auroc",
-    "average_precision",
-    "map",
-    "iou",
-    "miou",
-    "dice",
-)
 
 
 def compare_records(

@@ -1,19 +1,15 @@
 """Read the runs that TensorBoard and MLflow logged: one row per run, with its last values."""
 
-import math
 import os
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import FileError, MissingExtraError, install_extra
+from gatewise.errors import FileError, MissingExtraError, first_line, install_extra
 
 EVENTS = "events.out.tfevents"
 META = "meta.yaml"  # of a run or an experiment in a folder of MLflow
 NAME = "run name"
-MOST_RUNS = 100_000
 
 Row = dict[str, Any]
 
@@ -75,67 +71,37 @@ def is_mlflow_folder(folder: Path) -> bool:
     return any(next(folder.glob(f"{depth}{META}"), None) for depth in ("*/", "*/*/"))
 
 
-def read_mlflow_folder(folder: Path) -> list[Row]:
+def read_mlflow(path: Path) -> list[Row]:
     """Return one row per run that was not deleted: name, parameters and last metrics.
 
     Args:
-        folder: ``mlruns``, or the folder of one experiment.
+        path: ``mlruns``, the folder of one experiment, or ``mlflow.db``.
 
     Raises:
-        FileError: If the folder cannot be read.
+        FileError: If MLflow cannot read it.
         MissingExtraError: If MLflow is not installed.
     """
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 asks for this to read it
     try:
         from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
     except ImportError as problem:
         raise MissingExtraError(
-            "stats: a folder of MLflow needs mlflow", fix=install_extra("mlflow")
+            "stats: runs of MLflow need mlflow", fix=install_extra("mlflow")
         ) from problem
-    is_one = (folder / META).is_file()
-    store = folder.parent if is_one else folder
+    is_one = (path / META).is_file()
+    store = (path.parent if is_one else path).resolve()
     rows = []
     try:
-        client = MlflowClient(tracking_uri=store.resolve().as_uri())
-        experiments = [folder.name]
+        client = MlflowClient(store.as_uri() if path.is_dir() else f"sqlite:///{store}")
+        experiments = [path.name]
         if not is_one:
             experiments = [each.experiment_id for each in client.search_experiments()]
         for run in client.search_runs(experiments, max_results=50_000):
             rows.append({NAME: run.info.run_name, **run.data.params, **run.data.metrics})
-    except MlflowException as problem:
+    except Exception as problem:  # of MLflow, or of the data base package that it needs
         raise FileError(
-            "stats: the folder of MLflow cannot be read", got=f"{folder}: {problem}"
+            "stats: MLflow cannot read these runs",
+            got=f"{path}: {first_line(problem)}",
+            fix="export them with the MLflow that wrote them: mlflow.search_runs().to_csv(...)",
         ) from problem
     return rows
-
-
-def read_mlflow_database(path: Path) -> list[Row]:
-    """Return one row per run of an SQLite data base that was not deleted.
-
-    MLflow itself reads only data bases of its own version.
-
-    Args:
-        path: ``mlflow.db``. It is opened for reading only.
-
-    Raises:
-        FileError: If it is not a data base of MLflow.
-    """
-    rows: dict[str, Row] = {}
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
-            runs = base.execute(
-                "SELECT run_uuid, name FROM runs WHERE lifecycle_stage != 'deleted' LIMIT ?",
-                [MOST_RUNS],
-            )
-            rows = {run: {NAME: name or run} for run, name in runs}
-            entries = base.execute("SELECT run_uuid, key, value, 0 FROM params").fetchall()
-            entries += base.execute("SELECT run_uuid, key, value, is_nan FROM latest_metrics")
-            for run, key, value, is_nan in entries:
-                if run in rows:
-                    rows[run][key] = math.nan if is_nan else value
-    except sqlite3.Error as problem:
-        raise FileError(
-            "stats: this is not a data base of MLflow", got=f"{path}: {problem}"
-        ) from problem
-    return list(rows.values())

@@ -18,8 +18,7 @@ from gatewise.studies.records.logged_runs import (
     EVENTS,
     is_mlflow_folder,
     read_event_files,
-    read_mlflow_database,
-    read_mlflow_folder,
+    read_mlflow,
 )
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
@@ -110,7 +109,7 @@ def _from_path(path: Path) -> RawTable:
     if path.suffix.lower() in (".parquet", ".pq"):
         return _from_columns(_parquet(path), path.name)
     if path.suffix.lower() in DATABASES:
-        return _named(read_mlflow_database(path), path.name, ("Runs of an MLflow data base.",))
+        return _named(read_mlflow(path), path.name, ("Runs of an MLflow data base.",))
     if path.name.startswith(EVENTS):
         return _named(read_event_files(path.parent, [path]), path.name, ())
     return _from_text(path)
@@ -163,7 +162,7 @@ def _run_of_export(path: Path, table: RawTable) -> RawTable:
 def _from_folder(path: Path) -> RawTable:
     """Read a folder of MLflow or TensorBoard runs."""
     if is_mlflow_folder(path):
-        return _named(read_mlflow_folder(path), f"{path}", ("Runs of an MLflow folder.",))
+        return _named(read_mlflow(path), f"{path}", ("Runs of an MLflow folder.",))
     if (path / "mlflow.db").is_file():
         return _from_path(path / "mlflow.db")
     runs = read_event_files(path)

@@ -12,57 +12,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gatewise.errors import ArgumentError
-from gatewise.studies.records.cell_values import is_numeric, number_of
+from gatewise.studies.records.cell_values import number_of
 from gatewise.studies.records.raw_table import RawTable, distinct, text_of
 from gatewise.train import bare_metric, metric_mode
 from gatewise.words import joined
 
-METHOD = (
-    "method",
-    "unit",
-    "activation",
-    "activation_function",
-    "act",
-    "nonlinearity",
-    "algorithm",
-    "variant",
-    "arm",
-    "condition",
-    "optimizer",
-    "config",
-    "group",
-    "model",
-)
-TASK = (
-    "task",
-    "dataset",
-    "data_set",
-    "data",
-    "benchmark",
-    "env",
-    "environment",
-    "backbone",
-    "network",
-    "architecture",
-    "arch",
-    "model",
-    "recipe",
-)
-RATE = ("lr", "learning_rate", "rate", "base_lr", "optimizer_lr")
-SEED = ("seed", "random_seed", "rng_seed", "replicate", "trial", "run")
-REPEATED = ("fold", "split", "episode", "repeat", "repetition", "rep")
-STEP = ("step", "global_step", "epoch", "iteration", "iter", "timestep", "trainer_global_step")
-RUN_NAME = ("run_name", "name", "mlflow_runname", "run_id", "id")
-METRIC_NAME = ("metric", "metric_name", "measure")
-VALUE = ("value", "score", "result", "performance", "metric_value")
+# Names of columns that are recognised, best first. Other columns are named by the user.
+METHOD = ("method", "unit", "activation", "act", "algorithm", "variant", "optimizer", "model")
+TASK = ("task", "dataset", "data_set", "env", "environment", "backbone", "network", "model")
+RATE = ("lr", "learning_rate", "rate")
+SEED = ("seed", "random_seed", "trial", "run")
+REPEATED = ("fold", "split", "episode", "repeat")
+STEP = ("step", "global_step", "epoch", "iteration", "trainer_global_step")
+RUN_NAME = ("run_name", "name", "mlflow_runname", "run_id")
+METRIC_NAME = "metric"
+VALUE = ("value", "score", "result")
 PREFIXES = ("params.", "metrics.", "tags.", "config.", "config/", "params/", "hparams/", "summary/")
 # Part of the data that a metric was measured on, best first.
 PARTS = ("test", "", "val", "valid", "validation", "eval", "held", "train")
 # How a run's name says its seed: "relu_seed3", "gelu-s0", "swish/7".
-SEED_IN_NAME = re.compile(
-    r"[\s_/.,\-]*(?:\b|(?<=[_\-/\s.,]))(?:seed|run|rep|trial|s)?[\s_=:\-]*(\d+)$",
-    re.IGNORECASE,
-)
+SEED_IN_NAME = re.compile(r"[\s_/.-]+(?:seed|s)?[\s_=-]*(\d+)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -300,15 +269,14 @@ class _Reader:
         if self.metric in free:
             return str(self.metric)
         metrics = [name for name in free if _direction(name) is not None]
-        numeric = [name for name in free if self._is_numeric(name)]
-        named = [name for name in numeric if clean_name(name) in VALUE]
-        found = sorted(metrics, key=_part_rank) or named or numeric
-        if not found or (not metrics and not named and len(numeric) > 1):
+        found = sorted(metrics, key=_part_rank)
+        found = found or [name for name in free if clean_name(name) in VALUE]
+        if not found and len(free) == 1:
+            found = free
+        if not found:
             raise ArgumentError(
-                f"stats: it is not clear which column of {self.table.source} is the result"
-                if found
-                else f"stats: no column of {self.table.source} has the result of a run",
-                got=", ".join(found or self.table.columns),
+                f"stats: it is not clear which column of {self.table.source} is the result",
+                got=", ".join(free or self.table.columns),
                 fix="name it: value=COLUMN",
             )
         if len(metrics) > 1:
@@ -321,9 +289,9 @@ class _Reader:
 
     def _one_metric(self) -> str | None:
         """Keep the rows of one metric where a column names the metric of each row."""
-        names = [name for name in self.table.columns if clean_name(name) in METRIC_NAME]
+        names = [name for name in self.table.columns if clean_name(name) == METRIC_NAME]
         values = [name for name in self.table.columns if clean_name(name) in VALUE]
-        if len(names) != 1 or len(values) != 1 or self._is_numeric(names[0]):
+        if len(names) != 1 or len(values) != 1:
             return None
         self._take(names[0])
         labels = self.texts[names[0]]
@@ -395,9 +363,6 @@ class _Reader:
         free = [name for name in self.texts if name not in self.taken]
         found = [name for name in free if clean_name(name) in names]
         return sorted(found, key=lambda name: names.index(clean_name(name)))
-
-    def _is_numeric(self, name: str) -> bool:
-        return is_numeric(self.table.columns[name], decimal_comma=self.table.decimal_comma)
 
     def _take(self, name: str | None) -> str | None:
         if name is not None:

@@ -1,6 +1,6 @@
 """What the first page of a diagnosis counts: each number with the call that acts on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,28 +61,68 @@ def counted_findings(facts: Mapping[str, Facts]) -> tuple[CountedFinding, ...]:
     return tuple(found)
 
 
-def _of_gates(sites: Any) -> list[CountedFinding]:
-    """Return the counts of channels."""
-    channels = sum(site["channels"] for site in sites)
-    dead = sum(len(site["dead"]) for site in sites)
-    always = sum(len(site["always_on"]) for site in sites)
-    first = sum(len(site["first_only"]) for site in sites)
-    copies = sum(len(group) - 1 for site in sites for group in site["duplicates"])
+@dataclass(frozen=True)
+class GateCounts:
+    """How many channels of some activations behave in which way.
+
+    Attributes:
+        channels: All channels.
+        dead: Those that are never on.
+        always_on: Those that are never off.
+        first_only: Those that change only at the first token.
+        copies: Those with the gates of another channel of the same activation.
+        soft: The channels of soft activations.
+        saturated: Soft ones that are at an end.
+    """
+
+    channels: int
+    dead: int
+    always_on: int
+    first_only: int
+    copies: int
+    soft: int
+    saturated: int
+
+
+def gate_counts(sites: Sequence[Facts]) -> GateCounts:
+    """Return the counts over some activations.
+
+    Args:
+        sites: Their facts in the finding of the question ``gates``.
+    """
     soft = [site for site in sites if "saturated" in site]
-    total = f"{channels:,} channels"
+    return GateCounts(
+        channels=sum(site["channels"] for site in sites),
+        dead=sum(len(site["dead"]) for site in sites),
+        always_on=sum(len(site["always_on"]) for site in sites),
+        first_only=sum(len(site["first_only"]) for site in sites),
+        copies=sum(map(copies_at, sites)),
+        soft=sum(site["channels"] for site in soft),
+        saturated=sum(site["saturated"] for site in soft),
+    )
+
+
+def copies_at(site: Facts) -> int:
+    """Return how many channels of an activation are copies of another: all but one of a group."""
+    return sum(len(group) - 1 for group in site["duplicates"])
+
+
+def _of_gates(sites: Sequence[Facts]) -> list[CountedFinding]:
+    """Return the counts of channels."""
+    counts = gate_counts(sites)
+    total = f"{counts.channels:,} channels"
+    call = "gw.gates(model, batches)"
     found = [
-        CountedFinding("dead", f"{dead:,}", total, "gw.revive(model, x)"),
-        CountedFinding("always on", f"{always:,}", total, "gw.gates(model, batches)"),
-        CountedFinding("copies of another", f"{copies:,}", total, "gw.gates(model, batches)"),
+        CountedFinding("dead", f"{counts.dead:,}", total, "gw.revive(model, x)"),
+        CountedFinding("always on", f"{counts.always_on:,}", total, call),
+        CountedFinding("copies of another", f"{counts.copies:,}", total, call),
     ]
-    if first:
-        call = "gw.gates(model, batches)"
-        found.append(CountedFinding("change only at the first token", f"{first:,}", total, call))
-    if soft:
-        saturated = sum(site["saturated"] for site in soft)
-        gates = f"{sum(site['channels'] for site in soft):,} soft gates"
-        call = "gw.gates(model, batches)"
-        found.append(CountedFinding("saturated", f"{saturated:,}", gates, call))
+    if counts.first_only:
+        number = f"{counts.first_only:,}"
+        found.append(CountedFinding("change only at the first token", number, total, call))
+    if counts.soft:
+        gates = f"{counts.soft:,} soft gates"
+        found.append(CountedFinding("saturated", f"{counts.saturated:,}", gates, call))
     return found
 
 

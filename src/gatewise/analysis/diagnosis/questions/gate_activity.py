@@ -11,9 +11,9 @@ from torch import Tensor
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import Finding, Question
+from gatewise.analysis.diagnosis.questions.counts import GateCounts, gate_counts
 from gatewise.analysis.diagnosis.words import layer_name, layer_names, percentage, rounded
 from gatewise.analysis.gating import (
-    Gates,
     LayerInvariance,
     SiteGates,
     gate_overlap,
@@ -40,35 +40,25 @@ def _answer_gates(context: DiagnosisContext) -> Finding:
         "left_out": list(result.left_out),
         "inputs": context.inputs.count,
     }
-    return Finding(_gates_line(result), facts, result)
+    on_rate = float(torch.cat([site.on_rate for site in result.sites]).mean())
+    return Finding(_gates_line(gate_counts(facts["sites"]), on_rate), facts, result)
 
 
-def _gates_line(result: Gates) -> str:
-    """Return the counts over all sites in words."""
-    channels = dead = always = first = copies = 0
-    saturated: int | None = None  # for soft units only
-    on = 0.0
-    for site in result.sites:
-        channels += len(site.on_rate)
-        dead += len(site.dead)
-        always += len(site.always_on)
-        first += len(site.first_only)
-        # One channel of a group of duplicates is not a copy of another.
-        copies += sum(len(group) - 1 for group in site.duplicates)
-        on += float(site.on_rate.sum())
-        if site.saturated is not None:
-            saturated = (saturated or 0) + int(site.saturated.sum())
-    line = f"{_count_is(dead, f' of {channels:,} channels')} dead and "
-    line += f"{_count_is(always).lower()} always on. "
+def _gates_line(counts: GateCounts, on_rate: float) -> str:
+    """Return the counts over all sites, and the mean firing rate, in words."""
+    line = f"{_count_is(counts.dead, f' of {counts.channels:,} channels')} dead and "
+    line += f"{_count_is(counts.always_on).lower()} always on. "
+    first = counts.first_only
     if first:
         line += f"{first:,} {'changes' if first == 1 else 'change'} only at the first token. "
-    if copies:
-        line += f"{_count_is(copies)} {'a copy' if copies == 1 else 'copies'} of another. "
+    if counts.copies:
+        copy = "a copy" if counts.copies == 1 else "copies"
+        line += f"{_count_is(counts.copies)} {copy} of another. "
     else:
         line += "No two are copies. "
-    if saturated is not None:
-        line += f"{_count_is(saturated, ' of the soft gates')} saturated. "
-    return f"{line}On average a channel fires {percentage(on / max(1, channels))} of the time."
+    if counts.soft:
+        line += f"{_count_is(counts.saturated, ' of the soft gates')} saturated. "
+    return f"{line}On average a channel fires {percentage(on_rate)} of the time."
 
 
 def _count_is(count: int, words: str = "") -> str:

@@ -1,70 +1,15 @@
-"""Batches in any form: tensors, tuples, mappings, and objects with tensors in them."""
+"""Digests of batches and of functions, the same in every process."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from gatewise.batches import leaves
 from gatewise.data import content_digest
-
-DEPTH = 20  # of nested containers that are entered
-
-
-def leaves(value: Any, depth: int = 0) -> Iterator[Any]:
-    """Yield what is in a batch: tensors, arrays, numbers and strings."""
-    if depth > DEPTH:
-        return
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from leaves(item, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from leaves(item, depth + 1)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from leaves(getattr(value, field.name), depth + 1)
-    else:
-        yield value
-
-
-def length(batch: Any) -> int:
-    """Return the number of examples: the length of the first tensor or array; else 1."""
-    for leaf in leaves(batch):
-        shape = getattr(leaf, "shape", None)
-        if shape is not None and len(shape):
-            return int(shape[0])
-    return 1
-
-
-def map_tensors(batch: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """Return a batch with ``function`` applied to every tensor in it."""
-    if isinstance(batch, Tensor):
-        return function(batch)
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(map_tensors(item, function) for item in batch))
-    if isinstance(batch, list | tuple):
-        return type(batch)(map_tensors(item, function) for item in batch)
-    if isinstance(batch, Mapping):
-        return {key: map_tensors(item, function) for key, item in batch.items()}
-    return batch
-
-
-def take(batch: Any, index: Tensor | slice) -> Any:
-    """Return the examples at ``index``: every tensor in the batch is indexed."""
-    return map_tensors(batch, lambda tensor: tensor[index])
-
-
-def first_examples(batch: Any, count: int) -> Any:
-    """Return the first examples of a batch, if every tensor in it has one row per example."""
-    whole = length(batch)
-    for leaf in leaves(batch):
-        if not isinstance(leaf, Tensor) or not leaf.dim() or len(leaf) != whole:
-            return batch
-    return take(batch, slice(0, count))
 
 
 def batch_digest(value: Any, decimals: int | None = None) -> str:
@@ -78,15 +23,6 @@ def batch_digest(value: Any, decimals: int | None = None) -> str:
     for leaf in leaves(value):
         total.update(_leaf_words(leaf, decimals).encode())
     return total.hexdigest()
-
-
-def batch_structure(value: Any) -> str:
-    """Return types and shapes of everything in a batch, without the number of examples."""
-    words = []
-    for leaf in leaves(value):
-        shape = tuple(getattr(leaf, "shape", ()))[1:]
-        words.append(f"{type(leaf).__name__} {getattr(leaf, 'dtype', '')} {shape}")
-    return ", ".join(words)
 
 
 def function_fingerprint(function: Any) -> str:
