@@ -14,11 +14,6 @@ class OriginalFailedError(Exception):
     """The original itself cannot be run in this way."""
 
 
-def first_line(problem: BaseException | None) -> str:
-    """The first line of an error's message, or its type."""
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-
-
 def check_difference(
     operation: str, name: str, value: float, most: float, fix: str | None = None, note: str = ""
 ) -> None:

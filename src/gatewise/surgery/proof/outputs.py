@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gatewise.errors import first_line
 from gatewise.graph import does_not_fit
 from gatewise.surgery.planning import float_dtypes
-from gatewise.surgery.proof.failures import SwapFailed, first_line
+from gatewise.surgery.proof.failures import SwapFailed
 from gatewise.surgery.proof.running import Arguments, cast, floating_tensors, left_unchanged
 
 
