@@ -162,10 +162,7 @@ def test_a_wrong_rewrite_is_caught_on_a_part_too():
 
 
 def test_differences_are_found_wherever_they_are():
-    """In blocks as in one piece: a NaN, an infinity and a number in the last of many rows; a view.
-
-    No dimensions.
-    """
+    """A NaN, an infinity and a number in the last of many rows; a view; no dimensions."""
     one = torch.randn(300, 500, generator=torch.Generator().manual_seed(0)).clamp(-4, 4)
     one[0, 0] = 4.0
     for place, value, apart in (

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from gatewise.errors import first_line
 from gatewise.graph import does_not_fit
 from gatewise.surgery.planning import float_dtypes
 from gatewise.surgery.proof.failures import SwapFailed
-from gatewise.surgery.proof.running import Arguments, cast, floating_tensors, left_unchanged
+from gatewise.surgery.proof.running import Arguments, run
 
 
 def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
@@ -19,9 +18,7 @@ def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
         model: The model.
         example: Its arguments. Floating point numbers are cast to the type of the parameters.
     """
-    args, kwargs = cast(example, next(iter(float_dtypes(model)), None))
-    with torch.no_grad(), left_unchanged(model):
-        return floating_tensors(model.eval()(*args, **kwargs))
+    return run(model, example, dtype=next(iter(float_dtypes(model)), None)).outputs
 
 
 def outputs_before(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
