@@ -97,7 +97,7 @@ def read_requests(
     return tuple(checked)
 
 
-def _several(units: Mapping[Any, Any], where: Where, options: Mapping[str, Any]) -> list[Request]:
+def _several(units: Any, where: Where, options: Mapping[str, Any]) -> list[Request]:
     if not isinstance(units, Mapping) or not units:
         raise ArgumentError("plan: unit is not a name or a mapping", got=units, allowed=ALLOWED)
     if where is not None or options:

@@ -168,7 +168,7 @@ def _put_notice(file: Path) -> None:
         write_text(file, json.dumps(config, indent=2) + "\n")
 
 
-def _load(cls: Any, folder: Path, options: dict[str, Any]) -> nn.Module:
+def _load(cls: Any, folder: Path, options: dict[str, Any]) -> Any:
     """Load a folder with transformers, and apply the swaps when the model was built."""
     saved = SavedSwaps.read(folder / FILE)
     config = options.get("config")
