@@ -16,7 +16,7 @@ from torch import nn
 from gatewise.errors import ArgumentError
 from gatewise.surgery.binding import bind_calls, pair_calls
 from gatewise.surgery.calls import record_calls
-from gatewise.surgery.rewrite import restore_calls
+from gatewise.surgery.rewrite import Transaction
 from gatewise.units.contract import create_unit
 
 BLOCK = pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
@@ -47,12 +47,9 @@ def bound(kind):
     ]
     original = copy.deepcopy(model)
     producers, calls, silenced = recorded(model, kind)
-    return (
-        model,
-        original,
-        units,
-        bind_calls(model, producers, calls, units, silenced=filter(None, silenced)),
-    )
+    work = Transaction(model)
+    bind_calls(work, producers, calls, units, silenced=filter(None, silenced))
+    return model, original, units, work.roll_back
 
 
 @BLOCK
@@ -153,7 +150,7 @@ def test_a_layer_of_another_owner_is_refused():
     model = Owners()
     producer, call = record_calls(model, (example(),), also=["conv"])
     with pytest.raises(ArgumentError, match="not called by the same method of one module"):
-        bind_calls(model, [producer], [call], [create_unit("iieu_b", channels=WIDTH)])
+        bind_calls(Transaction(model), [producer], [call], [create_unit("iieu_b", channels=WIDTH)])
     assert type(model) is Owners
 
 
@@ -167,7 +164,7 @@ def test_a_layer_called_by_another_function_is_refused():
     model = Helper()
     producer, call = record_calls(model, (example(),), also=["conv1"])
     with pytest.raises(ArgumentError, match="not called by the same function"):
-        bind_calls(model, [producer], [call], [create_unit("iieu_b", channels=WIDTH)])
+        bind_calls(Transaction(model), [producer], [call], [create_unit("iieu_b", channels=WIDTH)])
 
 
 def test_one_module_at_two_places_of_a_sequential_is_refused():
@@ -175,14 +172,18 @@ def test_one_module_at_two_places_of_a_sequential_is_refused():
     model = nn.Sequential(bound_blocks.conv(), relu, bound_blocks.conv(), relu)
     calls = record_calls(model, (example(),), also=["0"])
     with pytest.raises(ArgumentError, match="one module in several places"):
-        bind_calls(model, calls[:1], calls[1:2], [create_unit("iieu_b", channels=WIDTH)])
+        bind_calls(
+            Transaction(model), calls[:1], calls[1:2], [create_unit("iieu_b", channels=WIDTH)]
+        )
 
 
 def test_a_layer_after_the_activation_is_refused():
     model = bound_blocks.InASequential()
     calls = record_calls(model, (example(),), also=["3"])
     with pytest.raises(ArgumentError, match="comes after the activation"):
-        bind_calls(model, [calls[1]], [calls[0]], [create_unit("iieu_b", channels=WIDTH)])
+        bind_calls(
+            Transaction(model), [calls[1]], [calls[0]], [create_unit("iieu_b", channels=WIDTH)]
+        )
     assert type(model) is bound_blocks.InASequential
 
 
@@ -190,15 +191,9 @@ def test_counts_that_differ_and_units_that_are_none_are_our_errors():
     model = bound_blocks.BasicBlock()
     producers, calls, _ = recorded(model, bound_blocks.BasicBlock)
     with pytest.raises(ArgumentError, match="2 producers, 2 calls, 1 units"):
-        bind_calls(model, producers, calls, [nn.Identity()])
+        bind_calls(Transaction(model), producers, calls, [nn.Identity()])
     with pytest.raises(ArgumentError, match="a unit is not a module"):
-        bind_calls(model, producers, calls, [torch.relu, torch.relu])
-
-
-def test_a_bound_sequential_says_that_only_its_undo_can_restore_it():
-    model, *_ = bound(bound_blocks.InASequential)
-    with pytest.raises(ArgumentError, match="fix: call the Undo that bind_calls returned"):
-        restore_calls(model)
+        bind_calls(Transaction(model), producers, calls, [torch.relu, torch.relu])
 
 
 def test_a_layer_that_does_not_come_before_is_refused():

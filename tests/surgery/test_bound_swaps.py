@@ -249,8 +249,8 @@ def test_options_reach_every_unit():
 def test_a_unit_bound_to_the_wrong_layer_is_found_by_the_proof(monkeypatch):
     real = iieu.bind_calls
 
-    def wrong(model, sources, calls, units, **more):
-        return real(model, [replace(sources[0], module="0"), *sources[1:]], calls, units, **more)
+    def wrong(work, sources, calls, units, **more):
+        real(work, [replace(sources[0], module="0"), *sources[1:]], calls, units, **more)
 
     monkeypatch.setattr(iieu, "bind_calls", wrong)
     model = nn.Sequential(
@@ -263,13 +263,19 @@ def test_a_unit_bound_to_the_wrong_layer_is_found_by_the_proof(monkeypatch):
 
 
 def test_an_exception_while_binding_leaves_the_model_as_it_was(monkeypatch):
-    def fail(*_, **__):
+    real = iieu.bind_calls
+
+    def before(*_, **__):
         raise RuntimeError("stopped")
 
-    for name in ("bind_calls", "_remember_children"):
+    def after(*args, **more):
+        real(*args, **more)
+        raise RuntimeError("stopped")
+
+    for fail in (before, after):
         model = Basic()
         with monkeypatch.context() as patch:
-            patch.setattr(iieu, name, fail)
+            patch.setattr(iieu, "bind_calls", fail)
             with pytest.raises(RuntimeError, match="stopped"):
                 swap(model, "iieu_dc", example(), inplace=True)
         assert [type(module) for module in model.modules()] == [

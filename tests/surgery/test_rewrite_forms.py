@@ -14,7 +14,7 @@ from torch import nn
 
 from gatewise.surgery.calls import CallSite, record_calls
 from gatewise.surgery.planning.plain import from_plain, to_plain
-from gatewise.surgery.rewrite import restore_calls, rewrite_calls
+from gatewise.surgery.rewrite import RewrittenCalls, Transaction, rewrite_calls
 
 FORM = pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.__name__)
 
@@ -37,7 +37,9 @@ def rewritten(kind):
     calls = record_both_modes(model)
     units = [Unit(number) for number in range(len(calls))]
     original = copy.deepcopy(model)
-    return model, original, calls, units, rewrite_calls(model, calls, units)
+    work = Transaction(model)
+    rewrite_calls(model, calls, units)
+    return model, original, calls, units, work.roll_back
 
 
 @FORM
@@ -81,7 +83,10 @@ def test_undo_is_exact(kind, by):
     assert {type(module) for module in model.modules()} != {
         type(module) for module in original.modules()
     }
-    assert undo() is None if by == "undo" else restore_calls(model) == 1
+    if by == "undo":
+        undo()
+    else:
+        RewrittenCalls().restore(model)
     assert [type(module) for module in model.modules()] == [
         type(module) for module in original.modules()
     ]

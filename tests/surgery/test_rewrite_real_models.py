@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from zoo import ZOO, torchvision
 
 from gatewise.surgery.calls import activation, record_calls
-from gatewise.surgery.rewrite import rewrite_calls
+from gatewise.surgery.rewrite import Transaction, rewrite_calls
 
 pytestmark = pytest.mark.networks
 
@@ -62,12 +62,13 @@ def test_every_call_of_a_real_model_can_be_rewritten(name):
     with torch.no_grad(), Replace([None if call.refused else units[call.slot] for call in calls]):
         want = output(model(example)).clone()
     old = model.state_dict().keys()
-    undo = rewrite_calls(model, ours, [units[call.slot] for call in ours])
+    work = Transaction(model)
+    rewrite_calls(model, ours, [units[call.slot] for call in ours])
     for each in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         with torch.no_grad():
             assert torch.equal(output(each(example)), want)
     assert old <= model.state_dict().keys()
-    undo()
+    work.roll_back()
     assert old == model.state_dict().keys()
 
 

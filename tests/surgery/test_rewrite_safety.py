@@ -17,7 +17,8 @@ from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import record_calls
 from gatewise.surgery.rewrite import (
     CallEdit,
-    restore_calls,
+    RewrittenCalls,
+    Transaction,
     rewrite_calls,
     rewriting,
     rewritten_class,
@@ -43,8 +44,9 @@ def shape_of(model):
     return modules, list(model.state_dict())
 
 
-def test_an_exception_midway_leaves_the_model_as_it_was(monkeypatch):
+def test_an_exception_midway_can_be_rolled_back(monkeypatch):
     model = Two()
+    work = Transaction(model)
     calls, before, want = record_calls(model, (X,)), shape_of(model), model(X)
     made = []
 
@@ -57,7 +59,8 @@ def test_an_exception_midway_leaves_the_model_as_it_was(monkeypatch):
     monkeypatch.setattr(rewriting.OwnerChange, "make", make)
     with pytest.raises(KeyboardInterrupt):
         rewrite_calls(model, calls, [Unit(i) for i in range(len(calls))])
-    assert len(made) == 2
+    assert len(made) == 2 and shape_of(model) != before
+    work.roll_back()
     assert shape_of(model) == before
     assert torch.equal(model(X), want)
 
@@ -78,22 +81,20 @@ def test_a_second_rewrite_of_one_owner_adds_to_the_first():
     torch.manual_seed(0)
     model = blocks.ReusedModule()
     calls, units = record_calls(model, (X,)), [Unit(i) for i in range(3)]
-    first = rewrite_calls(model, calls[1:2], units[1:2])
+    first = Transaction(model)
+    rewrite_calls(model, calls[1:2], units[1:2])
     once, want_once = model(X), F.relu(F.relu(X) + units[1](-X))
     rest = [call for call in record_calls(model, (X,)) if not call.refused]
     assert [call.position for call in rest] == [calls[0].position, calls[2].position]
-    second = rewrite_calls(model, rest, [units[0], units[2]])
+    second = Transaction(model)
+    rewrite_calls(model, rest, [units[0], units[2]])
     assert torch.equal(once, want_once)
     assert torch.equal(model(X), blocks.FORMS[blocks.ReusedModule](model, units, X))
     assert torch.equal(pickle.loads(pickle.dumps(model))(X), model(X))
-    with pytest.raises(ArgumentError, match="undo later rewrites first"):
-        first()
-    second()
+    second.roll_back()
     assert torch.equal(model(X), once)
-    first()
+    first.roll_back()
     assert type(model) is blocks.ReusedModule
-    with pytest.raises(ArgumentError, match="each rewrite only once"):
-        first()
 
 
 def test_a_call_is_not_rewritten_twice():
@@ -238,7 +239,7 @@ def test_subclasses_are_let_go_with_their_models():
     model = blocks.TwoNames()
     rewrite_calls(model, record_calls(model, (X,)), [Unit(0)])
     kind = weakref.ref(type(model))
-    restore_calls(model)
+    RewrittenCalls().restore(model)
     gc.collect()
     assert kind() is None
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from gatewise.surgery.calls import CallSite, record_calls_and_sums
+from gatewise.surgery.calls import CallSite, record_run
 from gatewise.surgery.planning.plain import from_plain, to_plain
-from gatewise.surgery.rewrite import rewrite_calls
+from gatewise.surgery.rewrite import Transaction, rewrite_calls
 
 
 class Mix(nn.Module):
@@ -79,9 +79,11 @@ def rewritten():
     torch.manual_seed(0)
     model = Sums()
     original = copy.deepcopy(model)
-    _, sums = record_calls_and_sums(model, (torch.ones(2, 4),))
+    sums = record_run(model, (torch.ones(2, 4),), {}).sums
     units = [Mix(number) for number in range(len(sums))]
-    return model, original, units, sums, rewrite_calls(model, sums, units)
+    work = Transaction(model)
+    rewrite_calls(model, sums, units)
+    return model, original, units, sums, work.roll_back
 
 
 def test_every_spelling_is_recorded_in_order_and_scalars_are_none():
@@ -139,6 +141,6 @@ def free(x, y):
 
 @pytest.mark.parametrize("place", range(6))
 def test_what_is_no_plain_addition_of_a_method_is_listed_with_its_reason(place):
-    _, sums = record_calls_and_sums(Refused(), (torch.ones(2, 4),))
+    sums = record_run(Refused(), (torch.ones(2, 4),), {}).sums
     assert len(sums) == 6
     assert sums[place].refused == ("free_function" if place == 4 else "not_recognised")

@@ -26,7 +26,6 @@ from gatewise.surgery.rewrite import (
     RECORD,
     LoadOriginal,
     LoadStep,
-    RewrittenCalls,
     SwapRecord,
     Transaction,
     WeightsAtSwap,
@@ -67,7 +66,6 @@ def apply_plan(
     shapes = state_shapes(model)
     original = copy_with_same_tensors(model) if inplace and examples else model
     changed = model if inplace else copied(model)
-    rewritten = RewrittenCalls.of(changed)
     held = [id(tensor) for tensor in state_tensors(changed).values()]
     work = Transaction(changed)
     try:
@@ -78,7 +76,7 @@ def apply_plan(
             proof = prove(plan, original, changed, work.units, arguments, calls)
             check_proof(plan, proof)
         receipt = make_receipt(plan, parameter_count(changed), proof, work.level)
-        _keep_record(plan, work, receipt, rewritten, shapes, held)
+        _keep_record(plan, work, receipt, shapes, held)
         if optimizer is not None:
             units = list(work.units.values())
             carry_over(optimizer, before, changed, by_name(plan.edits), units)
@@ -92,7 +90,6 @@ def _keep_record(
     plan: PlanData,
     work: Transaction,
     receipt: Receipt,
-    calls: RewrittenCalls,
     shapes: Any,
     held: list[int],
 ) -> None:
@@ -114,12 +111,12 @@ def _keep_record(
     model.__dict__[RECORD] = SwapRecord(
         receipt,
         list(work.changes),
-        calls,
+        work.calls,
         units,
         previous,
         without_examples(plan),
         WeightsAtSwap.of(model, held),
-        opposite_signs(plan) if plan.narrows else {},
+        opposite_signs(plan),
     )
 
 

@@ -69,11 +69,7 @@ def _install_units(plan: PlanData, work: Transaction, like: Tensor | None) -> No
     placements = placements_of(work.model, plan.swapped, like)
     for number, edge in enumerate(plan.put_back):
         placements.append(Placement(f"put back {number}", "", edge.call, edge.unit(like)))
-    if all(placement.call is None for placement in placements):  # no method is rewritten
-        for placement in placements:
-            work.install(placement.name, placement.path, placement.unit)
-    else:
-        place_units(work, placements)
+    place_units(work, placements)
     for number in range(len(plan.put_back)):
         del work.units[f"put back {number}"]
 

@@ -11,7 +11,6 @@ from gatewise.graph import Example, one_at_a_time
 from gatewise.surgery.applying import apply_plan
 from gatewise.surgery.fixed_sizes import runs_with_its_sizes
 from gatewise.surgery.planning import (
-    ENTRY_POINTS,
     PlanData,
     Where,
     make_plan,
@@ -173,9 +172,7 @@ def plan(
 
     def finished(made: PlanData) -> Plan:
         made = with_unit_dtype(made, model, unit_dtype)
-        if any(hasattr(model, name) for name in ENTRY_POINTS):
-            made = name_entry_points(made, model)
-        return Plan(**vars(made))
+        return Plan(**vars(name_entry_points(made, model)))
 
     try:
         made = planned()

@@ -49,6 +49,7 @@ from gatewise.units.contract import error_bounds as error_bounds
 from gatewise.units.contract import filter_norm as filter_norm
 from gatewise.units.contract import fuse as fuse
 from gatewise.units.contract import get_unit as get_unit
+from gatewise.units.contract import gradients_of as gradients_of
 from gatewise.units.contract import in_compute_dtype as in_compute_dtype
 from gatewise.units.contract import is_activation_object as is_activation_object
 from gatewise.units.contract import is_readable as is_readable

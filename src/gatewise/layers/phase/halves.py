@@ -4,13 +4,15 @@ Both parts are written side by side for the convolution, and again in the backwa
 twice the size of the input is kept in between.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gatewise.units import is_readable, is_watched
+from gatewise.units import gradients_of, is_readable, is_watched
 
 
 class Geometry(NamedTuple):
@@ -62,6 +64,12 @@ def _both_halves(x: Tensor) -> Tensor:
     return torch.cat((x.relu(), x.neg().relu_()), 1)
 
 
+def _plain(geometry: Geometry, inputs: Sequence[Any]) -> Tensor:
+    """Return the convolution by operations that can be differentiated twice."""
+    x, weight, bias = inputs
+    return functional.conv2d(torch.cat((x.relu(), x.neg().relu()), 1), weight, bias, *geometry)
+
+
 class _ConvolveHalves(torch.autograd.Function):
     """The convolution. Second derivatives are those of torch's operations."""
 
@@ -83,7 +91,9 @@ class _ConvolveHalves(torch.autograd.Function):
         x, weight, bias = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[1:])
         if torch.is_grad_enabled() or is_watched():
-            return None, *_differentiable_gradients(ctx.geometry, (x, weight, bias), above, wanted)
+            return None, *gradients_of(
+                partial(_plain, ctx.geometry), above, (x, weight, bias), wanted
+            )
         both = _both_halves(x)
         sizes = None if bias is None else [bias.numel()]
         options = (*ctx.geometry, False, [0, 0], 1, wanted)
@@ -95,27 +105,3 @@ class _ConvolveHalves(torch.autograd.Function):
         passed = torch.ops.aten.threshold_backward(to_halves, both, 0.0)
         positive, negative = passed.chunk(2, 1)
         return None, positive - negative, *others
-
-
-def _differentiable_gradients(
-    geometry: Geometry,
-    inputs: tuple[Tensor, Tensor, Tensor | None],
-    above: Tensor,
-    wanted: list[bool],
-) -> list[Tensor | None]:
-    """Return the gradients by operations that can be differentiated again."""
-    again = torch.is_grad_enabled()
-    leaves: list[Tensor] = []
-    given: list[Any] = []
-    with torch.enable_grad():
-        for each, is_wanted in zip(inputs, wanted, strict=True):
-            if is_wanted and each is not None:
-                # Another tensor: hooks of the input must not run on this gradient.
-                each = each.view_as(each) if again else each.detach().requires_grad_()
-                leaves.append(each)
-            given.append(each)
-        x, weight, bias = given
-        halves = torch.cat((x.relu(), x.neg().relu()), 1)
-        y = functional.conv2d(halves, weight, bias, *geometry)
-        found = iter(torch.autograd.grad(y, leaves, above, create_graph=again, allow_unused=True))
-    return [next(found) if is_wanted else None for is_wanted in wanted]

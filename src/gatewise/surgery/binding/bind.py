@@ -6,7 +6,7 @@ self.conv)``; the Sequential does the same for its children. So nothing is store
 between two calls, no layer is registered twice, and every name in the state dict stays.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,12 +16,13 @@ from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import AROUND, HOLDER, CallSite, CallUnits, Position
 from gatewise.surgery.rewrite import (
     CallEdit,
+    Change,
     OwnerChange,
-    Undo,
+    Transaction,
     base_and_recipe,
-    make_changes,
     owner_of,
     planned,
+    put,
     rewritten_class,
 )
 
@@ -78,21 +79,21 @@ def _last(calls: list[CallSite], module: str, activation: CallSite) -> CallSite:
 
 
 def bind_calls(
-    model: nn.Module,
+    work: Transaction,
     producers: Sequence[CallSite],
     calls: Sequence[CallSite],
     units: Sequence[nn.Module],
     *,
     silenced: Iterable[str] = (),
-) -> Undo:
+) -> None:
     """Put ``units[i]`` in place of ``calls[i]``, with the input and the layer of ``producers[i]``.
 
     A unit is called as ``unit(y, x, layer)``, where ``y`` is ``layer(x)``, or what norms made of
     it. In a Sequential the unit takes the place of the activation, and so its name in the state
-    dict; elsewhere units are under the owner's ``gw.``. An exception leaves the model as it was.
+    dict; elsewhere units are under the owner's ``gw.``.
 
     Args:
-        model: the model, which is changed.
+        work: changes the model, and keeps what is needed to roll back.
         producers: calls of layers, recorded by ``record_calls(model, ..., also=paths_of_layers)``.
         calls: the calls to replace; :func:`pair_calls` finds what belongs together.
         units: one for each call.
@@ -106,22 +107,21 @@ def bind_calls(
     owners: dict[str, list[Bound]] = {}
     for bound in zip(producers, calls, units, strict=True):
         owners.setdefault(_check(*bound), []).append(bound)
-    silent = [_silence(model, path, owners) for path in dict.fromkeys(silenced)]
-    return make_changes(
-        [_change(owner_of(model, path), path, bound) for path, bound in owners.items()] + silent
-    )
-
-
-def _silence(model: nn.Module, path: str, owners: Container[str]) -> OwnerChange:
-    home, _, name = path.rpartition(".")
-    if home in owners:
-        raise ArgumentError(
-            "bind_calls: an activation of an owner of calls cannot be silenced", got=path
-        )
-    owner = owner_of(model, home)
-    return OwnerChange(
-        owner, type(owner), type(owner), {name: owner_of(model, path)}, {name: nn.Identity()}
-    )
+    changes = {
+        path: _change(owner_of(work.model, path), path, bound) for path, bound in owners.items()
+    }
+    for path in dict.fromkeys(silenced):
+        home, _, name = path.rpartition(".")
+        if home in owners:
+            raise ArgumentError(
+                "bind_calls: an activation of an owner of calls cannot be silenced", got=path
+            )
+        work.changes.append(Change(home, name, owner_of(work.model, path), "module"))
+        put(owner_of(work.model, home), name, nn.Identity(), "module")
+    for path, change in changes.items():
+        for name in change.children.keys() - {HOLDER}:
+            work.changes.append(Change(path, name, change.owner._modules[name], "module"))
+        change.make()
 
 
 def _check(producer: CallSite, call: CallSite, unit: nn.Module) -> str:
@@ -178,7 +178,8 @@ def _change(owner: nn.Module, path: str, bound: list[Bound]) -> OwnerChange:
 
 def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> OwnerChange:
     base, old = base_and_recipe(type(owner))
-    edits, old_children, new_children = [], {}, {}
+    edits: list[CallEdit] = []
+    children: dict[str, nn.Module] = {}
     order, holder = list(owner._modules), CallUnits()
     for producer, call, unit in bound:
         layer, name = _child(owner, path, producer), _child(owner, path, call)
@@ -193,17 +194,12 @@ def _sequential_change(owner: nn.Module, path: str, bound: list[Bound]) -> Owner
         if around:
             holder.add_module(slot, unit)
         else:
-            old_children[name], new_children[name] = (
-                owner._modules[name],
-                unit.train(owner.training),
-            )
+            children[name] = unit.train(owner.training)
     if next(holder.children(), None) is not None:
         if HOLDER in order:
             raise _refused(bound[0][1], f"the Sequential has a child {HOLDER!r} already")
-        old_children[HOLDER], new_children[HOLDER] = None, holder.train(owner.training)
-    return OwnerChange(
-        owner, type(owner), rewritten_class(base, old + tuple(edits)), old_children, new_children
-    )
+        children[HOLDER] = holder.train(owner.training)
+    return OwnerChange(owner, rewritten_class(base, old + tuple(edits)), children)
 
 
 def _child(owner: nn.Module, path: str, call: CallSite) -> str:

@@ -13,7 +13,7 @@ from gatewise.surgery.binding.bind import pair_calls, why_not
 from gatewise.surgery.binding.bindings import Binding
 from gatewise.surgery.binding.branches import Branch
 from gatewise.surgery.binding.through_method import through_method
-from gatewise.surgery.calls import AROUND, CallSite, match_calls, record_calls_and_sums
+from gatewise.surgery.calls import AROUND, CallSite, match_calls, record_run
 from gatewise.surgery.reasons import Reason, Refusal
 
 DISAGREE = "what ran and what was read do not agree on the calls"
@@ -92,7 +92,7 @@ def record_bound(
             continue
         with untouched(model, buffers=True):
             model.train(mode == "train")
-            calls, sums = record_calls_and_sums(model, args, kwargs, also=also)
+            calls, sums, _ = record_run(model, args, kwargs, also=also)
         activations = match_calls(reading, [call for call in calls if call.module not in also])
         sites = activations | match_additions(reading, sums)
         recorded.sites = sites | recorded.sites

@@ -37,8 +37,7 @@ from gatewise.surgery.calls.reads import is_reads_form as is_reads_form
 from gatewise.surgery.calls.reads import is_whole_form as is_whole_form
 from gatewise.surgery.calls.reads import with_operands as with_operands
 from gatewise.surgery.calls.record import record_calls as record_calls
-from gatewise.surgery.calls.record import record_calls_and_sums as record_calls_and_sums
-from gatewise.surgery.calls.record import record_readers as record_readers
+from gatewise.surgery.calls.record import record_run as record_run
 from gatewise.surgery.calls.source_text import Def as Def
 from gatewise.surgery.calls.source_text import Source as Source
 from gatewise.surgery.calls.source_text import Unreadable as Unreadable

@@ -106,12 +106,11 @@ class Coverage:
             reached: paths of modules that are known to run otherwise.
         """
         if self.unknown:
-            return Unreached(code=(f"what an example reaches is not known: {self.unknown}",))
+            return Unreached((f"what an example reaches is not known: {self.unknown}",))
         parts: dict[str, None] = {}  # in order, each once
         installed = 0
         state = set(self._stored_names())
         tensors = {name.rpartition(".")[2] for name in self.model.state_dict(keep_vars=True)}
-        methods: dict[str, None] = {}
         missing = {
             name: codes
             for name, codes in self._methods().items()
@@ -134,27 +133,32 @@ class Coverage:
                 parts[f"{Path(code.co_filename).name}: {code.co_name} cannot be read"] = None
                 continue
             parts |= dict.fromkeys(function.unreached(state, tensors))
-            for name in function.referred() & missing.keys():
-                methods[f"method {name}, which {code.co_name} refers to"] = None
+            for name in sorted(function.referred() & missing.keys()):
+                parts[f"method {name}, which {code.co_name} refers to"] = None
                 missing.pop(name)
         for name, codes in missing.items():
             if activations := {each for code in codes for each in _activations_in(code)}:
                 words = f"method {name}, which calls {', '.join(sorted(activations))} itself"
-                methods[words] = None
-        modules = tuple(self._missing_modules(set(reached)))
-        return Unreached(modules, (*parts, *methods), installed)
+                parts[words] = None
+        modules = (f"module {path}" for path in self._missing_modules(set(reached)))
+        return Unreached((*modules, *parts), installed)
 
     def depends_on_training(self) -> bool:
         """Return whether code that ran reads the training mode of a module."""
         return any("training" in code.co_names for code in self.executed)
 
     def _methods(self) -> dict[str, set[CodeType]]:
-        """Return the code of the methods of the model's classes, without torch's and ours."""
+        """Return the code of the methods of the model's classes, without torch's and ours.
+
+        A constructor is none of them: it runs before the model is swapped.
+        """
         methods: dict[str, set[CodeType]] = {}
         for kind in {type(module) for module in self.model.modules()}:
             for home in kind.__mro__:
                 for name, value in vars(home).items():
-                    for function in (value, inspect.unwrap(value)) if callable(value) else ():
+                    if not callable(value) or name == "__init__":
+                        continue
+                    for function in (value, inspect.unwrap(value)):
                         code = getattr(function, "__code__", None)
                         if code is not None and not code.co_filename.startswith((_OWN, _TORCH)):
                             methods.setdefault(name, set()).add(code)
@@ -184,19 +188,13 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Unreached:
-    """What no run has reached: modules by path, and parts of the user's code in words.
+    """What no run has reached: modules and parts of the user's code, in words.
 
     ``installed`` is the number of lines in files of installed packages.
     """
 
-    modules: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     installed: int = 0
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Modules and code of the user in words."""
-        return (*(f"module {path}" for path in self.modules), *self.code)
 
 
 class _ParameterReads(TorchFunctionMode):

@@ -29,9 +29,9 @@ def stack(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _is_recorder(frame: FrameType) -> bool:
-    """Whether the frame is that of :func:`record._record`, which runs the model."""
+    """Whether the frame is that of :func:`record.record_run`, which runs the model."""
     return (
-        frame.f_code.co_name == "_record"
+        frame.f_code.co_name == "record_run"
         and frame.f_globals.get("__name__") == "gatewise.surgery.calls.record"
     )
 

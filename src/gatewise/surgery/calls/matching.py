@@ -28,7 +28,7 @@ from gatewise.surgery.calls.call_site import REFUSALS, CallSite
 from gatewise.surgery.calls.coverage import Coverage
 from gatewise.surgery.calls.functions import same_activation
 from gatewise.surgery.calls.reads import whole_form
-from gatewise.surgery.calls.record import record_calls, record_readers
+from gatewise.surgery.calls.record import record_calls, record_run
 from gatewise.surgery.calls.traced import graph_calls
 from gatewise.surgery.reasons import Reason, Refusal
 
@@ -108,7 +108,7 @@ def _written_calls(
     written = {name: site for name, site in reading.site_nodes.items() if site.region}
     ops = {node.op for site in written.values() for node in site.region}
     recorded = []
-    for call in record_readers(model, args, kwargs, ops | {f"r{op}" for op in ops}):
+    for call in record_run(model, args, kwargs, ops=ops | {f"r{op}" for op in ops}).readers:
         plain = call.op[1:] if call.op not in ops else call.op
         recorded.append(replace(call, op=plain, inplace=call.op != plain))  # marks the order
     nodes = [node for node in reading.graph if node.op in ops]

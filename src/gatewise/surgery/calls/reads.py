@@ -55,7 +55,7 @@ def reader_form(node: ast.AST, frame: FrameType, op: str) -> str | None:
         return None
     callee = value_of(node.func, frame)
     if callee is UNKNOWN or isinstance(getattr(callee, "__self__", None), Tensor):
-        name = node.func.attr.rstrip("_") if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.attr.strip("_") if isinstance(node.func, ast.Attribute) else ""
         return METHOD if name == op else None
     return FUNCTION if plain_name(callee) == op else None
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -73,51 +73,40 @@ def record_calls(
         also: Paths of layers whose calls are listed too, with their class as ``op``. Units can be
             bound to such layers.
     """
-    return record_calls_and_sums(model, args, kwargs, also=also)[0]
+    return record_run(model, args, kwargs, also=also).calls
 
 
-def record_calls_and_sums(
-    model: nn.Module,
-    args: tuple[Any, ...] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    also: Collection[str] = (),
-) -> tuple[list[CallSite], list[CallSite]]:
-    """Return the calls of :func:`record_calls`, and every addition of two tensors, in order.
+class Recording(NamedTuple):
+    """What one run of a model has called, in order of execution.
 
-    Args:
-        model: The model, which runs in its current mode (train or eval).
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-        also: Paths of layers whose calls are listed too.
+    Attributes:
+        calls: The calls of :func:`record_calls`.
+        sums: The additions of two tensors.
+        readers: The calls of the operators ``ops``, with the form that each is written in.
     """
-    calls, sums, _ = _record(model, args, kwargs, also=also)
-    return calls, sums
+
+    calls: list[CallSite]
+    sums: list[CallSite]
+    readers: list[CallSite]
 
 
-def record_readers(
-    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, ops: Collection[str]
-) -> list[CallSite]:
-    """Return every call of the operators ``ops``, in order, with the form that it is written in.
-
-    Args:
-        model: The model, which runs in its current mode (train or eval).
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-        ops: The operators, by name, for example ``"add"``.
-    """
-    return _record(model, args, kwargs, ops=ops)[2]
-
-
-def _record(
+def record_run(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None,
     *,
     also: Collection[str] = (),
     ops: Collection[str] = (),
-) -> tuple[list[CallSite], list[CallSite], list[CallSite]]:
-    """Run the model, and return calls of activations, additions and readers."""
+) -> Recording:
+    """Run the model, and return what it has called.
+
+    Args:
+        model: The model, which runs in its current mode (train or eval).
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        also: Paths of layers whose calls are listed too.
+        ops: Operators whose calls are listed as readers, by name, for example ``"add"``.
+    """
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             "record_calls: model is not a module",
@@ -131,7 +120,7 @@ def _record(
         # With gradients, torch refuses to write into parts of a tensor that chunk has returned.
         recorder = _recorded_run(model, args, kwargs or {}, also, ops, gradients=False)
     try:
-        return (
+        return Recording(
             _finished_calls(recorder.events),
             _finished_calls(recorder.sums),
             _finished_calls(recorder.readers),

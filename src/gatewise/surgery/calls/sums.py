@@ -4,19 +4,27 @@ import ast
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from gatewise.surgery.calls.callee import UNKNOWN, value_of
+from gatewise.surgery.calls.reads import (
+    ASSIGNED,
+    FUNCTION,
+    METHOD,
+    OPERATOR,
+    operand_count,
+    reader_form,
+)
 
 SUM = "add"
 _NAMES = {"add", "add_", "__add__", "__iadd__"}
 _IN_PLACE = {"add_", "__iadd__"}
-# The forms of an addition in source text.
-OPERATOR = "sum"
-ASSIGNED = "sum assigned"
-FUNCTION = "sum function"
-METHOD = "sum method"
+# The forms of an addition in source text, by that of a reader of its operands.
+_FORMS = {
+    OPERATOR: "sum",
+    ASSIGNED: "sum assigned",
+    FUNCTION: "sum function",
+    METHOD: "sum method",
+}
 
 
 def is_sum(function: Any, args: tuple[Any, ...]) -> bool:
@@ -32,27 +40,17 @@ def writes_into_first(function: Any) -> bool:
 
 def sum_form(node: ast.AST, frame: FrameType) -> str | None:
     """Return how ``node`` writes an addition, or ``None`` if it is something else."""
-    if isinstance(node, ast.BinOp):
-        return OPERATOR if isinstance(node.op, ast.Add) else None
-    if isinstance(node, ast.AugAssign):
-        named = isinstance(node.target, ast.Name)
-        return ASSIGNED if named and isinstance(node.op, ast.Add) else None
-    if not isinstance(node, ast.Call) or node.keywords:
+    form = reader_form(node, frame, SUM)
+    if isinstance(node, ast.BinOp | ast.AugAssign) and not isinstance(node.op, ast.Add):
         return None
-    if any(isinstance(arg, ast.Starred) for arg in node.args):
+    if isinstance(node, ast.Call) and (node.keywords or operand_count(node, form or "") != 2):
         return None
-    callee = value_of(node.func, frame)
-    if callee is torch.add and len(node.args) == 2:
-        return FUNCTION
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in _NAMES:
-        return None
-    of_tensor = callee is UNKNOWN or isinstance(getattr(callee, "__self__", None), Tensor)
-    return METHOD if of_tensor and len(node.args) == 1 else None
+    return _FORMS.get(form or "")
 
 
 def is_sum_form(form: str) -> bool:
     """Whether ``form`` is that of an addition."""
-    return form.startswith(OPERATOR)
+    return form.startswith("sum")
 
 
 def operands_of(node: ast.AST) -> tuple[ast.expr, ast.expr]:

@@ -1,6 +1,5 @@
 """From a request to a plan: choose sites, work out what their swap takes, write it down."""
 
-from gatewise.surgery.planning.entry_points import ENTRY_POINTS as ENTRY_POINTS
 from gatewise.surgery.planning.entry_points import name_entry_points as name_entry_points
 from gatewise.surgery.planning.examples import paths_of as paths_of
 from gatewise.surgery.planning.examples import read_examples as read_examples

@@ -18,7 +18,6 @@ METHODS = (
     "extract_features",
 )
 TABLES = ("feature_info",)  # of the widths of tensors inside
-ENTRY_POINTS = (*METHODS, *TABLES)
 
 
 def name_entry_points(plan: PlanData, model: nn.Module) -> PlanData:

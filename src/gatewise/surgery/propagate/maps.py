@@ -67,6 +67,21 @@ class ChannelMap:
             return parts[0]
         return None
 
+    def whole_groups(self, size: int) -> "ChannelMap | None":
+        """Return the map of groups of ``size`` channels, or ``None`` if a group is torn apart.
+
+        Each new group must be a whole old group: consecutive channels from its first one.
+        """
+        if len(self) % size:
+            return None
+        index = self.index.view(-1, size)
+        new = self.new.view(-1, size)
+        first = index[:, :1]
+        consecutive = index == first + torch.arange(size, device="cpu")
+        if not bool((consecutive & (first % size == 0) & (new == new[:, :1])).all()):
+            return None
+        return ChannelMap(self.dim, index[:, 0] // size, new[:, 0])
+
     def merged(self, outer: int, width: int, inner: int, dim: int) -> "ChannelMap":
         """Return the map after dimensions ``(outer, width, inner)`` were merged into ``dim``."""
         channels = torch.arange(outer, device="cpu")[:, None] * width + self.index

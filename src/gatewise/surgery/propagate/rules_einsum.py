@@ -30,8 +30,8 @@ def einsum(sweep: Sweep, node: Node) -> None:
         raise Refusal(Reason.DIFFERENT, node.scope[0])
     label, change = next(iter(changes.items()))
     summed = label not in result
-    if summed and change.narrows and not sweep.cuts_readers:
-        raise Refusal(Reason.BRANCH, node.scope[0])
+    if summed:
+        sweep.check_reader(node, change)
     for operand, labels in terms:
         if label not in labels or sweep.map_of(operand) is not None:
             continue
@@ -66,9 +66,7 @@ def bilinear(sweep: Sweep, node: Node) -> None:
             continue
         if change.dim != source.rank - 1:
             raise Refusal(Reason.NO_RULE, node.op)
-        if change.narrows and not sweep.cuts_readers:
-            raise Refusal(Reason.BRANCH, node.scope[0])
-        sweep.edit(node, weight, place, change, "zero")
+        sweep.edit_reader(node, weight, place, change)
         sweep.set(weight, f"in{place}_features", sizes[place], len(change))
     wanted = sweep.sources.get(node)
     if wanted is not None:

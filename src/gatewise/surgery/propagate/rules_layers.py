@@ -6,8 +6,6 @@ channel separately, such as batch norm, is edited and passes the change on.
 
 import math
 
-import torch
-
 from gatewise.graph import Node
 from gatewise.surgery.propagate.maps import ChannelMap
 from gatewise.surgery.propagate.sweep import Sweep
@@ -34,7 +32,7 @@ def convolution(sweep: Sweep, node: Node) -> None:
         of_group = change if groups == 1 else change.alike_parts(groups, width // groups)
         if of_group is None:
             raise Refusal(Reason.GROUPS, node.scope[0])
-        _columns(sweep, node, weight, 1, of_group)
+        sweep.edit_reader(node, weight, 1, of_group)
         sweep.set(weight, "in_channels", width, len(change))
     _rows(sweep, node, weight, 0, "out_channels", groups)
 
@@ -102,7 +100,7 @@ def transposed_convolution(sweep: Sweep, node: Node) -> None:
         raise Refusal(Reason.GROUPS, node.scope[0])
     if change is not None:
         width = _width(sweep, node, change)
-        _columns(sweep, node, weight, 0, change)
+        sweep.edit_reader(node, weight, 0, change)
         sweep.set(weight, "in_channels", width, len(change))
     _rows(sweep, node, weight, 1, "out_channels")
 
@@ -119,7 +117,7 @@ def linear(sweep: Sweep, node: Node) -> None:
         return
     if change is not None:
         width = weight.shape[1] if weight.shape else 0
-        _columns(sweep, node, weight, 1, change)
+        sweep.edit_reader(node, weight, 1, change)
         sweep.set(weight, "in_features", width, len(change))
     _rows(sweep, node, weight, 0, "out_features")
 
@@ -149,7 +147,7 @@ def _matrix(sweep: Sweep, node: Node, x: Node, weight: Node, bias: Node | None) 
     if change is not None:
         if change.dim != x.rank - 1:
             raise Refusal(Reason.ATTENTION, node.scope[0])
-        _columns(sweep, node, weight, 0, change)
+        sweep.edit_reader(node, weight, 0, change)
         sweep.set(weight, "nx", inputs, len(change))
     wanted = sweep.sources.get(node)
     if wanted is not None:
@@ -189,24 +187,13 @@ def group_norm(sweep: Sweep, node: Node) -> None:
     change = _along_channels(sweep, node)
     groups = int(node.arguments["num_groups"])
     width = (node.shape or (0, 0))[1]
-    size = width // groups
-    if len(change) % size:
-        raise Refusal(Reason.NORM, node.scope[0])
-    index = change.index.view(-1, size)
-    new = change.new.view(-1, size)
-    first = index[:, :1]
-    # Each new group must be a whole old group: consecutive channels from its first one.
-    whole = (
-        (index == first + torch.arange(size, device="cpu"))
-        & (first % size == 0)
-        & (new == new[:, :1])
-    )
-    if not bool(whole.all()):
+    grown = change.whole_groups(width // groups)
+    if grown is None:
         raise Refusal(Reason.NORM, node.scope[0])
     weight = node.tensor("weight")
     sweep.edit(node, weight, 0, change, "copy")
     sweep.edit(node, node.tensor("bias"), 0, change, "copy")
-    sweep.set(weight, "num_groups", groups, len(index), required=True)
+    sweep.set(weight, "num_groups", groups, len(grown), required=True)
     sweep.set(weight, "num_channels", width, len(change))
     sweep.maps[node] = change
 
@@ -232,17 +219,6 @@ def prelu(sweep: Sweep, node: Node) -> None:
         sweep.edit(node, weight, 0, change, "copy")
         sweep.set(weight, "num_parameters", weight.shape[0], len(change))
     sweep.maps[node] = change
-
-
-def _columns(sweep: Sweep, node: Node, weight: Node, dim: int, change: ChannelMap) -> None:
-    """Add zero columns for new channels.
-
-    A layer that reads a narrowed tensor would lose trained columns, so that is refused unless the
-    sweep allows it.
-    """
-    if change.narrows and not sweep.cuts_readers:
-        raise Refusal(Reason.BRANCH, node.scope[0])
-    sweep.edit(node, weight, dim, change, "zero")
 
 
 def _along_channels(sweep: Sweep, node: Node) -> ChannelMap:

@@ -195,17 +195,10 @@ def _split(
 def shuffles_pixels(sweep: Sweep, node: Node) -> None:
     """Pass the change through a pixel shuffle, which makes one channel of ``factor ** 2``."""
     change = _channel_change(sweep, node)
-    size = int(node.arguments["upscale_factor"]) ** 2
-    if len(change) % size:
+    made = change.whole_groups(int(node.arguments["upscale_factor"]) ** 2)
+    if made is None:
         raise Refusal(Reason.RESHAPE, node.op)
-    index = change.index.view(-1, size)
-    new = change.new.view(-1, size)
-    first = index[:, :1]
-    # Each channel of the output must still be made of the channels of one old one, in order.
-    whole = (index == first + torch.arange(size)) & (first % size == 0) & (new == new[:, :1])
-    if not bool(whole.all()):
-        raise Refusal(Reason.RESHAPE, node.op)
-    sweep.maps[node] = ChannelMap(change.dim, index[:, 0] // size, new[:, 0])
+    sweep.maps[node] = made
 
 
 def unshuffles_pixels(sweep: Sweep, node: Node) -> None:

@@ -202,6 +202,16 @@ class Sweep:
             raise Refusal(Reason.SHARED, leaf.name)
         edits[edit.dim] = edit
 
+    def edit_reader(self, user: Node, leaf: Node, dim: int, change: ChannelMap) -> None:
+        """Note that ``leaf`` reads changed channels along ``dim``. It gets zeros for new ones."""
+        self.check_reader(user, change)
+        self.edit(user, leaf, dim, change, "zero")
+
+    def check_reader(self, user: Node, change: ChannelMap) -> None:
+        """Refuse a layer that would lose trained columns, unless ``cuts_readers``."""
+        if change.narrows and not self.cuts_readers:
+            raise Refusal(Reason.BRANCH, user.scope[0])
+
     def set(
         self, leaf: Node | None, attribute: str, before: int, after: int, *, required: bool = False
     ) -> None:

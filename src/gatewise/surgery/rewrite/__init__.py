@@ -17,11 +17,8 @@ from gatewise.surgery.rewrite.placement import no_fast_path as no_fast_path
 from gatewise.surgery.rewrite.placement import no_fast_paths as no_fast_paths
 from gatewise.surgery.rewrite.placement import place_units as place_units
 from gatewise.surgery.rewrite.rewriting import OwnerChange as OwnerChange
-from gatewise.surgery.rewrite.rewriting import Undo as Undo
-from gatewise.surgery.rewrite.rewriting import make_changes as make_changes
 from gatewise.surgery.rewrite.rewriting import owner_of as owner_of
 from gatewise.surgery.rewrite.rewriting import planned as planned
-from gatewise.surgery.rewrite.rewriting import restore_calls as restore_calls
 from gatewise.surgery.rewrite.rewriting import rewrite_calls as rewrite_calls
 from gatewise.surgery.rewrite.source_edits import CallEdit as CallEdit
 from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap as WeightsAtSwap
@@ -39,3 +36,4 @@ from gatewise.surgery.rewrite.transaction import by_name as by_name
 from gatewise.surgery.rewrite.transaction import check_not_swapped as check_not_swapped
 from gatewise.surgery.rewrite.transaction import held as held
 from gatewise.surgery.rewrite.transaction import names_of_tensors as names_of_tensors
+from gatewise.surgery.rewrite.transaction import put as put

@@ -53,8 +53,7 @@ def place_units(work: Transaction, placements: Sequence[Placement]) -> None:
     for path, pairs in graphs.items():
         edit_graph(work, path, pairs)
     if texts:
-        undo = rewrite_calls(work.model, *map(list, zip(*texts, strict=True)))
-        work.others.append(undo)
+        rewrite_calls(work.model, *map(list, zip(*texts, strict=True)))
 
 
 def no_fast_paths(work: Transaction, paths: Iterable[str]) -> None:

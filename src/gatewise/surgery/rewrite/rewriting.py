@@ -1,7 +1,7 @@
-"""Replace recorded calls by units, by rewriting the methods that make the calls, and undo it."""
+"""Replace recorded calls by units, by rewriting the methods that make the calls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from torch import nn
 
@@ -13,124 +13,40 @@ from gatewise.surgery.rewrite.source_edits import CallEdit, Through
 Pairs = list[tuple[CallSite, nn.Module]]
 
 
-@dataclass(frozen=True)
-class OwnerChange:
-    """One owner before and after a rewrite: its class, and the submodules that change.
-
-    An old child is ``None`` if the owner had no submodule of that name.
-    """
+class OwnerChange(NamedTuple):
+    """What a rewrite makes of one owner: its new class, and the submodules that change."""
 
     owner: nn.Module
-    old_class: type
     new_class: type
-    old_children: dict[str, nn.Module | None]
-    new_children: dict[str, nn.Module]
+    children: dict[str, nn.Module]
 
     def make(self) -> None:
         """Give the owner its new class and submodules."""
         # Not `owner.__class__ = ...`, because the user's module may define `__setattr__`.
         object.__setattr__(self.owner, "__class__", self.new_class)
-        self.owner._modules.update(self.new_children)
-
-    def revert(self) -> None:
-        """Give the owner its old class and submodules back."""
-        object.__setattr__(self.owner, "__class__", self.old_class)
-        for name, child in self.old_children.items():
-            if child is not None:
-                self.owner._modules[name] = child
-            else:
-                self.owner._modules.pop(name, None)
-
-    def is_in_place(self) -> bool:
-        """Whether the owner is as the change left it."""
-        if type(self.owner) is not self.new_class:
-            return False
-        children = self.owner._modules
-        return all(children.get(name) is child for name, child in self.new_children.items())
+        self.owner._modules.update(self.children)
 
 
-Change = OwnerChange  # until its importers use the new name
-
-
-@dataclass
-class Undo:
-    """The changes of :func:`rewrite_calls`. Call it once to undo them."""
-
-    changes: list[OwnerChange] = field(default_factory=list)
-
-    def __call__(self) -> None:
-        """Give every owner its old class and submodules back."""
-        for change in self.changes:
-            if not change.is_in_place():
-                raise ArgumentError(
-                    "this rewrite cannot be undone: a module has been changed since",
-                    got=type(change.owner).__qualname__,
-                    fix="undo later rewrites first, and undo each rewrite only once",
-                )
-        for change in reversed(self.changes):
-            change.revert()
-
-
-def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[nn.Module]) -> Undo:
+def rewrite_calls(model: nn.Module, calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
     """Replace ``calls[i]`` by ``units[i]`` in ``model``.
 
     Every owner becomes an instance of a subclass in which the calls are calls of ``self.gw.s0(x)``
     and so on. Arguments other than the input are dropped. In the state dict, the parameters of
-    units are under the owner's ``gw.``, and all other names stay. If an exception is raised, the
-    model is unchanged.
+    units are under the owner's ``gw.``, and all other names stay. If a call cannot be rewritten,
+    the model is unchanged. A :class:`Transaction` that was begun before takes the change back.
 
     Args:
         model: The model to change in place.
         calls: Recorded calls of this model. Of calls that share a slot, one is enough.
         units: One module for each call. Calls that share a slot must get the same unit.
-
-    Returns:
-        A function that undoes the change.
     """
     _check(calls, units)
     owners: dict[str, Pairs] = {}
     for call, unit in zip(calls, units, strict=True):
         owners.setdefault(call.owner, []).append((call, unit))
-    return make_changes([planned(owner_of(model, path), pairs) for path, pairs in owners.items()])
-
-
-def make_changes(changes: list[OwnerChange]) -> Undo:
-    """Make all changes, or none if one fails."""
-    begun = []
-    try:
-        for change in changes:
-            begun.append(change)
-            change.make()
-    except BaseException:
-        for change in reversed(begun):
-            change.revert()
-        raise
-    return Undo(changes)
-
-
-def restore_calls(model: nn.Module, *, children: bool = True) -> int:
-    """Remove every rewrite from ``model``, which may be a copy or loaded from a file.
-
-    Classes, submodules and their order become what they were. The units are lost.
-
-    Args:
-        model: The model to change in place.
-        children: Raise an error if children of a ``Sequential`` were replaced. With ``False`` they
-            stay, and the caller must restore them.
-
-    Returns:
-        The number of modules that had a rewrite.
-    """
-    owners = [module for module in model.modules() if base_and_recipe(type(module))[1]]
-    if children and any(isinstance(owner, nn.Sequential) for owner in owners):
-        raise ArgumentError(
-            "restore_calls: children of a Sequential were replaced, which is not recorded in it",
-            fix="call the Undo that bind_calls returned",
-        )
-    for owner in owners:
-        object.__setattr__(owner, "__class__", base_and_recipe(type(owner))[0])
-        owner._modules.pop(HOLDER, None)
-    return len(owners)
+    changes = [planned(owner_of(model, path), pairs) for path, pairs in owners.items()]
+    for change in changes:
+        change.make()
 
 
 def _check(calls: Sequence[CallSite], units: Sequence[nn.Module]) -> None:
@@ -185,13 +101,8 @@ def planned(
     holder = CallUnits()
     for name, unit in [*(old_units or holder).named_children(), *units.items()]:
         holder.add_module(name, unit)
-    return OwnerChange(
-        owner,
-        old_class=type(owner),
-        new_class=rewritten_class(base, old + bound),
-        old_children={HOLDER: old_units},
-        new_children={HOLDER: holder.train(owner.training)},
-    )
+    holder.train(owner.training)
+    return OwnerChange(owner, rewritten_class(base, old + bound), {HOLDER: holder})
 
 
 def _bound_edit(edit: CallEdit, producer: CallSite | None) -> CallEdit:

@@ -8,7 +8,7 @@ returns the original value and the layer's input.
 import ast
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gatewise.surgery.calls import (
@@ -89,9 +89,6 @@ class CallEdit(NamedTuple):
         return edit._replace(
             position=position, kept=tuple(edit.kept), source=source, through=through
         )
-
-
-Edit = CallEdit  # until its importers use the new name
 
 
 def _position(numbers: Iterable[int]) -> Position:
@@ -187,116 +184,98 @@ class _Rewriter(ast.NodeTransformer):
 
         If the call is that of a layer with a bound unit, keep its input in a variable.
         """
-        path = list(self.path)
-        edit = through = None
+        through = None
         bound = []
         # Positions must be compared before the visit, which may change the call.
-        for candidate in reversed(self.edits) if self._in_method() else ():
-            if is_at(node, candidate.position):
-                edit = candidate
-            if candidate.through:
-                if is_at(node, candidate.through.position):
-                    through = candidate
-            elif candidate.source and is_at(node, candidate.source[0]):
-                bound.insert(0, candidate)
-        if edit is not None and is_whole_form(edit.form):
-            return ast.copy_location(self._of_whole(node, edit, path), node)
-        self.generic_visit(node)
-        for candidate in bound:
-            self._keep_input(node, candidate, scope(path))
+        for edit in self.edits if self._in_method() else ():
+            if edit.through:
+                if is_at(node, edit.through.position):
+                    through = edit
+            elif edit.source and is_at(node, edit.source[0]):
+                bound.append(edit)
+        new = self._visit_reader(node)
+        for edit in bound:
+            self._keep_input(node, edit)
         if through is not None:
-            return ast.copy_location(self._call_second_form(node, through, scope(path)), node)
-        if edit is None:
-            return node
-        self.visited[edit.position] += 1
-        if is_reads_form(edit.form):
-            return self._around_operands(node, edit, path)
-        return ast.copy_location(self._replacement(node, edit, path), node)
+            return ast.copy_location(self._call_second_form(node, through), node)
+        return new
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         """Replace an addition by the unit, or put the unit around an operand."""
-        return self._visit_operator(node, lambda new: new)
+        return self._visit_reader(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         """Replace an addition by the unit: ``y += x`` becomes ``y = unit(y, x)``."""
-        return self._visit_operator(node, lambda new: ast.Assign([node.target], new))
+        new = self._visit_reader(node)
+        if isinstance(new, ast.expr):
+            return ast.copy_location(ast.Assign([node.target], new), node)
+        return new
 
-    def _visit_operator(
-        self, node: ast.BinOp | ast.AugAssign, finish: Callable[[ast.expr], ast.expr | ast.stmt]
-    ) -> ast.AST:
-        """Replace an operator. ``finish`` turns the new expression into its statement."""
-        path = list(self.path)
-        edit = None
-        for candidate in reversed(self.edits) if self._in_method() else ():
-            form = candidate.form
-            of_operator = is_sum_form(form) or is_reads_form(form) or is_whole_form(form)
-            if of_operator and is_at(node, candidate.position):
-                edit = candidate
-        if edit is not None and is_whole_form(edit.form):
-            return ast.copy_location(finish(self._of_whole(node, edit, path)), node)
-        self.generic_visit(node)
+    def _visit_reader(self, node: Reader) -> ast.AST:
+        """Return what takes the place of a call or an operator."""
+        edits = self.edits if self._in_method() else ()
+        # Positions must be compared before the visit, which may change the call.
+        edit = next((each for each in edits if is_at(node, each.position)), None)
         if edit is None:
-            return node
+            return self.generic_visit(node)
         self.visited[edit.position] += 1
-        if is_reads_form(edit.form):
-            return self._around_operands(node, edit, path)
-        return ast.copy_location(finish(self._of_sum(node, edit, path)), node)
+        if is_whole_form(edit.form):
+            new = self._of_whole(node, edit)
+        else:
+            self.generic_visit(node)
+            if is_reads_form(edit.form):
+                return self._around_operands(node, edit)
+            new = self._replacement(node, edit)
+        return ast.copy_location(new, node)
 
-    def _around_operands(self, node: Reader, edit: CallEdit, path: list[ast.AST]) -> ast.AST:
+    def _around_operands(self, node: Reader, edit: CallEdit) -> ast.AST:
         """Return the call with the unit around its operands."""
 
         def unit(operand: ast.expr) -> ast.expr:
-            call = self._unit_call(copy.deepcopy(operand), edit, [operand], scope(path))
+            call = self._unit_call(copy.deepcopy(operand), edit, [operand])
             return ast.copy_location(call, operand)
 
         return ast.copy_location(around_operands(node, edit.form, unit), node)
 
-    def _of_whole(
-        self, node: ast.Call | ast.BinOp | ast.AugAssign, edit: CallEdit, path: list[ast.AST]
-    ) -> ast.expr:
+    def _of_whole(self, node: Reader, edit: CallEdit) -> ast.expr:
         """Return the call of the unit on the input of an activation of several calls.
 
         Only the input is visited: the other text is left out.
         """
-        self.visited[edit.position] += 1
         plain = ast.Constant(None)
         if isinstance(node, ast.expr):
             plain = copy.deepcopy(node)
         source = self.visit(input_of_whole(node, edit.form))
-        return self._unit_call(plain, edit, [source], scope(path))
+        return self._unit_call(plain, edit, [source])
 
-    def _of_sum(
-        self, node: ast.BinOp | ast.AugAssign, edit: CallEdit, path: list[ast.AST]
-    ) -> ast.expr:
-        """Return the call of the unit on both operands of an addition."""
-        first, second = operands_of(node)
-        plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
-        return ast.copy_location(self._unit_call(plain, edit, [first, second], scope(path)), node)
-
-    def _keep_input(self, call: ast.Call, edit: CallEdit, home: ast.AST) -> None:
-        """Store the input of a layer's call in a variable of the function ``home``."""
+    def _keep_input(self, call: ast.Call, edit: CallEdit) -> None:
+        """Store the input of a layer's call in a variable of the function around it."""
         position, form = edit.source or ((0, 0, 0, 0), "")
         self.visited[position] += 1
         name = _kept_input(edit)
         source = input_of(call, form)
-        self.starts.setdefault(home, []).append(_assign(name, ast.Constant(None)))
+        self._start(_assign(name, ast.Constant(None)))
         keep = ast.copy_location(ast.NamedExpr(ast.Name(name, ast.Store()), source), source)
         if form == "argument":
             call.args[0] = keep
         else:
             next(keyword for keyword in call.keywords if keyword.value is source).value = keep
 
-    def _call_second_form(self, call: ast.Call, edit: CallEdit, home: ast.AST) -> ast.expr:
+    def _call_second_form(self, call: ast.Call, edit: CallEdit) -> ast.expr:
         """Return the call of a method's second form. See Note [Two methods]."""
         position = edit.through.position if edit.through else edit.position
         self.visited[position] += 1
         # The variable must exist even if a branch skips the call.
         nothing = ast.Tuple([ast.Constant(None), ast.Constant(None)], ast.Load())
-        self.starts.setdefault(home, []).append(_assign(_kept_input(edit), nothing))
+        self._start(_assign(_kept_input(edit), nothing))
         method = ast.Attribute(_load(self.own_name), second_form(edit), ast.Load())
         both = ast.Call(method, call.args, call.keywords)
         pair = ast.NamedExpr(ast.Name(_kept_input(edit), ast.Store()), both)
         return ast.Subscript(pair, ast.Constant(0), ast.Load())
+
+    def _start(self, statement: ast.stmt) -> None:
+        """Insert a statement at the start of the function around what is visited."""
+        self.starts.setdefault(scope(self.path), []).append(statement)
 
     def _in_method(self) -> bool:
         """Whether the visited node is inside the method that is edited."""
@@ -309,22 +288,24 @@ class _Rewriter(ast.NodeTransformer):
         name = getattr(function, "name", None)
         return name == self.name and first_line(function) == self.line
 
-    def _replacement(self, call: ast.Call, edit: CallEdit, path: list[ast.AST]) -> ast.expr:
-        """Return the expression that replaces a call."""
+    def _replacement(self, node: Reader, edit: CallEdit) -> ast.expr:
+        """Return the expression that replaces a call or an operator."""
+        if not isinstance(node, ast.Call):
+            first, second = operands_of(node)
+            plain = ast.BinOp(copy.deepcopy(first), ast.Add(), copy.deepcopy(second))
+            return self._unit_call(plain, edit, [first, second])
         if is_sum_form(edit.form):
-            operands = list(operands_of(call))
+            operands = list(operands_of(node))
         else:
-            operands = [input_of(call, edit.form)]
+            operands = [input_of(node, edit.form)]
         first = operands[0]
-        new = self._unit_call(call, edit, operands, scope(path))
-        if edit.inplace and isinstance(first, ast.Name) and can_rebind(path, first.id):
+        new = self._unit_call(node, edit, operands)
+        if edit.inplace and isinstance(first, ast.Name) and can_rebind(self.path, first.id):
             # Code that reads the variable later must see the result.
             return ast.NamedExpr(ast.Name(first.id, ast.Store()), new)
         return new
 
-    def _unit_call(
-        self, call: ast.expr, edit: CallEdit, operands: list[ast.expr], home: ast.AST
-    ) -> ast.expr:
+    def _unit_call(self, call: ast.expr, edit: CallEdit, operands: list[ast.expr]) -> ast.expr:
         """Return the call of the unit on ``operands``, counting the iterations of a loop.
 
         For kept iterations, the result chooses between the unit and the original ``call``:
@@ -337,7 +318,7 @@ class _Rewriter(ast.NodeTransformer):
             return ast.Call(unit, args, [])
         counter = f"_gw_{edit.slot}"
         start = _assign(counter, ast.UnaryOp(ast.USub(), ast.Constant(1)))
-        self.starts.setdefault(home, []).append(start)
+        self._start(start)
         following = ast.BinOp(_load(counter), ast.Add(), ast.Constant(1))
         step = ast.NamedExpr(ast.Name(counter, ast.Store()), following)
         if not edit.kept:
@@ -387,17 +368,16 @@ class _SecondForm(_Rewriter):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Keep the input of the layer's call in a variable."""
-        path = list(self.path)
         layer = self.handing.source if self._in_method() else None
         is_layer = layer is not None and is_at(node, layer[0])
         new = super().visit_Call(node)
         if is_layer:
-            self._keep_input(node, self.handing, scope(path))
+            self._keep_input(node, self.handing)
         return new
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         """Return the kept input with the value, if the method itself returns."""
-        home = scope(list(self.path))
+        home = scope(self.path)
         self.generic_visit(node)
         if self._is_method(home):
             value = node.value or ast.Constant(None)

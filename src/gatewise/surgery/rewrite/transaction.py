@@ -10,7 +10,7 @@ from gatewise.errors import ArgumentError
 from gatewise.surgery.calls import HOLDER
 from gatewise.surgery.propagate import Edit, Setting, edited
 from gatewise.surgery.rewrite.classes import RECIPE, Recipe, base_and_recipe, rewritten_class
-from gatewise.surgery.rewrite.copies import HOOKS, carry_hooks
+from gatewise.surgery.rewrite.copies import carry_hooks
 from gatewise.surgery.rewrite.trained_weights import WeightsAtSwap
 
 RECORD = "_gatewise_swap"  # on the model: what was done to it
@@ -98,12 +98,24 @@ class SwapRecord:
 
 @dataclass
 class Transaction:
-    """Changes made to one model so far."""
+    """Changes made to one model so far.
+
+    Attributes:
+        model: the model.
+        changes: replaced parameters, buffers, modules and attributes, in order.
+        units: the installed units, by site.
+        others: undo what is neither in ``changes`` nor a rewritten call.
+        calls: the rewritten calls before the changes.
+    """
 
     model: nn.Module
     changes: list[Change] = field(default_factory=list)
-    units: dict[str, nn.Module] = field(default_factory=dict)  # installed, by site
-    others: list[Callable[[], None]] = field(default_factory=list)  # undo all but ``changes``
+    units: dict[str, nn.Module] = field(default_factory=dict)
+    others: list[Callable[[], None]] = field(default_factory=list)
+    calls: RewrittenCalls = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = RewrittenCalls.of(self.model)
 
     def replace(self, path: str, name: str, new: Any, kind: str) -> None:
         """Put ``new`` in place of ``name`` of the module at ``path``."""
@@ -111,8 +123,7 @@ class Transaction:
         old = held(home, name, kind)
         self.changes.append(Change(path, name, old, kind))
         if kind == "module" and isinstance(old, nn.Module) and isinstance(new, nn.Module):
-            if any(getattr(old, hooks, None) for hooks in HOOKS):
-                carry_hooks(old, new)
+            carry_hooks(old, new)
         put(home, name, new, kind)
 
     def install(self, site: str, path: str, unit: nn.Module) -> None:
@@ -130,6 +141,7 @@ class Transaction:
             take_back()
         for change in reversed(self.changes):
             change.take_back(self.model)
+        self.calls.restore(self.model)
         self.changes.clear()
         self.others.clear()
 

@@ -22,7 +22,7 @@ from gatewise.surgery.binding import (
     is_sum,
     record_bound,
 )
-from gatewise.surgery.calls import HOLDER, check_call
+from gatewise.surgery.calls import check_call
 from gatewise.surgery.planning import (
     Assigned,
     Draft,
@@ -33,7 +33,7 @@ from gatewise.surgery.planning import (
     factory_arguments,
 )
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.surgery.rewrite import Change, Transaction, Undo, no_fast_path
+from gatewise.surgery.rewrite import Transaction, no_fast_path
 from gatewise.surgery.swaps.bound_units import bound_replacements, unit_name
 from gatewise.units import create_unit, get_unit
 
@@ -163,15 +163,13 @@ class IIEUSwap(Swap):
                     no_fast_path(work, binding.call.owner)
         if not bindings:
             return
-        undo = bind_calls(
-            work.model,
+        bind_calls(
+            work,
             [binding.source for binding in bindings],
             [binding.call for binding in bindings],
             units,
             silenced=[binding.silenced for binding in bindings if binding.silenced],
         )
-        work.others.append(undo)
-        _remember_children(work, undo)
 
     def replacements(
         self,
@@ -228,12 +226,3 @@ def _bound_unit(kind: str, options: Mapping[str, Any], **place: Any) -> nn.Modul
     if kind == ADDITION:
         return Coupler(**options, **place)
     return create_unit("iieu_b", **options, **place)
-
-
-def _remember_children(work: Transaction, undo: Undo) -> None:
-    """Keep replaced children by path, so that copies of the model can be given theirs back too."""
-    paths = {id(module): path for path, module in work.model.named_modules()}
-    for change in undo.changes:
-        for name, old in change.old_children.items():
-            if name != HOLDER:
-                work.changes.append(Change(paths[id(change.owner)], name, old, "module"))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import Node, SiteGraph, untouched
-from gatewise.surgery.calls import CallSite, match_readers, record_readers, with_operands
+from gatewise.surgery.calls import CallSite, match_readers, record_run, with_operands
 from gatewise.surgery.planning import PutBack
 from gatewise.surgery.propagate import Takeover, defer
 from gatewise.surgery.reasons import Reason, Refusal
@@ -44,7 +44,7 @@ def find_readers(
     for mode, reading in graph.readings.items() if ops else ():
         with untouched(model, buffers=True):
             model.train(mode == "train")
-            calls = record_readers(model, args, kwargs, ops)
+            calls = record_run(model, args, kwargs, ops=ops).readers
         readers |= match_readers([node for node in reading.graph if node.op in ops], calls)
     return readers
 

@@ -101,6 +101,8 @@ class JumpReLU(TrainableUnit):
         dtype: the dtype of the parameters.
     """
 
+    expression = staticmethod(_jump_relu)
+
     def __init__(
         self,
         *,
@@ -129,6 +131,3 @@ class JumpReLU(TrainableUnit):
         if old is not None:
             state_dict[f"{prefix}threshold"] = old.exp()
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return jump_relu(x, **self.arguments(x))

@@ -11,7 +11,7 @@ Layers whose gates are constants there use :func:`detach_saturated`.
 from collections.abc import Callable, Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gatewise.errors import ArgumentError
 from gatewise.units.contract.factory import FLOATS, HALVES
@@ -60,15 +60,6 @@ def per_channel(
         x: the input of the unit.
         dim: the channel dimension of ``x``.
     """
-    if type(value) is nn.Parameter and value.dtype is x.dtype and value.device == x.device:
-        # The usual call, without the checks that it passes.
-        if value.dim() == 1 and x.dim() > 0:
-            size = value.shape[0]
-            if size == 1:
-                return value
-            behind = -dim - 1 if dim < 0 else x.dim() - dim - 1
-            if 0 <= behind < x.dim() and size == x.shape[-1 - behind]:
-                return value.view(size, *[1] * behind) if behind else value
     # torch 2.6 does not compile a union of types.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
