@@ -9,6 +9,7 @@ and the weights that read them are random.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch import nn
 
@@ -41,10 +42,11 @@ class UnmatchedError(ArgumentError):
     """No widths are within the tolerance.
 
     Attributes:
-        nearest: The plan whose cost is closest to the original's.
+        nearest: The plan whose cost is closest to the original's. That of :func:`gatewise.plan` can
+            be applied.
     """
 
-    nearest: PlanData
+    nearest: Any
 
 
 @dataclass
