@@ -190,3 +190,24 @@ def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:
         gw.analysis.reconstruct(nn.Linear(3, 3), x)
     with pytest.raises(ArgumentError, match="did not reach"):
         gw.analysis.reconstruct(conv, x, most_iterations=2)
+
+
+class Fixed(nn.Conv2d):
+    """A convolution whose constructor takes no options."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 24, 3, padding=1)
+
+
+def test_a_convolution_of_a_users_class_is_reconstructed_as_torchs() -> None:
+    torch.manual_seed(0)
+    fixed, plain = Fixed(), nn.Conv2d(3, 24, 3, padding=1)
+    plain.load_state_dict(fixed.state_dict())
+    x = torch.randn(8, 3, 10, 10)
+    ratios = []
+    for layer in (fixed, plain):
+        model = nn.Sequential(layer, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(600, 3))
+        answer = gw.diagnose(model, x, questions="reconstruction")["reconstruction"]
+        assert answer.state == "answered", answer.detail
+        ratios.append(answer.facts["ratios"])
+    assert ratios[0] == ratios[1]

@@ -101,6 +101,16 @@ def test_every_command_that_reads_a_model_takes_the_folder(folder, run, tmp_path
     assert ended.exit_code == 0, ended.output
 
 
+@pytest.mark.parametrize("command", ["inspect", "swap", "sparsify", "diagnose"])
+def test_every_command_reads_the_weights(command, folder, run, tmp_path):
+    place, _, _ = folder
+    save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
+    config = f"hf:{place / 'config.json'}"
+    options = ("--unit", "relu", "--dry-run") if command == "swap" else ()
+    ended = run(command, config, *INPUT, *options, "--weights", tmp_path / "other.safetensors")
+    assert ended.exit_code == 2 and "do not fit" in ended.output
+
+
 def test_swap_reads_the_weights_that_save_pretrained_wrote(folder, run, tmp_path):
     place, ids, logits = folder
     out = tmp_path / "swapped.safetensors"
