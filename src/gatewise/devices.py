@@ -117,6 +117,12 @@ def move(value: Any, device: torch.device, *, channels_last: bool = False) -> An
     return replace(value, **changes)
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of the first parameter; the processor if there is none."""
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
 def place_model(model: nn.Module, device: torch.device, *, channels_last: bool) -> nn.Module:
     """Move ``model`` to the device and into the layout, in place."""
     if channels_last:

@@ -24,21 +24,6 @@ def test_eigenvalues_and_curve_are_numpys():
     assert found.condition == pytest.approx(np.linalg.cond(kernel.numpy()), rel=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("mu", "depth", "n"), [(0.5, 2, 5), (0.5, 6, 30), (0.3, 1, 4), (1.0, 3, 7), (0.0, 4, 3)]
-)
-def test_the_ideal_spectrum_is_that_of_the_matrix_of_equation_5(mu: float, depth: int, n: int):
-    kernel = torch.full((n, n), mu ** (depth - 1), dtype=torch.float64).fill_diagonal_(1.0)
-    ideal = gw.analysis.ideal_spectrum(n, mu=mu, depth=depth)
-    torch.testing.assert_close(
-        ideal.eigenvalues, torch.linalg.eigvalsh(kernel), rtol=0, atol=1e-13 * n
-    )
-    torch.testing.assert_close(
-        gw.analysis.spectrum(3 * kernel).ideal(mu=mu, depth=depth).eigenvalues,
-        3 * ideal.eigenvalues,
-    )
-
-
 def test_effective_rank_counts_equal_directions():
     assert gw.analysis.spectrum(torch.eye(9)).effective_rank == pytest.approx(9)
     assert gw.analysis.spectrum(torch.ones(9, 9)).effective_rank == pytest.approx(1)
@@ -82,12 +67,6 @@ def test_normalising_makes_the_largest_eigenvalue_one():
 def test_what_is_no_kernel_is_refused(kernel, said: str):
     with pytest.raises(ArgumentError, match=said):
         gw.analysis.spectrum(kernel)
-
-
-@pytest.mark.parametrize("wrong", [{"n": 0}, {"depth": 0}, {"mu": 1.5}, {"mu": -0.1}])
-def test_an_impossible_ideal_is_refused(wrong: dict):
-    with pytest.raises(ArgumentError, match=next(iter(wrong))):
-        gw.analysis.ideal_spectrum(**({"n": 3, "mu": 0.5, "depth": 2} | wrong))
 
 
 def test_the_record_prints_plots_and_becomes_plain():

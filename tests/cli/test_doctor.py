@@ -144,15 +144,3 @@ def test_requirements_are_read(line, name, wanted, extra):
 )
 def test_versions_are_compared_as_numbers(found, wanted, enough):
     assert doctor._is_new_enough(found, wanted) is enough
-
-
-@pytest.mark.parametrize(
-    "line, applies",
-    [
-        ("tomli; python_version < '3.11'", (3, 11)),
-        ('a>=1; python_version < "99.0"', (99, 0)),
-        ("b", None),
-    ],
-)
-def test_a_package_that_only_older_pythons_need_is_asked_for_only_there(line, applies):
-    assert doctor._applies(line) is (applies is None or sys.version_info < applies)

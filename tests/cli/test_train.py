@@ -121,16 +121,22 @@ def test_the_users_own_network_is_trained_with_another_unit(run, tmp_path):
 
     (tmp_path / "net.py").write_text(NETWORK)
     words = [f"{tmp_path / 'net.py'}:make", "--set", "width=8", "--unit", "crelu", "--epochs", 2]
-    words += ["--data-option", "train=96", "--out", tmp_path / "run"]
+    words += ["--data-option", "train=96", "--keep-weights", 1, "--out", tmp_path / "run"]
     result = run("train", *words)
     assert result.exit_code == 0, result.output
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
     from gatewise.cli.options import load_model
 
-    plan = Plan.from_json((tmp_path / "run" / "swap.plan.json").read_text())
+    plan = Plan.from_json((tmp_path / "run" / "weights.plan.json").read_text())
     network = plan.apply(load_model(words[0], {"width": 8}))
     network.load_state_dict(load_file(tmp_path / "run" / "weights.safetensors"))
     assert network(torch.zeros(1, 64)).shape == (1, 10)
+    assert network[1].out_features == 4  # half of the original's: without the plan nothing fits
+    inputs = ["--data", "digits", "--examples", 9, "--questions", "sites", "--out", tmp_path / "d"]
+    for option in ("--weights", "--checkpoints"):
+        weights = tmp_path / "run" / ("weights.safetensors" if option == "--weights" else "")
+        looked = run("diagnose", *words[:3], option, weights, *inputs)
+        assert looked.exit_code == 0, looked.output
     assert "already finished" in run("train", *words).stderr
     other = run("train", *words, "--seed", 1)
     assert other.exit_code == 2 and not other.stdout

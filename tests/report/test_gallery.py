@@ -264,6 +264,13 @@ def test_torch_s_columns_are_there_only_where_torch_has_the_function():
     assert "torch’s largest" not in gallery_page(gallery(card(errors=(without,))))
 
 
+def test_the_page_does_not_say_that_torch_returns_nan():
+    """Torch's functions do so at infinities only."""
+    text = gallery_page(gallery())
+    assert "returns NaN" not in text and "return NaN" not in text
+    assert not any("nan" in field.name for field in dataclasses.fields(ErrorRow))
+
+
 def test_a_formula_is_shown_as_text():
     odd = gallery(card(formula=r"\nonsense{\alpha}"))
     assert '<code class="formula-text">nonsenseα</code>' in gallery_page(odd)

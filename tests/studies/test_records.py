@@ -470,6 +470,7 @@ def test_values_are_as_fine_as_their_digits() -> None:
     ("content", "options", "words"),
     [
         ("", {}, "empty"),
+        ('{"format": "gatewise study"}\n', {}, "no table of runs"),
         ("method,seed,acc\n", {}, "no rows"),
         ("method,seed,acc\nrelu,0,0.9\n", {}, "one method only"),
         ("method,seed,acc\nrelu,0,1\ngelu,0,fast\n", {}, "row 3, column 'acc': not a number"),

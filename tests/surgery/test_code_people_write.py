@@ -1,6 +1,7 @@
 """Swaps of the code that people write: traced graphs, shared helpers, loops, other entry points."""
 
 import copy
+import functools
 import io
 
 import pytest
@@ -255,6 +256,19 @@ def test_entry_points_with_activations_of_their_own_are_named():
     assert "encode" in str(receipt)
     with pytest.raises(ArgumentError, match="encode"):
         gw.swap(model, "silu", x, strict=True)
+
+
+def test_a_constructor_that_names_an_activation_is_no_entry_point():
+    class Made(Helper):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = functools.partial(F.leaky_relu, negative_slope=0.2)
+
+        def layer(self, x: Tensor, linear: nn.Module) -> Tensor:
+            return self.act(linear(x))
+
+    receipt = gw.receipt(gw.swap(Made().eval(), "silu", torch.randn(4, 8), strict=True))
+    assert receipt.unreached == () and len(receipt.sites) == 2
 
 
 def test_calls_of_other_entry_points_are_checked_on_request():
@@ -532,6 +546,37 @@ def test_a_dropout_in_place_behind_two_phases_can_be_trained(act: type[nn.Module
     assert gw.receipt(swapped).proved
     swapped(x).sum().backward()
     assert swapped[0].weight.grad.any() and swapped[3].weight.grad[:, 8:].any()
+
+
+def test_a_gated_linear_unit_is_no_place_for_crelu():
+    class Gated(Helper):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.c(F.relu(self.b(F.glu(torch.cat((self.a(x), self.a(-x)), 1)))))
+
+    torch.manual_seed(0)
+    model, x = Gated().eval(), torch.randn(4, 8)
+    swapped = gw.swap(model, "crelu", x)
+    (reason,) = gw.receipt(swapped).refused.values()
+    assert "it holds a gate and a value" in reason
+    torch.testing.assert_close(swapped(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("unit", ["crelu", "psc", "silu"])
+def test_code_that_names_the_type_of_its_numbers_cannot_be_checked(dtype: torch.dtype, unit: str):
+    class Typed(Helper):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.c(F.relu(self.b(self.a(x.to(dtype)).relu())))
+
+    torch.manual_seed(0)
+    model, x = Typed().to(dtype).eval(), torch.randn(4, 8)
+    swapped = gw.swap(model, unit, x)
+    receipt = gw.receipt(swapped)
+    assert len(receipt.sites) == 2 and swapped(x).dtype is dtype
+    if unit != "silu":
+        assert not receipt.proved and "cannot be run in float32" in str(receipt)
+        close = 1e-12 if dtype is torch.float64 else 0.1
+        torch.testing.assert_close(swapped(x), model(x), rtol=close, atol=close)
 
 
 class Masked(nn.Module):

@@ -225,6 +225,24 @@ def test_an_unused_parameter_and_an_undeclared_one_are_noticed():
     assert "without a gradient" in text and "undeclared" in text
 
 
+def test_a_parameter_that_small_steps_do_not_move_is_noticed():
+    class Rounded(UnitModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.beta = nn.Parameter(torch.ones(1))
+
+        def _apply(self, fn, recurse=True):
+            return nn.Module._apply(self, fn, recurse)  # to bfloat16, whatever unit_dtype says
+
+        def forward(self, x: Tensor) -> Tensor:
+            return gw.functional.swish(x, self.beta)
+
+    facts = {"parameters": {"beta": "1"}, "reference": lambda x, beta: x * torch.sigmoid(beta * x)}
+    unit = smooth_like(lambda x, beta=1.0: gw.functional.swish(x, beta), Rounded, **facts)
+    check = "float32_parameters_move_in_a_half_precision_model"
+    assert "does not move in a bfloat16 model" in failing_checks(unit, [check])
+
+
 def test_a_module_that_differs_from_its_function_is_noticed():
     class Other(UnitModule):
         def forward(self, x: Tensor) -> Tensor:

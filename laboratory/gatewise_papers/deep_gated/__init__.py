@@ -3,6 +3,7 @@
 from gatewise_papers.deep_gated.kernel_measures import Alignment as Alignment
 from gatewise_papers.deep_gated.kernel_measures import AlignmentTracker as AlignmentTracker
 from gatewise_papers.deep_gated.kernel_measures import alignment as alignment
+from gatewise_papers.deep_gated.kernel_measures import ideal_spectrum as ideal_spectrum
 from gatewise_papers.deep_gated.layers import Average as Average
 from gatewise_papers.deep_gated.layers import Convolve as Convolve
 from gatewise_papers.deep_gated.layers import Dense as Dense

@@ -25,6 +25,9 @@ from gatewise_papers.iieu.objectives import average_precision as average_precisi
 from gatewise_papers.iieu.objectives import confusion as confusion
 from gatewise_papers.iieu.unit_properties import Neutralisation as Neutralisation
 from gatewise_papers.iieu.unit_properties import Properties as Properties
+from gatewise_papers.iieu.unit_properties import TermSRange as TermSRange
+from gatewise_papers.iieu.unit_properties import UnitTermS as UnitTermS
 from gatewise_papers.iieu.unit_properties import neutralisation as neutralisation
 from gatewise_papers.iieu.unit_properties import properties as properties
 from gatewise_papers.iieu.unit_properties import property_table as property_table
+from gatewise_papers.iieu.unit_properties import term_s_range as term_s_range

@@ -40,24 +40,18 @@ from gatewise.analysis.gating import LayerInvariance as LayerInvariance
 from gatewise.analysis.gating import SiteFlips as SiteFlips
 from gatewise.analysis.gating import SiteGates as SiteGates
 from gatewise.analysis.gating import Tails as Tails
-from gatewise.analysis.gating import TermSRange as TermSRange
-from gatewise.analysis.gating import UnitTermS as UnitTermS
 from gatewise.analysis.gating import corner_crops as corner_crops
 from gatewise.analysis.gating import gate_flips as gate_flips
 from gatewise.analysis.gating import gate_overlap as gate_overlap
 from gatewise.analysis.gating import gates as gates
 from gatewise.analysis.gating import invariance as invariance
 from gatewise.analysis.gating import tails as tails
-from gatewise.analysis.gating import term_s_range as term_s_range
 from gatewise.analysis.identification import Identification as Identification
 from gatewise.analysis.identification import SiteFunction as SiteFunction
 from gatewise.analysis.identification import identify as identify
 from gatewise.analysis.kernel_measures import Spectrum as Spectrum
-from gatewise.analysis.kernel_measures import ideal_spectrum as ideal_spectrum
 from gatewise.analysis.kernel_measures import spectrum as spectrum
 from gatewise.analysis.model_graphs import check_weights as check_weights
-from gatewise.analysis.model_graphs import eval_graph as eval_graph
-from gatewise.analysis.model_graphs import the_output as the_output
 from gatewise.analysis.monitoring import GateMonitor as GateMonitor
 from gatewise.analysis.monitoring import MonitorRecord as MonitorRecord
 from gatewise.analysis.monitoring import SiteActivity as SiteActivity
@@ -115,8 +109,6 @@ __all__ = [
     "SoftPartition",
     "Spectrum",
     "Tails",
-    "TermSRange",
-    "UnitTermS",
     "affine_map",
     "all_questions",
     "corner_crops",
@@ -126,7 +118,6 @@ __all__ = [
     "gate_flips",
     "gate_overlap",
     "gates",
-    "ideal_spectrum",
     "identify",
     "invariance",
     "ntk",
@@ -139,5 +130,4 @@ __all__ = [
     "reconstruct",
     "region_prior",
     "spectrum",
-    "term_s_range",
 ]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from inspect import Parameter
+from inspect import Parameter, signature
 from typing import Any
 
 from torch import Tensor, nn
@@ -216,7 +216,6 @@ def _unit(
     pieces: Pieces | None = None,
     functions: tuple[str, ...] = (),
     options: Mapping[str, Any] | None = None,
-    has_inplace: bool = True,
     unit_options: Mapping[str, str] | None = None,
     on: str = "x > 0",
 ) -> Operator:
@@ -229,7 +228,7 @@ def _unit(
         module,
         functions or (name,),
         options or {},
-        has_inplace,
+        "inplace" in signature(module).parameters,
         unit_options or {},
         on,
     )
@@ -283,7 +282,6 @@ _ACTIVATIONS = (
         nn.PReLU,
         pieces=Pieces(slopes=("weight", 1.0)),
         options={"weight": REQUIRED},
-        has_inplace=False,
     ),
     _unit(
         "threshold",
@@ -299,7 +297,6 @@ _ACTIVATIONS = (
         nn.Hardshrink,
         pieces=Pieces(_SHRINK_THRESHOLDS, (1.0, 0.0, 1.0), (0.0, 0.0, 0.0)),
         options={"lambd": 0.5},
-        has_inplace=False,
     ),
     _unit(
         "softshrink",
@@ -307,7 +304,6 @@ _ACTIVATIONS = (
         nn.Softshrink,
         pieces=Pieces(_SHRINK_THRESHOLDS, (1.0, 0.0, 1.0), ("lambd", 0.0, "-lambd")),
         options={"lambd": 0.5},
-        has_inplace=False,
     ),
     _unit(
         "elu",
@@ -324,18 +320,17 @@ _ACTIVATIONS = (
         options={"alpha": 1.0},
         unit_options={"alpha": "alpha"},
     ),
-    _unit("gelu", Form.SMOOTH, nn.GELU, options={"approximate": "none"}, has_inplace=False),
+    _unit("gelu", Form.SMOOTH, nn.GELU, options={"approximate": "none"}),
     _unit("silu", Form.SMOOTH, nn.SiLU),
     _unit("mish", Form.SMOOTH, nn.Mish),
     _unit("hardswish", Form.SMOOTH, nn.Hardswish),
-    _unit("tanh", Form.SMOOTH, nn.Tanh, has_inplace=False),
+    _unit("tanh", Form.SMOOTH, nn.Tanh),
     _unit(
         "softplus",
         Form.SMOOTH,
         nn.Softplus,
         sign=Sign.NEVER_NEGATIVE,
         options={"beta": 1.0, "threshold": 20.0},
-        has_inplace=False,
         unit_options={"beta": "beta"},
     ),
     _unit(
@@ -343,7 +338,6 @@ _ACTIVATIONS = (
         Form.SMOOTH,
         nn.LogSigmoid,
         functions=("logsigmoid",),
-        has_inplace=False,
     ),
     _unit(
         "sigmoid",
@@ -352,7 +346,6 @@ _ACTIVATIONS = (
         kind=Kind.GATE,
         sign=Sign.NEVER_NEGATIVE,
         functions=("sigmoid", "expit"),
-        has_inplace=False,
     ),
     _unit(
         "hardsigmoid",
@@ -366,7 +359,6 @@ _ACTIVATIONS = (
         Form.OTHER,
         nn.Softsign,
         kind=Kind.COMPOSITE_FUNCTION,
-        has_inplace=False,
     ),
     _unit(
         "glu",
@@ -374,7 +366,6 @@ _ACTIVATIONS = (
         nn.GLU,
         kind=Kind.GLU,
         options={"dim": -1},
-        has_inplace=False,
         on="gate > 1/2",
     ),
     _unit(
@@ -382,7 +373,6 @@ _ACTIVATIONS = (
         Form.OTHER,
         nn.Tanhshrink,
         kind=Kind.COMPOSITE_FUNCTION,
-        has_inplace=False,
     ),
 )
 

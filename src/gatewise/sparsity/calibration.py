@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-import torch
 from torch import nn
 
 from gatewise.batches import ModelCall, read_batches
 from gatewise.checks import check_count
+from gatewise.devices import device_of
 
 
 def first_calls(what: str, model: nn.Module, data: Any, most: int) -> list[ModelCall]:
@@ -21,7 +21,7 @@ def first_calls(what: str, model: nn.Module, data: Any, most: int) -> list[Model
         most: the number of batches to read at most.
     """
     check_count(what, "batches", most)
-    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    device = device_of(model)
     calls = islice(read_batches(what, model, data), most)
     return [call.map(lambda tensor: tensor.to(device)) for call in calls]
 

@@ -11,7 +11,7 @@ from gatewise.checks import check_number
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import untouched
 from gatewise.sparsity.calibration import first_calls
-from gatewise.sparsity.results import LayerSparsity
+from gatewise.sparsity.results import LayerSparsity, layer_rows
 from gatewise.sparsity.thresholds import Counts, Place, linear_layers, watched
 
 BELOW = 0.01
@@ -79,10 +79,7 @@ def measure_sparsity(
         with watched(places, counts.add):
             for batch in read:
                 batch.run(model)
-    rows = []
-    for place in places:
-        if place.name in counts.numbers:
-            rows.append(_row(place, counts, below))
+    rows = layer_rows(places, counts, counts, dict.fromkeys(counts.numbers, below))
     if not rows:
         raise NotApplicableError(
             Limitation.NO_LAYER,
@@ -90,18 +87,4 @@ def measure_sparsity(
             got=type(model).__name__,
         )
     tokens = max(counts.numbers[row.layer] // row.width for row in rows)
-    return SparsityMeasure(tuple(rows), float(below), tokens)
-
-
-def _row(place: Place, counts: Counts, below: float) -> LayerSparsity:
-    name = place.name
-    return LayerSparsity(
-        name,
-        "input",
-        place.width,
-        place.weights,
-        below,
-        counts.zero_share(name),
-        counts.small_share(name),
-        counts.by_token(name),
-    )
+    return SparsityMeasure(rows, float(below), tokens)

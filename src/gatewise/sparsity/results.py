@@ -1,6 +1,6 @@
 """What sparsify returns: the sparse model, its curves and its receipt."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import nn
 
 from gatewise.analysis import AnalysisResult
 from gatewise.sparsity.quality import Quality
-from gatewise.sparsity.thresholds import CLOSE
+from gatewise.sparsity.thresholds import CLOSE, Counts, Place, Thresholds
 from gatewise.sparsity.timing import Timing
 from gatewise.words import plural
 
@@ -38,6 +38,35 @@ class LayerSparsity(AnalysisResult):
     zeros: float
     sparsity: float
     by_token: tuple[float, float, float]
+
+
+def layer_rows(
+    places: Iterable[Place], counts: Counts, zeros: Counts, thresholds: Thresholds
+) -> tuple[LayerSparsity, ...]:
+    """Return one row for each place that was reached.
+
+    Args:
+        places: of the model.
+        counts: of small numbers.
+        zeros: of exact zeros before any threshold.
+        thresholds: by place.
+    """
+    rows = []
+    for place in places:
+        if place.name in counts.numbers:
+            rows.append(
+                LayerSparsity(
+                    layer=place.name,
+                    kind=place.kind,
+                    width=place.width,
+                    weights=place.weights,
+                    threshold=thresholds.get(place.name),
+                    zeros=zeros.zero_share(place.name),
+                    sparsity=counts.small_share(place.name),
+                    by_token=counts.by_token(place.name),
+                )
+            )
+    return tuple(rows)
 
 
 @dataclass(frozen=True)

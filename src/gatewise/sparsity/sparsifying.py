@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,18 @@ from gatewise.graph import check_readable, check_runs, copied, untouched
 from gatewise.sparsity.calibration import divided, first_calls
 from gatewise.sparsity.placing import METHODS, Placed, place
 from gatewise.sparsity.quality import Judge, Quality, checked_score
-from gatewise.sparsity.results import CurvePoint, FineTuning, LayerSparsity, LayerTime, Sparsified
+from gatewise.sparsity.results import (
+    CurvePoint,
+    FineTuning,
+    LayerSparsity,
+    LayerTime,
+    Sparsified,
+    layer_rows,
+)
 from gatewise.sparsity.saving import check_saving
 from gatewise.sparsity.single_inputs import SingleInput, single_inputs
 from gatewise.sparsity.thresholds import (
+    CLOSE,
     Counts,
     Magnitudes,
     Place,
@@ -409,15 +418,11 @@ class Work:
         inputs: Sequence[SingleInput],
         repeats: int,
     ) -> list[float]:
-        modes = {module: module.training for model in models for module in model.modules()}
         set_thresholds(self.placed.places, thresholds)
-        try:
+        with ExitStack() as stack:
             for model in models:
-                model.eval()
+                stack.enter_context(evaluating(model))
             return model_seconds(models, inputs, repeats)
-        finally:
-            for module, training in modes.items():
-                module.training = training
 
     def _single_inputs(self) -> Sequence[SingleInput]:
         """Return single inputs of the held-out data that the model runs on."""
@@ -505,20 +510,7 @@ def result_of(
     check_saving(placed.model)
     counts = measured.counts
     places = [each for each in placed.places if each.name in counts.numbers]
-    rows = []
-    for each in places:
-        rows.append(
-            LayerSparsity(
-                each.name,
-                each.kind,
-                each.width,
-                each.weights,
-                measured.thresholds.get(each.name),
-                measured.zeros.zero_share(each.name),
-                counts.small_share(each.name),
-                counts.by_token(each.name),
-            )
-        )
+    rows = layer_rows(places, counts, measured.zeros, measured.thresholds)
     sparsity = mean_share(places, counts)
     linear = sum(layer.weight.numel() for layer in linear_layers(placed.model).values())
     notes = [note, measured.note, *_notes(rows, times, timing, sparsity, float(target))]
@@ -526,7 +518,7 @@ def result_of(
         model=placed.model,
         target=float(target),
         method=method,
-        layers=tuple(rows),
+        layers=rows,
         sparsity=sparsity,
         unweighted=mean_share(places, counts, weighted=False),
         skipped=_skipped(placed, rows, times) / max(1, linear),
@@ -571,8 +563,8 @@ def _notes(
 ) -> list[str]:
     """Return sentences on what was not reached, and on what does not pay."""
     notes = []
-    short = [row for row in rows if row.sparsity < target - 0.02]
-    if sparsity < target - 0.02:
+    short = [row for row in rows if row.sparsity < target - CLOSE]
+    if sparsity < target - CLOSE:
         notes.append(f"the target of {target:.1%} was not reached: {sparsity:.1%} became zero")
     elif short:
         worst = min(short, key=lambda row: row.sparsity)

@@ -8,7 +8,6 @@ from gatewise.testing.contract import Receipt as Receipt
 from gatewise.testing.contract import check_unit as check_unit
 from gatewise.testing.layer import LAYER_CHECKS as LAYER_CHECKS
 from gatewise.testing.layer import check_layer as check_layer
-from gatewise.testing.rounding import TORCH_OWN as TORCH_OWN
 from gatewise.testing.rounding import Measured as Measured
 from gatewise.testing.rounding import Sweep as Sweep
 from gatewise.testing.rounding import measure as measure

@@ -20,29 +20,6 @@ from gatewise.units import DTYPES, Bound, Unit, get_unit
 QUICK = 1 << 17
 FULL = 10_000_000
 
-# Torch's functions with the same default options, for comparison only.
-TORCH_OWN: dict[str, Callable[..., Tensor]] = {
-    "relu": torch.relu,
-    "leaky_relu": functional.leaky_relu,
-    "abs": torch.abs,
-    "celu": functional.celu,
-    "elu": functional.elu,
-    "gelu": functional.gelu,
-    "hardsigmoid": functional.hardsigmoid,
-    "hardswish": functional.hardswish,
-    "hardtanh": functional.hardtanh,
-    "logsigmoid": functional.logsigmoid,
-    "mish": functional.mish,
-    "relu6": functional.relu6,
-    "selu": functional.selu,
-    "sigmoid": torch.sigmoid,
-    "silu": functional.silu,
-    "softplus": functional.softplus,
-    "softsign": functional.softsign,
-    "tanh": torch.tanh,
-    "tanhshrink": functional.tanhshrink,
-}
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -207,7 +184,7 @@ def measure(
     rows = []
     for options in spec.samples:
         case = Case(spec, options)
-        torch_function = TORCH_OWN.get(spec.name) if not options else None
+        torch_function = None if options else torch_function_of(spec)
         for name in dtypes:
             values = covered_inputs(case, getattr(torch, name), FULL if full else QUICK)
             finite = values[values.isfinite()]
@@ -219,6 +196,19 @@ def measure(
                 theirs = sweep(case, inputs, torch_function) if torch_function else None
                 rows.append(_summary(case, name, direction, inputs.numel(), ours, theirs))
     return rows
+
+
+def torch_function_of(unit: Unit) -> Callable[[Tensor], Tensor] | None:
+    """Return torch's function of the same name and default options, for comparison only."""
+    if unit.learns or unit.probe is not None:
+        return None
+    function = getattr(functional, unit.name, getattr(torch, unit.name, None))
+    try:
+        if function is not None:
+            function(torch.zeros(1))
+    except TypeError:  # its options have no defaults
+        return None
+    return function
 
 
 def _summary(

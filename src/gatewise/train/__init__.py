@@ -50,7 +50,6 @@ from gatewise.train.loop import all_randomness as all_randomness
 from gatewise.train.loop import build_model as build_model
 from gatewise.train.loop import check_outputs as check_outputs
 from gatewise.train.loop import data_facts as data_facts
-from gatewise.train.loop import device_of as device_of
 from gatewise.train.loop import differences as differences
 from gatewise.train.loop import environment as environment
 from gatewise.train.loop import evaluate as evaluate

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gatewise.analysis import ideal_spectrum, spectrum
+from gatewise.analysis import spectrum
 from gatewise.stats import mean
 from gatewise.studies import CellCall, FunctionCell
 from gatewise_papers.common import (
@@ -23,6 +23,7 @@ from gatewise_papers.common import (
     row,
 )
 from gatewise_papers.deep_gated.experiments.shared import DEPTHS, inputs, kernel, published, start
+from gatewise_papers.deep_gated.kernel_measures import ideal_spectrum
 
 XLABEL = "eigenvalues, smallest first"
 YLABEL = "cumulative sum"

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import partial
 
-from gatewise.analysis import ideal_spectrum
 from gatewise.studies import FunctionCell
 from gatewise_papers.common import (
     CellValues,
@@ -34,6 +33,7 @@ from gatewise_papers.deep_gated.experiments.shared import (
     spectrum_panel,
     steps_until,
 )
+from gatewise_papers.deep_gated.kernel_measures import ideal_spectrum
 
 LEVEL = 0.05
 LEFT = 0.01  # the share of the error until which steps are counted

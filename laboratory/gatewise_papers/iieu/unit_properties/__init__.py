@@ -9,3 +9,6 @@ from gatewise_papers.iieu.unit_properties.feature_neutralisation import (
 from gatewise_papers.iieu.unit_properties.feature_neutralisation import (
     neutralisation as neutralisation,
 )
+from gatewise_papers.iieu.unit_properties.term_s import TermSRange as TermSRange
+from gatewise_papers.iieu.unit_properties.term_s import UnitTermS as UnitTermS
+from gatewise_papers.iieu.unit_properties.term_s import term_s_range as term_s_range

@@ -3,13 +3,14 @@
 from collections import Counter
 from typing import Any
 
-from gatewise.analysis import ask, term_s_range
+from gatewise.analysis import ask
 from gatewise.analysis.diagnosis import DiagnosisContext, Finding, Question
 from gatewise.analysis.gating import unit_calls
 from gatewise.errors import Limitation, NotApplicableError
 from gatewise.units import registered_units
 from gatewise.words import joined
 from gatewise_papers.iieu.unit_properties.facts import properties
+from gatewise_papers.iieu.unit_properties.term_s import term_s_range
 
 INPUTS = 200  # on which similarities are measured
 

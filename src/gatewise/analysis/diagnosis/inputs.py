@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 
 from gatewise.analysis.finite import first_not_finite
 from gatewise.batches import ModelCall, find_reader, map_tensors, read_batches, take
+from gatewise.devices import device_of
 from gatewise.errors import ArgumentError
 from gatewise.graph import (
     Example,
@@ -152,7 +153,7 @@ def collect(
     Raises:
         ArgumentError: There is no input, or a batch cannot be used. The message names the batch.
     """
-    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    device = device_of(model)
     arguments = len(find_reader(model).parameters)
     parts: list[Example] = []
     labels: list[Tensor | None] = []

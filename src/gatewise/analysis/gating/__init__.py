@@ -11,6 +11,7 @@ from gatewise.analysis.gating.flips import SiteFlips as SiteFlips
 from gatewise.analysis.gating.flips import flips_between as flips_between
 from gatewise.analysis.gating.flips import gate_flips as gate_flips
 from gatewise.analysis.gating.gate_calls import GateSite as GateSite
+from gatewise.analysis.gating.gate_calls import UnitCall as UnitCall
 from gatewise.analysis.gating.gate_calls import gate_sites as gate_sites
 from gatewise.analysis.gating.gate_calls import rule_of_module as rule_of_module
 from gatewise.analysis.gating.gate_calls import scope_name as scope_name
@@ -23,12 +24,10 @@ from gatewise.analysis.gating.overlap import gate_overlap as gate_overlap
 from gatewise.analysis.gating.rules import Rule as Rule
 from gatewise.analysis.gating.rules import soft_rule as soft_rule
 from gatewise.analysis.gating.size_histogram import SizeHistogram as SizeHistogram
+from gatewise.analysis.gating.stream import Readings as Readings
 from gatewise.analysis.gating.stream import SiteStream as SiteStream
 from gatewise.analysis.gating.tensor_tails import Tails as Tails
 from gatewise.analysis.gating.tensor_tails import tails as tails
-from gatewise.analysis.gating.term_s import TermSRange as TermSRange
-from gatewise.analysis.gating.term_s import UnitTermS as UnitTermS
-from gatewise.analysis.gating.term_s import term_s_range as term_s_range
 from gatewise.analysis.gating.warps import corner_crops as corner_crops
 from gatewise.analysis.gating.warps import standard_warps as standard_warps
 from gatewise.analysis.gating.warps import warp as warp

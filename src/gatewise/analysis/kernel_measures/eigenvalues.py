@@ -1,4 +1,4 @@
-"""The eigenvalues of a kernel, their cumulative curve, and the ideal curve of random gates."""
+"""The eigenvalues of a kernel, and their cumulative curve."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,6 @@ from torch import Tensor
 
 from gatewise.analysis.kernel_measures.kernel_matrix import check_kernel, check_semidefinite
 from gatewise.analysis.record import AnalysisResult, new_axes
-from gatewise.checks import check_count, check_number
 from gatewise.errors import ArgumentError
 
 
@@ -63,12 +62,6 @@ class Spectrum(AnalysisResult):
             )
         return Spectrum(self.eigenvalues / self.eigenvalues[-1], self.rounding)
 
-    def ideal(self, *, mu: float, depth: int) -> "Spectrum":
-        """Return :func:`ideal_spectrum` of as many eigenvalues, scaled to the same trace."""
-        ideal = ideal_spectrum(len(self.eigenvalues), mu=mu, depth=depth)
-        scale = self.eigenvalues.sum() / len(self.eigenvalues)
-        return Spectrum(ideal.eigenvalues * scale, ideal.rounding)
-
     def plot(self, axes: Any = None, **line: Any) -> Any:
         """Draw the cumulative curve and return the axes; ``line`` are options of ``axes.plot``."""
         axes = new_axes((5, 3.6)) if axes is None else axes
@@ -90,25 +83,3 @@ def spectrum(kernel: Tensor) -> Spectrum:
     matrix, slack = check_kernel("spectrum", kernel)
     eigenvalues = check_semidefinite("spectrum", torch.linalg.eigvalsh(matrix), slack)
     return Spectrum(eigenvalues.cpu(), slack)
-
-
-def ideal_spectrum(n: int, *, mu: float, depth: int) -> Spectrum:
-    """The spectrum of n equal inputs through infinitely wide random gates: equation 5 of the paper.
-
-    The kernel divided by its depth has ones on the diagonal and mu^(d-1) elsewhere. So n - 1
-    eigenvalues are 1 - mu^(d-1), and one is 1 + (n-1) mu^(d-1).
-
-    Args:
-        n: the number of inputs.
-        mu: the probability that a gate is open.
-        depth: the number of weight layers d.
-    """
-    check_count("ideal_spectrum", "n", n, least=1)
-    check_count("ideal_spectrum", "depth", depth, least=1)
-    check_number("ideal_spectrum", "mu", mu, least=0)
-    if not 0 <= mu <= 1:
-        raise ArgumentError("mu must be a probability", got=mu, allowed="0 to 1")
-    overlap = float(mu) ** (depth - 1)
-    eigenvalues = torch.full((n,), 1 - overlap, dtype=torch.float64)
-    eigenvalues[-1] = 1 + (n - 1) * overlap
-    return Spectrum(eigenvalues, n * torch.finfo(torch.float64).eps)

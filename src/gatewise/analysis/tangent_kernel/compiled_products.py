@@ -1,4 +1,4 @@
-"""The compiled form of ``KernelBlock._add_dense``: float32, one thread, AVX-512."""
+"""The compiled form of the kernel of a dense layer: float32, one thread, AVX-512."""
 
 import ctypes
 from functools import cache

@@ -144,9 +144,7 @@ class KernelBlock:
 
     def add_linear(self, layer: LinearForm) -> None:
         """Add a linear or convolution layer, in the way that takes the fewest operations."""
-        groups_and_outputs = layer.slopes.shape[1:3].numel()
-        if layer.weight and groups_and_outputs == layer.slopes.shape[4] == 1:
-            self._add_dense(layer)
+        if layer.weight and self._is_added_by_compiled_code(layer):
             return
         if layer.weight and self._pairs_are_cheaper(layer):
             self._add_pairs_of_positions(layer)
@@ -165,29 +163,20 @@ class KernelBlock:
         per_pair = positions**2 * (layer.window_size + outputs**2 * (channels + 1))
         return groups * pairs * per_pair < by_gradients
 
-    def _add_dense(self, layer: LinearForm) -> None:
-        """Add a layer with one group, one position and one output of the model."""
+    def _is_added_by_compiled_code(self, layer: LinearForm) -> bool:
+        """Add a layer with one group, one position and one output of the model, if C code can."""
+        if layer.slopes.shape[1:3].numel() > 1 or layer.slopes.shape[4] > 1:
+            return False
         z = layer.all_windows()[:, 0, 0]
         d = layer.slopes[:, 0, 0, :, 0]
-        inputs = (z[self.first], z[self.second])
-        slopes = (d[self.first], d[self.second])
-        total = self.total[:, 0, :, 0]
         # The compiled form sums in float32 alone.
-        if max(z.shape[1], d.shape[1]) <= LONGEST_SUM and add_products(
-            total,
-            inputs,
-            slopes,
+        return max(z.shape[1], d.shape[1]) <= LONGEST_SUM and add_products(
+            self.total[:, 0, :, 0],
+            (z[self.first], z[self.second]),
+            (d[self.first], d[self.second]),
             bias=layer.bias,
             symmetric=self.symmetric,
-        ):
-            return
-        row_bytes = 6 * len(inputs[1]) * z.element_size()
-        for rows, columns in self._stripes(max(1, self.limit // row_bytes)):
-            part = inner_products(inputs[0][rows], inputs[1][columns])
-            if layer.bias:
-                part += 1
-            part *= inner_products(slopes[0][rows], slopes[1][columns])
-            total[rows, columns] += part
+        )
 
     def _add_weight_gradients(self, layer: LinearForm) -> None:
         """Add inner products of the gradients of each sample, some channels at a time."""

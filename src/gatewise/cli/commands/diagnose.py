@@ -22,8 +22,9 @@ from gatewise.cli.options import (
     Trust,
     Weights,
     advised_commands,
+    apply_plan_beside,
     key_values,
-    load_weights,
+    open_model,
 )
 from gatewise.cli.output import check_target, print_json, print_note, print_rich, table
 from gatewise.errors import ArgumentError, FileError, shorten
@@ -168,7 +169,7 @@ def diagnose(
     """
     from gatewise.analysis import DiagnosisInterrupted, all_questions, fill
     from gatewise.analysis import diagnose as ask
-    from gatewise.cli.options import find_checkpoints, find_data, load_model
+    from gatewise.cli.options import find_checkpoints, find_data
     from gatewise.cli.output import Watch
     from gatewise.report import write_diagnosis
 
@@ -178,11 +179,10 @@ def diagnose(
         if not data:
             raise ArgumentError("--revive: which channels are dead is seen on data", fix="--data")
     settings = key_values("--set", set)
-    network = load_model(model, settings).eval()
+    network = open_model("diagnose", model, settings, weights, trust=trust)
     files = find_checkpoints(checkpoints or [])
-    if weights is not None:
-        load_weights(network, weights, trust=trust, command=f"gatewise diagnose {model}")
-    elif files:
+    if weights is None and files:
+        apply_plan_beside(network, files[-1])
         fill("--checkpoints", network, files[-1], len(files))
         weights = files[-1]
     request = DataRequest(

@@ -104,10 +104,6 @@ def examine() -> Findings:
     core, extras = _packages()
     data = _data_folder()
     problems = [_missing(package) for package in core if not package.ok]
-    if sys.version_info < (3, 11):  # noqa: UP036 (a source tree can be run by any Python)
-        problems.append(
-            f"Python is too old; got: {platform.python_version()}; allowed: 3.11 or newer"
-        )
     if data["set"] and not data["is_folder"]:
         problems.append(
             f"GATEWISE_DATA is not a folder; got: {data['path']}; "
@@ -180,7 +176,7 @@ def _packages() -> tuple[list[Package], dict[str, list[Package]]]:
     """Return the packages that the metadata requires, and those of each extra."""
     core: list[Package] = []
     extras: dict[str, list[Package]] = {}
-    for line in filter(_applies, _requirements()):
+    for line in _requirements():
         package, extra = _parse(line)
         if extra is None:
             core.append(package)
@@ -231,12 +227,6 @@ def _requirements() -> list[str]:
         return metadata.requires("gatewise") or []
     except metadata.PackageNotFoundError:
         return ["torch>=2.6"]
-
-
-def _applies(line: str) -> bool:
-    """Whether this Python needs the package. Some are only for older versions of Python."""
-    older = re.search(r"""python_version\s*<\s*['"](\d+)\.(\d+)['"]""", line)
-    return older is None or sys.version_info < (int(older[1]), int(older[2]))
 
 
 def _parse(line: str) -> tuple[Package, str | None]:

@@ -12,8 +12,9 @@ from gatewise.cli.options import (
     ModelOptions,
     Trust,
     Weights,
-    load_weights,
-    model_and_example,
+    example_for,
+    key_values,
+    open_model,
 )
 from gatewise.cli.output import print_json, print_rich, table
 
@@ -42,9 +43,8 @@ def inspect(
     from gatewise.analysis import identify
     from gatewise.graph import find_sites
 
-    network, example = model_and_example(model, input, set)
-    if weights is not None:
-        load_weights(network, weights, trust=trust, command=f"gatewise inspect {model}")
+    network = open_model("inspect", model, key_values("--set", set), weights, trust=trust)
+    example = example_for(model, network, input)
     graph = find_sites(network, example)
     found = identify(network, example, copy=copy)
     if json:

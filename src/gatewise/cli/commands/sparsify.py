@@ -17,7 +17,7 @@ from gatewise.cli.options import (
     Trust,
     Weights,
     key_values,
-    load_weights,
+    open_model,
 )
 from gatewise.cli.output import (
     Watch,
@@ -187,7 +187,7 @@ def sparsify(
     Example: `gatewise sparsify small_llama --data text --target 0.5 --out sparse.html`
     Example: `gatewise sparsify small_llama --data text --relu relu --epochs 3`
     """
-    from gatewise.cli.options import find_data, load_model
+    from gatewise.cli.options import find_data
     from gatewise.report import write_page
     from gatewise.sparsity import PENALTIES, relufy
     from gatewise.sparsity import sparsify as make_sparse
@@ -206,9 +206,7 @@ def sparsify(
             }
         )
     settings = key_values("--set", set)
-    network = load_model(model, settings).eval()
-    if weights is not None:
-        load_weights(network, weights, trust=trust, command=f"gatewise sparsify {model}")
+    network = open_model("sparsify", model, settings, weights, trust=trust)
     request = DataRequest(
         names=data or [],
         examples=examples if relu is None else examples + train_examples,

@@ -25,12 +25,14 @@ from gatewise.cli.options import (
     ModelOptions,
     Trust,
     Weights,
+    example_for,
     key_values,
-    load_weights,
-    model_and_example,
+    open_model,
+    plan_beside,
+    read_plan,
 )
 from gatewise.cli.output import check_target, print_error, print_json, print_note, print_rich
-from gatewise.errors import ArgumentError, FileError
+from gatewise.errors import ArgumentError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -83,9 +85,10 @@ def swap(
     `--dry-run` previews it: activations that cannot be changed are listed with the reason. With
     `--json` it prints the full plan, which `--plan FILE` executes.
 
-    The plan is written next to the weights, as NAME.plan.json. To load the changed model in
-    Python, build the original, apply the plan with `Plan.from_json(text).apply(model)`, and load
-    the weights. If the changed model fails its checks, nothing is written and the exit code is 1.
+    The plan is written next to the weights, as NAME.plan.json. `diagnose`, `inspect` and
+    `sparsify` apply it when they load these weights. In Python, build the original, apply the plan
+    with `Plan.from_json(text).apply(model)`, and load the weights. If the changed model fails its
+    checks, nothing is written and the exit code is 1.
 
     Example: `gatewise swap small_cnn --unit crelu --preserve --out crelu.safetensors`
     """
@@ -101,11 +104,11 @@ def swap(
             got="neither" if unit is None else "both",
             fix="--unit NAME, or --plan FILE",
         )
-    network, example = model_and_example(model, input, set)
-    if weights is not None:
-        load_weights(network, weights, trust=trust, command=f"gatewise swap {model} ...")
+    settings = key_values("--set", set)
+    network = open_model("swap", model, settings, weights, trust=trust, with_plan=False)
+    example = example_for(model, network, input)
     if plan is not None:
-        swap_plan = _read(plan)
+        swap_plan = read_plan(plan)
     else:
         from gatewise.surgery import plan as make_plan
 
@@ -151,22 +154,8 @@ def _write(target: Path, network: "nn.Module", plan: "Plan") -> None:
     """Write the weights, and the plan next to them."""
     from gatewise.files import write_tensors, write_text
 
-    plan_file = target.with_suffix(".plan.json")
+    plan_file = plan_beside(target)
     write_text(plan_file, plan.to_json())
     metadata = {"unit": plan.unit, "plan": plan_file.name}
     write_tensors(target, network.state_dict(), metadata=metadata)
     print_note(f"wrote {target} and {plan_file}")
-
-
-def _read(path: Path) -> "Plan":
-    """Read a plan from a file."""
-    from gatewise.surgery import Plan
-
-    try:
-        return Plan.from_json(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as problem:
-        raise FileError(
-            "--plan: the file cannot be read",
-            got=str(path),
-            fix="name a file that `gatewise swap --dry-run --json` or `gatewise swap` wrote",
-        ) from problem

@@ -27,6 +27,7 @@ from gatewise.cli.options import (
     is_data_set,
     key_values,
     model_factory,
+    plan_beside,
     recipe_lines,
 )
 from gatewise.cli.output import print_error, print_json, print_note
@@ -35,7 +36,6 @@ from gatewise.errors import FileError, LostProcessError
 if TYPE_CHECKING:
     from gatewise.train import Result, RunConfig
 
-PLAN = "swap.plan.json"
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 
 Unit = Annotated[
@@ -169,7 +169,7 @@ def train(
             model_factory(model, settings),
             comparison_data(data, test, data_settings, data_folder),
             chosen,
-            unit=unit,
+            unit=None if unit is None else {"name": unit, "match": "none"},
             seed=seed,
             name=model,
         )
@@ -196,7 +196,8 @@ def train(
             allow_inexact=allow_inexact,
         )
         if result is not None and planned is not None and planned.variant.plan is not None:
-            write_text(out / PLAN, planned.variant.plan.to_json())
+            plan = plan_beside(out / "weights.safetensors")
+            write_text(plan, planned.variant.plan.to_json())
     if os.environ.get("RANK", "0") == "0":  # of several processes, only the first prints
         _report(result, out, json)
     if result is None:

@@ -17,9 +17,13 @@ from gatewise.cli.options.model_options import Model as Model
 from gatewise.cli.options.model_options import ModelOptions as ModelOptions
 from gatewise.cli.options.model_options import Trust as Trust
 from gatewise.cli.options.model_options import Weights as Weights
+from gatewise.cli.options.model_options import apply_plan_beside as apply_plan_beside
+from gatewise.cli.options.model_options import example_for as example_for
 from gatewise.cli.options.model_options import key_values as key_values
 from gatewise.cli.options.model_options import load_weights as load_weights
-from gatewise.cli.options.model_options import model_and_example as model_and_example
+from gatewise.cli.options.model_options import open_model as open_model
+from gatewise.cli.options.model_options import plan_beside as plan_beside
+from gatewise.cli.options.model_options import read_plan as read_plan
 from gatewise.cli.options.model_reference import load_function as load_function
 from gatewise.cli.options.model_reference import load_model as load_model
 from gatewise.cli.options.shared_options import DataFolder as DataFolder

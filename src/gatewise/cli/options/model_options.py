@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from gatewise.graph import Example
+    from gatewise.surgery import Plan
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help=f"The model: {FORMS}.", show_default=False)
@@ -67,20 +68,31 @@ LARGEST_EXAMPLE = 2**31  # elements
 SEED = 0
 
 
-def model_and_example(
+def open_model(
+    command: str,
     reference: str,
-    inputs: Sequence[str] | None,
-    options: Sequence[str] | None,
-) -> Any:
-    """Return the model of a command, in eval mode, and a random example input.
+    settings: Mapping[str, Any],
+    weights: Path | None = None,
+    *,
+    trust: bool = False,
+    with_plan: bool = True,
+) -> "nn.Module":
+    """Return the model of a command, in eval mode, with its weights.
 
     Args:
+        command: The name of the command, for messages.
         reference: The argument ``MODEL``.
-        inputs: The values of ``--input``.
-        options: The values of ``--set``.
+        settings: Arguments of the constructor.
+        weights: The value of ``--weights``.
+        trust: Whether the user gave ``--trust``.
+        with_plan: Whether the plan next to the weights is applied first.
     """
-    model = load_model(reference, key_values("--set", options)).eval()
-    return model, example_for(reference, model, inputs)
+    model = load_model(reference, settings).eval()
+    if weights is not None:
+        if with_plan:
+            apply_plan_beside(model, weights)
+        load_weights(model, weights, trust=trust, command=f"gatewise {command} {reference}")
+    return model
 
 
 def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, Any]:
@@ -170,6 +182,40 @@ def _tensor(shape: tuple[int, ...], *, whole: bool, model: "nn.Module") -> "Tens
     if not whole:
         return torch.randn(shape, generator=generator)
     return torch.randint(0, vocabulary(model) or 2, shape, generator=generator)
+
+
+def plan_beside(weights: Path) -> Path:
+    """Return the file of the plan by which the model of some weights was changed.
+
+    Args:
+        weights: A file that ``gatewise swap`` or ``gatewise train`` wrote.
+    """
+    return weights.with_suffix(".plan.json")
+
+
+def read_plan(path: Path) -> "Plan":
+    """Read a plan from a file."""
+    from gatewise.surgery import Plan
+
+    try:
+        return Plan.from_json(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise FileError(
+            "--plan: the file cannot be read",
+            got=str(path),
+            fix="name a file that `gatewise swap --dry-run --json` or `gatewise swap` wrote",
+        ) from problem
+
+
+def apply_plan_beside(network: "nn.Module", weights: Path) -> None:
+    """Change a model as the plan next to its weights says, if there is one.
+
+    Args:
+        network: The model.
+        weights: The file of weights that are loaded next.
+    """
+    if plan_beside(weights).is_file():
+        read_plan(plan_beside(weights)).apply(network)
 
 
 def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str) -> None:

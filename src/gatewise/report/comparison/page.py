@@ -115,18 +115,15 @@ def _details(result: ComparisonResult, answers: list[ModelAnswer]) -> Iterator[A
     if has_curves:
         numbers.append(Text([PLATEAU]))
     yield Folded("The numbers", numbers, open=True)
-    curves = [tables.curves_table(result, answer) for answer in answers]
-    if any(curves):
-        yield Folded("At every learning rate", [table for table in curves if table])
-    equal = [tables.equal_rates_table(result, answer) for answer in answers]
-    if any(equal):
-        yield Folded("Differences at equal learning rates", [table for table in equal if table])
-    costs = [tables.costs_table(result, answer.model) for answer in answers]
-    if any(costs):
-        yield Folded("Costs", [table for table in costs if table])
-    metrics = [tables.metrics_table(result, answer) for answer in answers]
-    if any(metrics):
-        yield Folded("Other metrics", [table for table in metrics if table])
+    for title, table in (
+        ("At every learning rate", tables.curves_table),
+        ("Differences at equal learning rates", tables.equal_rates_table),
+        ("Costs", tables.costs_table),
+        ("Other metrics", tables.metrics_table),
+    ):
+        found = [one for answer in answers if (one := table(result, answer)) is not None]
+        if found:
+            yield Folded(title, found)
     yield from _runs(result)
     yield from _settings(result)
 

@@ -109,14 +109,14 @@ def equal_rates_table(result: ComparisonResult, answer: ModelAnswer) -> Table | 
     return Table(["unit", *names], rows, caption, "l" + "r" * len(rates))
 
 
-def costs_table(result: ComparisonResult, model: str) -> Table | None:
+def costs_table(result: ComparisonResult, answer: ModelAnswer) -> Table | None:
     """Return parameters and time of every unit; None if nothing is known.
 
     Args:
         result: The comparison.
-        model: Of the study.
+        answer: Of one model.
     """
-    records = result.study.of_model(model)
+    records = result.study.of_model(answer.model)
     runs = {label: [one for one in records if one.unit == label] for label in result.units}
     columns = ["unit", "parameters", "seconds of a run (median)"]
     rows: list[Cells] = []
@@ -128,7 +128,7 @@ def costs_table(result: ComparisonResult, model: str) -> Table | None:
         rows.append([label, _middle(parameters, whole=True), _middle(seconds)])
     if not known:
         return None
-    return Table(columns, rows[:MOST_ROWS], f"{model}: costs", "lrr")
+    return Table(columns, rows[:MOST_ROWS], f"{answer.model}: costs", "lrr")
 
 
 def metrics_table(result: ComparisonResult, answer: ModelAnswer) -> Table | None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gatewise.batches import BatchReader, length
 from gatewise.checks import is_number
+from gatewise.devices import device_of
 from gatewise.errors import ArgumentError, GatewiseError, first_line
 from gatewise.studies.comparison.model_outputs import read_outputs
 from gatewise.studies.comparison.sources import Source
@@ -22,7 +23,6 @@ from gatewise.train import (
     Objective,
     Recipe,
     StepLoss,
-    device_of,
     evaluating,
     in_precision,
     move,

@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from gatewise.errors import ArgumentError, DamagedFileError, FileError, HeldError
 from gatewise.files import make_folder
+from gatewise.results import Result
 from gatewise.studies.engine.cell import Cell, Record
 
 FILE = "study.sqlite"
@@ -40,7 +41,7 @@ CREATE INDEX cells_by_status ON cells (asked, status);
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(Result):
     """How far a study is.
 
     Attributes:
@@ -58,10 +59,6 @@ class Status:
     diverged: int
     driver: str | None
     failures: Sequence[Record]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**vars(self), "failures": list(self.failures)}
 
 
 class StudyFile:

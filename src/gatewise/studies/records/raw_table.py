@@ -184,6 +184,12 @@ def _named(rows: Sequence[Mapping[str, Any]], source: str, notes: Sequence[str])
 def _from_text(path: Path) -> RawTable:
     """Read a text file with a header line."""
     text = _decoded(path)
+    if text.startswith("{"):
+        raise ArgumentError(
+            "stats: this file is JSON, and no table of runs",
+            got=str(path),
+            allowed="CSV, TSV or Parquet; a study is read by gatewise.write_page and `report`",
+        )
     if "\0" in text[:10_000]:
         raise FileError("stats: this is not a text file", got=str(path))
     lines = text.splitlines()

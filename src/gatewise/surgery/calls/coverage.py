@@ -148,12 +148,17 @@ class Coverage:
         return any("training" in code.co_names for code in self.executed)
 
     def _methods(self) -> dict[str, set[CodeType]]:
-        """Return the code of the methods of the model's classes, without torch's and ours."""
+        """Return the code of the methods of the model's classes, without torch's and ours.
+
+        A constructor is none of them: it runs before the model is swapped.
+        """
         methods: dict[str, set[CodeType]] = {}
         for kind in {type(module) for module in self.model.modules()}:
             for home in kind.__mro__:
                 for name, value in vars(home).items():
-                    for function in (value, inspect.unwrap(value)) if callable(value) else ():
+                    if not callable(value) or name == "__init__":
+                        continue
+                    for function in (value, inspect.unwrap(value)):
                         code = getattr(function, "__code__", None)
                         if code is not None and not code.co_filename.startswith((_OWN, _TORCH)):
                             methods.setdefault(name, set()).add(code)

@@ -229,7 +229,7 @@ class ReferenceComparison:
         for samples, context in ((quiet, neutral), (moved, disturbed)):
             with context(self.changed, self.plan):
                 inside = sampling_outputs(self.changed, samples)
-                run(self.changed, example, dtype=dtype, inside=inside)
+                of_changed(partial(run, self.changed, example, dtype=dtype, inside=inside))
         compared.moved = first_difference(quiet, moved, MOVED)[1]
         if not compared.moved > MOVED:
             compared.problems.append("random numbers in the new weights change nothing")

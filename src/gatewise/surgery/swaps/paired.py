@@ -9,7 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import REQUIRED, Sign, Site, SiteGraph, get_operator, is_never_negative
+from gatewise.graph import (
+    REQUIRED,
+    Sign,
+    Site,
+    SiteGraph,
+    get_operator,
+    holds_both_branches,
+    is_never_negative,
+)
 from gatewise.surgery.calls import check_call, check_plain_call
 from gatewise.surgery.planning import (
     UNCHANGED,
@@ -173,6 +181,8 @@ class PairedSwap(Swap):
 def _check_activation(graph: SiteGraph, site: Site, request: Request) -> None:
     if request.unit != "crelu":
         check_plain_activation(graph, site)
+    elif holds_both_branches(site.op):
+        raise Refusal(Reason.TWO_BRANCHES)
     elif request.preserve and site.op not in ("relu", *LEAKY):
         raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
 

@@ -26,7 +26,6 @@ from gatewise.train.loop.checkpoint import Saved as Saved
 from gatewise.train.loop.checkpoint import named_state as named_state
 from gatewise.train.loop.checkpoint import tensors_digest as tensors_digest
 from gatewise.train.loop.evaluation import Score as Score
-from gatewise.train.loop.evaluation import device_of as device_of
 from gatewise.train.loop.evaluation import evaluate as evaluate
 from gatewise.train.loop.evaluation import evaluating as evaluating
 from gatewise.train.loop.evaluation import in_precision as in_precision

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.data import Augment, Split, ten_crop
-from gatewise.devices import check_bfloat16, has_fast_bfloat16
+from gatewise.devices import check_bfloat16, device_of, has_fast_bfloat16
 from gatewise.train.config import Loss
 from gatewise.train.loop.losses import example_losses, right
 
@@ -123,12 +123,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Return the device of the first parameter; the processor if there is none."""
-    first = next(model.parameters(), None)
-    return torch.device("cpu") if first is None else first.device
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:

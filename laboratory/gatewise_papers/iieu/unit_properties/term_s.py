@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis.gating.gate_calls import UnitCall, scope_name, unit_calls
-from gatewise.analysis.gating.stream import Readings
-from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
+from gatewise.analysis import AnalysisResult
+from gatewise.analysis.gating import Readings, UnitCall, scope_name, unit_calls
+from gatewise.analysis.record import PlottedResult, label_places
 from gatewise.batches import Progress, read_batches
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError
 from gatewise.graph import Node, run_graph, untouched
@@ -86,8 +86,8 @@ def term_s_range(
 
     Args:
         model: A model with IIEU units.
-        batches: As in :func:`gates`.
-        progress: As in :func:`gates`.
+        batches: As in :func:`gatewise.gates`.
+        progress: As in :func:`gatewise.gates`.
 
     Raises:
         NotApplicableError: The model has no IIEU unit.

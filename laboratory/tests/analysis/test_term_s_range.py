@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gatewise_papers import iieu
 from torch import nn
 
 import gatewise as gw
@@ -30,7 +31,7 @@ def network() -> nn.Module:
 def test_similarities_are_those_of_unfolded_patches_and_lie_in_the_range() -> None:
     model = network()
     batches = [torch.randn(n, 3, 8, 8, dtype=torch.float64) for n in (5, 3)]
-    found = gw.analysis.term_s_range(model, batches)
+    found = iieu.term_s_range(model, batches)
     first = model[0]
     patches = nn.functional.unfold(torch.cat(batches), 3)  # (n, 27, positions)
     rows = first.conv.weight.detach().flatten(1)
@@ -59,7 +60,7 @@ def test_similarities_are_those_of_unfolded_patches_and_lie_in_the_range() -> No
 def test_a_patch_along_the_filter_attains_the_range() -> None:
     layer = gw.nn.LinearIIEU(nn.Linear(4, 1, bias=False)).double()
     along = layer.linear.weight.detach()
-    found = gw.analysis.term_s_range(nn.Sequential(layer), [torch.cat((3 * along, -along))])
+    found = iieu.term_s_range(nn.Sequential(layer), [torch.cat((3 * along, -along))])
     assert found.units[0].most == pytest.approx(1, abs=1e-6) and found.units[
         0
     ].least == pytest.approx(-1, abs=1e-6)
@@ -67,7 +68,7 @@ def test_a_patch_along_the_filter_attains_the_range() -> None:
 
 
 def test_records_print_save_and_draw_and_a_model_without_units_is_told() -> None:
-    found = gw.analysis.term_s_range(network(), [torch.randn(2, 3, 8, 8, dtype=torch.float64)])
+    found = iieu.term_s_range(network(), [torch.randn(2, 3, 8, 8, dtype=torch.float64)])
     assert (
         "range of (27)" in repr(found)
         and "<pre>" in found._repr_html_()
@@ -75,4 +76,4 @@ def test_records_print_save_and_draw_and_a_model_without_units_is_told() -> None
     )
     assert [each["name"] for each in found.to_dict()["units"]] == ["0.unit", "1.unit", "3.unit"]
     with pytest.raises(ArgumentError, match="no IIEU unit"):
-        gw.analysis.term_s_range(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), [torch.randn(2, 2)])
+        iieu.term_s_range(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), [torch.randn(2, 2)])
