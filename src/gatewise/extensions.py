@@ -16,7 +16,7 @@ kind            what its function registers with
 ``models``      :func:`gatewise.models.network`
 ``data``        :func:`gatewise.data.register_data_set`
 ``tasks``       :func:`gatewise.train.register_task`
-``recipes``     :func:`gatewise.train.add_recipes`
+``recipes``     :func:`gatewise.train.add_recipes`, ``gatewise.data.AUGMENT_STEPS``
 ``questions``   :func:`gatewise.analysis.ask`, :func:`gatewise.report.show_question`
 ==============  ============================================================================
 

@@ -1,7 +1,6 @@
 """Partitions of soft networks, pictures, and what is refused."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -143,24 +142,3 @@ def test_the_model_keeps_its_dtype_and_its_gradients():
     model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
     gw.analysis.partition(model, AXES)
     assert model[0].weight.dtype == torch.float32 and model[0].weight.grad is None
-
-
-def test_a_film_has_a_picture_for_each_checkpoint(tmp_path: Path):
-    from PIL import Image
-
-    torch.manual_seed(0)
-    steps = [
-        nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 2)) for width in (2, 4, 8)
-    ]
-    shown = [gw.analysis.partition(model, AXES, extent=3.0) for model in steps]
-    path = gw.analysis.Partition.film(shown, tmp_path / "film.gif", seconds=0.5)
-    with Image.open(path) as film:
-        assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 500)
-
-
-def test_a_film_of_nothing_or_of_two_windows_is_refused(tmp_path: Path):
-    shown = [gw.analysis.partition(SMALL, AXES, extent=extent) for extent in (1.0, 2.0)]
-    for wrong in ([], shown):
-        with pytest.raises(ArgumentError, match="all of one window"):
-            gw.analysis.Partition.film(wrong, tmp_path / "film.gif")
-    assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ from gatewise.data.images import (
     ten_crop,
     warp,
 )
-from gatewise.errors import ArgumentError
+from gatewise.errors import ArgumentError, UnknownNameError
 
 NORMALISE = ((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
 EVERYTHING = Augment(flip=True, crop=(20, 3), shift=2, rotation=25.0, normalise=NORMALISE)
@@ -306,6 +306,11 @@ def test_it_is_plain_data():
 def test_an_impossible_description_is_refused_by_name(wrong: dict):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         Augment(**wrong)
+
+
+def test_an_unknown_step_is_refused_by_name():
+    with pytest.raises(UnknownNameError, match="unheard"):
+        Augment(steps={"unheard": 1})
 
 
 @pytest.mark.parametrize(

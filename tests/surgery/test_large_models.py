@@ -108,13 +108,21 @@ def test_no_output_of_a_comparison_is_kept():
     assert len(outputs) > 40 and not any(output() is not None for output in outputs)
 
 
-@pytest.mark.usefixtures("every_model_is_large")
-def test_a_wrong_large_model_is_caught(monkeypatch: pytest.MonkeyPatch):
-    class Wrong(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return 1.01 * torch.cat((x.relu(), (-x).relu()), 1)
+class WrongValue(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 1.01 * torch.cat((x.relu(), (-x).relu()), 1)
 
-    monkeypatch.setattr(paired.PairedSwap, "build", lambda *args: Wrong())
-    model, x = network(), torch.randn(4, 8)
-    with pytest.raises(SwapFailed, match="something else"):
-        gw.swap(model, "crelu", x)
+
+class WrongGradient(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.cat((x.relu(), (-x).relu()), 1)
+        return y.detach() + 1.01 * (y - y.detach())
+
+
+@pytest.mark.usefixtures("every_model_is_large")
+@pytest.mark.parametrize("unit", [WrongValue, WrongGradient])
+def test_a_wrong_large_model_is_caught(unit: type, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paired.PairedSwap, "build", lambda *args: unit())
+    what = "outputs" if unit is WrongValue else "gradients"
+    with pytest.raises(SwapFailed, match=rf"something else \({what}\)"):
+        gw.swap(network(), "crelu", torch.randn(4, 8))

@@ -85,6 +85,13 @@ def test_a_long_proof_is_on_the_first_of_the_batch_and_then_on_all():
     assert len(parts(((x,), {}), int(1e9))) == 1
 
 
+def test_a_long_proof_is_on_the_middle_of_a_large_image_first():
+    x = torch.arange(2 * 224 * 224.0).reshape(2, 1, 224, 224)
+    (middle, words), (one, _), _ = parts(((x,), {}), int(30e9))
+    assert torch.equal(middle[0][0], x[:1, :, 84:140, 84:140]) and "the middle of" in words
+    assert torch.equal(one[0][0], x[:1])
+
+
 def test_tensors_without_a_common_batch_stay_whole():
     example = ((pictures(), torch.zeros(3, 2)), {})
     assert parts(example, int(1e12)) == [(example, "")] and first_of(example) is example
@@ -162,10 +169,7 @@ def test_a_wrong_rewrite_is_caught_on_a_part_too():
 
 
 def test_differences_are_found_wherever_they_are():
-    """In blocks as in one piece: a NaN, an infinity and a number in the last of many rows; a view.
-
-    No dimensions.
-    """
+    """A NaN, an infinity and a number in the last of many rows; a view; no dimensions."""
     one = torch.randn(300, 500, generator=torch.Generator().manual_seed(0)).clamp(-4, 4)
     one[0, 0] = 4.0
     for place, value, apart in (

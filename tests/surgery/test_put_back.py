@@ -84,7 +84,7 @@ def test_the_receipt_says_on_which_edges():
         "add in (model) reads (model):relu#2",
     )
     assert all(f"put back: {edge}" in receipt.details for edge in receipt.put_back)
-    assert receipt.to_dict()["put_back"] == receipt.put_back
+    assert receipt.to_dict()["put_back"] == list(receipt.put_back)
 
 
 def test_an_activation_that_no_layer_would_take_over_stays():

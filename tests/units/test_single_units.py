@@ -8,7 +8,9 @@ import math
 import numpy
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
+from torch.nn.utils import parametrize
 
 import gatewise as gw
 from gatewise.errors import ArgumentError
@@ -299,3 +301,18 @@ def test_clamped_swiglu_and_its_smooth_form_agree_for_small_responses_and_are_bo
     hard = gw.functional.clamped_swiglu(*large)
     torch.testing.assert_close(hard, functional.silu(torch.tensor(7.0)) * torch.tensor([7.0, -7.0]))
     assert gw.functional.situ_glu(*large).abs().max() < 4 * 25
+
+
+class Doubled(nn.Module):
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        return 2 * value
+
+
+@pytest.mark.parametrize("name", ["swish", "acon_c"])
+def test_a_parametrized_number_is_taken_as_the_parametrization_gives_it(name: str):
+    module = gw.create_unit(name, channels=3, beta=0.5)
+    x = torch.randn(4, 3)
+    want = gw.create_unit(name, channels=3, beta=1.0)
+    want.load_state_dict({**module.state_dict(), "beta": 2 * module.beta.detach()})
+    parametrize.register_parametrization(module, "beta", Doubled(), unsafe=True)
+    assert torch.equal(module(x), want(x))

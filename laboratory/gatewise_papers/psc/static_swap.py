@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.errors import ArgumentError
-from gatewise.graph import CONVOLUTIONS, Reading, Replace
+from gatewise.graph import CONVOLUTIONS, Reading, Replace, Site
 from gatewise.surgery import Entry, Reason, Request
 from gatewise.surgery.planning import Assigned, Draft, PlanningContext
 from gatewise.surgery.propagate import Deferral
 from gatewise.surgery.reasons import Refusal
-from gatewise.surgery.swaps import PhaseSelectiveSwap, able_sites, defer_with_readers
+from gatewise.surgery.swaps import PhaseSelectiveSwap, defer_with_readers
 from gatewise_papers.psc.layers import StaticPSConv1d, StaticPSConv2d, StaticPSLinear
 
 LEARNED = "learned"
@@ -53,13 +53,15 @@ class StaticPhaseSelectiveSwap(PhaseSelectiveSwap):
             )
         return request
 
+    def check_site(self, context: PlanningContext, site: Site, request: Request) -> None:
+        """Refuse to preserve the function."""
+        super().check_site(context, site, request)
+        if request.preserve:
+            raise Refusal(Reason.NOT_PRESERVED, f"{site.op} by static_psc")
+
     def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Follow the activations to the layers that can apply them."""
-        able = able_sites(context, assigned, draft)
-        for name, (site, request) in list(able.items()):
-            if request.preserve:
-                draft.refused[name] = Refusal(Reason.NOT_PRESERVED, f"{site.op} by static_psc")
-                del able[name]
+        able = self.able_sites(context, assigned, draft)
         requests = {repr(request.options["split"]) for _, request in able.values()}
         if len(requests) > 1:
             raise ArgumentError(

@@ -11,6 +11,7 @@ from gatewise.analysis.gating.flips import SiteFlips as SiteFlips
 from gatewise.analysis.gating.flips import flips_between as flips_between
 from gatewise.analysis.gating.flips import gate_flips as gate_flips
 from gatewise.analysis.gating.gate_calls import GateSite as GateSite
+from gatewise.analysis.gating.gate_calls import OperatorCall as OperatorCall
 from gatewise.analysis.gating.gate_calls import UnitCall as UnitCall
 from gatewise.analysis.gating.gate_calls import gate_sites as gate_sites
 from gatewise.analysis.gating.gate_calls import rule_of_module as rule_of_module

@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gatewise.analysis.gating.rules import (
     NOT_DECLARED,
-    Function,
     Rule,
     context_rule,
     hard_rule,
@@ -240,7 +240,7 @@ def _site_of_operator(
         unit = found.op
         rule = hard_rule(unit, found.output.arguments, dim)
         on = get_operator(unit).on
-        rule = rule or soft_rule(unit, _operator(found.output, model), dim, on)
+        rule = rule or soft_rule(unit, OperatorCall(found.output, model).forward, dim, on)
     return GateSite(name, unit, found.input, found.output, dim, rule, module)
 
 
@@ -271,17 +271,30 @@ def _composite_on(module: nn.Module) -> str:
     return NOT_DECLARED
 
 
-def _operator(node: Node, model: nn.Module) -> Function:
-    """Return the call of ``node`` as a function of its first tensor, not in place."""
-    options = {}
-    for name, value in node.arguments.items():
-        if not isinstance(value, Node):
-            options[name] = value
-        elif value.op == "parameter":
-            options[name] = model.get_parameter(value.name)
-    # By name, because the overload in the graph may work in place.
-    function = getattr(torch.ops.aten, node.op)
-    return lambda z: function(z, **options)
+class OperatorCall(nn.Module):
+    """A call of an operator in a graph as a function of its first tensor, never in place.
+
+    Args:
+        node: The call.
+        model: Its parameters that the call reads, e.g. the slopes of a PReLU, are those of the
+            function too.
+    """
+
+    def __init__(self, node: Node, model: nn.Module) -> None:
+        super().__init__()
+        # By name, because the overload in the graph may work in place.
+        self.function = getattr(torch.ops.aten, node.op)
+        self.options: dict[str, Any] = {}
+        self.weights = nn.ParameterDict()
+        for name, value in node.arguments.items():
+            if not isinstance(value, Node):
+                self.options[name] = value
+            elif value.op == "parameter":
+                self.weights[name] = model.get_parameter(value.name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the result of the call for ``x``."""
+        return self.function(x, **self.options, **dict(self.weights.items()))
 
 
 def _channel_dim(reading: Reading, output: Node, response: Node) -> int:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,17 +29,11 @@ from gatewise.analysis.planes import (
     tolerance,
 )
 from gatewise.analysis.record import AnalysisResult
-from gatewise.analysis.regions.drawing import (
-    animation,
-    check_seconds,
-    draw_entropy,
-    draw_polygons,
-)
+from gatewise.analysis.regions.drawing import draw_entropy, draw_polygons
 from gatewise.analysis.regions.frozen_gates import is_soft
 from gatewise.analysis.regions.gate_entropy_map import gate_entropy
 from gatewise.checks import is_size
 from gatewise.errors import ArgumentError, Limitation, NotApplicableError, unknown_name
-from gatewise.files import write_bytes
 from gatewise.graph import Graph, untouched
 
 MOST_REGIONS = 2**40
@@ -155,34 +148,6 @@ class Partition(AnalysisResult):
         """
         segments = self.decision_boundary()[0] if boundary else torch.empty(0, 2, 2)
         return draw_polygons(axes, self.polygons, segments.numpy(), self.slice, seed)
-
-    @staticmethod
-    def film(
-        partitions: "Sequence[Partition | SoftPartition]",
-        path: str | Path,
-        *,
-        seconds: float = 0.4,
-    ) -> Path:
-        """Write partitions, for example those of a run's checkpoints, as an animated GIF.
-
-        Args:
-            partitions: at least one partition, all of one window.
-            path: where to write the file.
-            seconds: how long each partition is shown, 0.02 to 60.
-
-        Returns:
-            The path.
-        """
-        frames = list(partitions)
-        windows = {(frame.slice.low, frame.slice.high) for frame in frames}
-        if len(windows) != 1:
-            raise ArgumentError(
-                "film: needs at least one partition, all of one window",
-                got=f"{len(frames)} partitions of {len(windows)} windows",
-            )
-        pictures = animation([frame.plot for frame in frames], check_seconds(seconds))
-        write_bytes(Path(path), pictures)
-        return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for a file: the polygons, their areas, patterns and maps."""

@@ -29,5 +29,6 @@ from gatewise.surgery.planning.swap_interface import factory_arguments as factor
 from gatewise.surgery.planning.swap_interface import find_swap as find_swap
 from gatewise.surgery.planning.swap_interface import layer_site as layer_site
 from gatewise.surgery.planning.swap_interface import swap_names as swap_names
+from gatewise.surgery.planning.unit_dtypes import float_dtypes as float_dtypes
 from gatewise.surgery.planning.unit_dtypes import keep_dtype as keep_dtype
 from gatewise.surgery.planning.unit_dtypes import with_unit_dtype as with_unit_dtype

@@ -39,7 +39,8 @@ def from_plain(kind: Any, value: Any) -> Any:
     if is_dataclass(kind):
         _check(value, dict)
         types = get_type_hints(kind)
-        return kind(**{name: from_plain(types[name], item) for name, item in value.items()})
+        made: Any = kind
+        return made(**{name: from_plain(types[name], item) for name, item in value.items()})
     if kind is float and type(value) is int:
         return float(value)
     _check(value, kind)

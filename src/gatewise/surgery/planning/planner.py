@@ -37,7 +37,7 @@ from gatewise.surgery.propagate import ChannelMap, Maps, Setting, growth, operat
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
 
-TORN = "a call that shares its unit stays as it is, or changes otherwise"
+SHARED_CONFLICT = "another call that shares this unit is not swapped, or is swapped differently"
 # Layers whose output shape a plan knows, and its proof checks.
 CHECKED_OPS = CONVOLUTIONS | TRANSPOSED | CHANNEL_NORMS | LAST_NORMS | {"linear"}
 WHOLE = ("gatewise.units.", "gatewise.surgery.")  # where classes of units are defined
@@ -212,7 +212,7 @@ def draft_sites(
         if not torn:
             draft.refused |= barred
             return draft
-        barred |= {name: Refusal(Reason.SHARED_CALL, TORN) for name in torn}
+        barred |= {name: Refusal(Reason.SHARED_CALL, SHARED_CONFLICT) for name in torn}
 
 
 def finish(

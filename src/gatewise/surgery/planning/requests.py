@@ -75,16 +75,15 @@ def read_requests(
     """
     if policy not in POLICIES:
         raise unknown_name("policy", policy, POLICIES)
-    if not isinstance(unit, str) and is_activation_object(unit):
-        unit = unit_from(unit).name
-    if isinstance(unit, str):
-        requests = [Request(unit, dict(options or {}), where)]
-    else:
+    several = not (isinstance(unit, str) or is_activation_object(unit))
+    if several:
         requests = _several(unit, where, options or {})
+    else:
+        requests = [_request(where, (unit, options or {}))]
     checked = []
     for request in requests:
         # among several units, the common width is for those that have one
-        common = width if isinstance(unit, str) or request.swap.takes_width else None
+        common = None if several and not request.swap.takes_width else width
         request = replace(
             request,
             width=request.width or common,
@@ -98,7 +97,7 @@ def read_requests(
     return tuple(checked)
 
 
-def _several(units: Mapping[Any, Any], where: Where, options: Mapping[str, Any]) -> list[Request]:
+def _several(units: Any, where: Where, options: Mapping[str, Any]) -> list[Request]:
     if not isinstance(units, Mapping) or not units:
         raise ArgumentError("plan: unit is not a name or a mapping", got=units, allowed=ALLOWED)
     if where is not None or options:
@@ -113,14 +112,9 @@ def _several(units: Mapping[Any, Any], where: Where, options: Mapping[str, Any])
 def _request(where: Where, value: Any) -> Request:
     if isinstance(value, Request):
         return replace(value, where=where)
-    if is_activation_object(value):
-        return Request(unit_from(value).name, {}, where)
-    if isinstance(value, str):
-        return Request(value, {}, where)
-    if isinstance(value, tuple) and len(value) == 2:
-        unit, options = value
-        if is_activation_object(unit):
-            unit = unit_from(unit).name
-        if isinstance(unit, str) and isinstance(options, Mapping):
-            return Request(unit, dict(options), where)
+    unit, options = value if isinstance(value, tuple) and len(value) == 2 else (value, {})
+    if not isinstance(unit, str) and is_activation_object(unit):
+        unit = unit_from(unit).name
+    if isinstance(unit, str) and isinstance(options, Mapping):
+        return Request(unit, dict(options), where)
     raise ArgumentError(f"plan: no unit for where={where!r}", got=value, allowed=ALLOWED)

@@ -146,6 +146,17 @@ class Draft:
         self.moved.discard(site)
         self.kept.discard(site)
 
+    def put_edit(self, edit: Edit) -> None:
+        """Add an edit; a parameter that another swap edits already is refused."""
+        key = (edit.name, edit.dim)
+        if key in self.edits:
+            raise Refusal(Reason.ALREADY_WIDENED, edit.name)
+        self.edits[key] = edit
+
+    def resize(self, path: str, attribute: str, before: int, after: int) -> None:
+        """Let the size that a layer keeps change."""
+        self.settings[path, attribute] = Setting(path, attribute, before, after)
+
     def signature(self, site: str) -> str:
         """What calls that share one unit must have in common; empty for a site that stays."""
         if site not in self.units:
@@ -231,6 +242,32 @@ class Swap(ABC):
     def extra_sites(self, context: PlanningContext) -> Iterable[Site]:
         """Sites besides activations, such as additions or pooling, that the swap can change."""
         return ()
+
+    def check_site(self, context: PlanningContext, site: Site, request: "Request") -> None:
+        """Raise a :class:`Refusal` if the site cannot change, whatever else does."""
+        check_call(site, context.calls)
+
+    def able_sites(
+        self, context: PlanningContext, assigned: Assigned, draft: Draft
+    ) -> dict[str, tuple[Site, "Request"]]:
+        """Return the sites that can change, by name and in the order of the graph.
+
+        Args:
+            context: the model and its graph.
+            assigned: the requests, each with its sites.
+            draft: takes the calls, and the refusals of the other sites.
+        """
+        draft.calls.update(context.calls)
+        able: dict[str, tuple[Site, Request]] = {}
+        for request, sites in assigned:
+            for site in sites:
+                try:
+                    self.check_site(context, site, request)
+                except Refusal as refusal:
+                    draft.refused[site.name] = refusal
+                else:
+                    able[site.name] = (site, request)
+        return {site.name: able[site.name] for site in context.graph.sites if site.name in able}
 
     @abstractmethod
     def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:

@@ -33,7 +33,7 @@ def with_unit_dtype(plan: PlanData, model: nn.Module, dtype: Any) -> PlanData:
                 allowed=", ".join(map(str, FLOATS)),
             )
         return replace(plan, unit_dtype=str(dtype).removeprefix("torch."))
-    own = next((value.dtype for value in model.parameters() if value.is_floating_point()), None)
+    own = next(iter(float_dtypes(model)), None)
     units = registered_units()
     names = [entry.unit for entry in plan.swapped if entry.unit in units]
     learning = [name for name in dict.fromkeys(names) if units[name].learns]
@@ -46,6 +46,12 @@ def with_unit_dtype(plan: PlanData, model: nn.Module, dtype: Any) -> PlanData:
             CoarseUnitWarning,
         )
     return plan
+
+
+def float_dtypes(model: nn.Module) -> tuple[torch.dtype, ...]:
+    """Return the types of the model's floating-point parameters, each once."""
+    dtypes = (value.dtype for value in model.parameters() if value.is_floating_point())
+    return tuple(dict.fromkeys(dtypes))
 
 
 def keep_dtype(unit: nn.Module, name: str) -> None:

@@ -1,6 +1,7 @@
 """Prove a change by running the model before and after, and write receipts."""
 
 from gatewise.surgery.proof.failures import SwapFailed as SwapFailed
+from gatewise.surgery.proof.failures import check_difference as check_difference
 from gatewise.surgery.proof.module_outputs import watching_calls as watching_calls
 from gatewise.surgery.proof.outputs import few as few
 from gatewise.surgery.proof.outputs import outputs_after as outputs_after

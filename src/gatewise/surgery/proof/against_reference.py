@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gatewise.graph import Reading, untouched
 from gatewise.surgery.calls import Coverage, is_whole_form
-from gatewise.surgery.planning import UNCHANGED, PlanData
+from gatewise.surgery.planning import UNCHANGED, PlanData, float_dtypes
 from gatewise.surgery.proof.failures import OriginalFailedError
 from gatewise.surgery.proof.float32 import has_half, in_float32
 from gatewise.surgery.proof.limits import is_large, largest_gradient, parts
@@ -371,14 +371,13 @@ def _copies_in_float32(units: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
 
 def _dtype(model: nn.Module) -> torch.dtype | None:
     """Return the type of the model's floating-point parameters; ``None`` if they have several."""
-    types = {value.dtype for value in model.parameters() if value.is_floating_point()}
-    return types.pop() if len(types) == 1 else None
+    dtypes = float_dtypes(model)
+    return dtypes[0] if len(dtypes) == 1 else None
 
 
 def lowest_dtype(model: nn.Module) -> torch.dtype:
     """Return the type of a model with several floating-point types that rounds most."""
-    types = [value.dtype for value in model.parameters() if value.is_floating_point()]
-    return max(types, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
+    return max(float_dtypes(model), key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
 
 
 def _has_numbers(result: Run) -> bool:

@@ -14,6 +14,26 @@ class OriginalFailedError(Exception):
     """The original itself cannot be run in this way."""
 
 
-def first_line(problem: BaseException | None) -> str:
-    """The first line of an error's message, or its type."""
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+def check_difference(
+    operation: str, name: str, value: float, most: float, fix: str | None = None, note: str = ""
+) -> None:
+    """Raise an error if two models that must be equal are not.
+
+    Args:
+        operation: The function that changed the model.
+        name: What was compared.
+        value: The relative difference.
+        most: The largest difference that rounding explains.
+        fix: What the user can do.
+        note: Further words about the difference.
+
+    Raises:
+        SwapFailed: The difference is larger, or not a number.
+    """
+    if not value <= most:
+        raise SwapFailed(
+            f"{operation}: the changed model computes something else ({name})",
+            got=f"relative difference {value:.3g}{note}",
+            allowed=f"at most {most:g}",
+            fix=fix,
+        )

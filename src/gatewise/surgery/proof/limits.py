@@ -1,17 +1,21 @@
 """What a proof leaves out where it would take too long or too much memory.
 
-Where a pass over the example is long, most of the proof runs on the first of the batch. Large
-models are compared without copies of all weights, and with the gradients of the smaller weights.
+Where a pass over the example is long, most of the proof runs on the first of the batch, and of
+large images on the middle. Large models are compared without copies of all weights, and with the
+gradients of the smaller weights.
 """
 
 from collections import Counter
 
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
+from gatewise.graph import example_tensors
 from gatewise.surgery.proof.running import LARGE, Arguments, first_of
 
 MUCH = 2e9  # operations of one pass, above which most of the proof runs on a part of the example
 FIRST = "the first of the batch"
+SIDE = 56  # pixels of the middle; in smaller images, batch norm often cannot train on the last maps
 MANY_BYTES = 1 << 27  # of weights, from which a model is large
 SHARE = 4  # gradients of at most one in so many weights of a large model are computed
 
@@ -25,7 +29,21 @@ def parts(example: Arguments, operations: int) -> list[tuple[Arguments, str]]:
     """
     whole = (example, "")
     first = first_of(example)
-    return [whole] if operations <= MUCH or first is example else [(first, FIRST), whole]
+    if operations <= MUCH or first is example:
+        return [whole]
+    middle = tree_map_only(Tensor, _middle, first)
+    pairs = zip(example_tensors(middle), example_tensors(first), strict=True)
+    if all(one is other for one, other in pairs):  # there is no large image
+        return [(first, FIRST), whole]
+    return [(middle, f"the middle of {FIRST}"), (first, FIRST), whole]
+
+
+def _middle(value: Tensor) -> Tensor:
+    """Return the middle of an image ``(N, C, H, W)`` that is at least twice as large."""
+    if value.dim() != 4 or min(value.shape[2:]) < 2 * SIDE:
+        return value
+    height, width = ((size - SIDE) // 2 for size in value.shape[2:])
+    return value[:, :, height : height + SIDE, width : width + SIDE].contiguous()
 
 
 def is_large(model: nn.Module) -> bool:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from gatewise.errors import first_line
 from gatewise.graph import does_not_fit
+from gatewise.surgery.planning import float_dtypes
 from gatewise.surgery.proof.failures import SwapFailed
-from gatewise.surgery.proof.running import Arguments, cast, floating_tensors, left_unchanged
+from gatewise.surgery.proof.running import Arguments, run
 
 
 def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
@@ -17,11 +18,7 @@ def outputs_of(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
         model: The model.
         example: Its arguments. Floating point numbers are cast to the type of the parameters.
     """
-    dtypes = [parameter.dtype for parameter in model.parameters()]
-    dtype = next((dtype for dtype in dtypes if dtype.is_floating_point), None)
-    args, kwargs = cast(example, dtype)
-    with torch.no_grad(), left_unchanged(model):
-        return floating_tensors(model.eval()(*args, **kwargs))
+    return run(model, example, dtype=next(iter(float_dtypes(model)), None)).outputs
 
 
 def outputs_before(model: nn.Module, example: Arguments) -> tuple[Tensor, ...]:
@@ -41,8 +38,8 @@ def outputs_after(model: nn.Module, example: Arguments, operation: str) -> tuple
     try:
         return outputs_of(model, example)
     except Exception as problem:
-        first = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        raise SwapFailed(f"{operation}: the changed model cannot be run ({first})") from problem
+        why = first_line(problem)
+        raise SwapFailed(f"{operation}: the changed model cannot be run ({why})") from problem
 
 
 def few(model: nn.Module, example: Any) -> Any:

@@ -20,7 +20,7 @@ from gatewise.surgery.proof.against_reference import (
     exceeded,
     reference_functions,
 )
-from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed
+from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed, check_difference
 from gatewise.surgery.proof.limits import is_large
 from gatewise.surgery.proof.module_outputs import (
     Samples,
@@ -255,18 +255,19 @@ def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Argu
 
 def _check(plan: PlanData, compared: Compared) -> None:
     over = exceeded(compared)
-    if over is None:
-        return
-    name, value, bound = over
-    raise SwapFailed(
-        f"swap: the changed model computes something else ({name})",
-        got=f"relative difference {value:.3g} from the original with other activations",
-        allowed=f"at most {bound:g}",
-        fix="leave out sites with where=; plan.apply tried "
-        + ", ".join(entry.site for entry in plan.swapped[:4])
-        + "; an activation that writes into a tensor which is read under another name cannot be "
-        "replaced",
-    )
+    if over is not None:
+        name, value, bound = over
+        fix = _tried(plan) + (
+            "; an activation that writes into a tensor which is read under another name cannot be "
+            "replaced"
+        )
+        note = "" if plan.preserve else " from the original with other activations"
+        check_difference("swap", name, value, bound, fix, note)
+
+
+def _tried(plan: PlanData) -> str:
+    names = ", ".join(entry.site for entry in plan.swapped[:4])
+    return f"leave out sites with where=; plan.apply tried {names}"
 
 
 def _prove_by_graph(
@@ -388,12 +389,7 @@ def _expected_sizes(
 
 def check_proof(plan: PlanData, proof: Proof) -> None:
     """An error, if a difference is larger than it may be."""
+    note = "".join(f" ({note})" for note in proof.notes[:1])
     for name, value in exceeded_bounds(asdict(proof)).items():
-        raise SwapFailed(
-            f"swap: the changed model computes something else ({name.replace('_', ' ')})",
-            got=f"relative difference {value:.3g}"
-            + "".join(f" ({note})" for note in proof.notes[:1]),
-            allowed=f"at most {BOUNDS[name]:g}",
-            fix="leave out sites with where=; plan.apply tried "
-            + ", ".join(entry.site for entry in plan.swapped[:4]),
-        )
+        words = name.replace("_", " ")
+        check_difference("swap", words, value, BOUNDS[name], _tried(plan), note)

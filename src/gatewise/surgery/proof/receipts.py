@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gatewise.results import Result
 from gatewise.surgery.planning import PlanData
-from gatewise.words import FitsScreen
+from gatewise.words import plural
 
 PROVED = "checked"
 WIRING = "wiring checked, function new"
@@ -28,7 +29,7 @@ NOT_LISTED = ("notes", "verdict", "reason", "examples", "unreached", "changed_in
 
 
 @dataclass(frozen=True)
-class Proof:
+class Proof(Result):
     """Largest differences, relative to the largest number compared; ``None`` if not computed.
 
     Attributes:
@@ -103,7 +104,7 @@ class Proof:
         """
         if self.verdict == NOT_PROVED:
             return f"not proved: {self.reason}"
-        examples = "1 example" if self.examples == 1 else f"{self.examples} examples"
+        examples = plural(self.examples, "example")
         trained = self.train_output is not None or self.reference_train is not None
         modes = "eval and training mode" if trained else "eval mode"
         results = "outputs"
@@ -130,7 +131,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Receipt(FitsScreen):
+class Receipt(Result):
     """What :func:`gatewise.swap` did: four lines as text, and all else in :attr:`details`.
 
     Attributes:
@@ -146,6 +147,8 @@ class Receipt(FitsScreen):
         units: the unit of each site that changed.
         earlier: how many swaps of this model came before.
     """
+
+    _properties = ("proved",)
 
     unit: str
     preserve: bool
@@ -168,10 +171,6 @@ class Receipt(FitsScreen):
     def unreached(self) -> tuple[str, ...]:
         """Modules and branches of the model's code that no example has reached."""
         return self.proof.unreached if self.proof is not None else ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The receipt as plain values."""
-        return asdict(self) | {"proved": self.proved}
 
     def to_json(self) -> str:
         """The receipt as text."""
@@ -201,7 +200,7 @@ class Receipt(FitsScreen):
         """What changed, and what was compared."""
         counts = Counter(self.units.values()) or {self.unit: len(self.sites)}
         changed = ", ".join(
-            f"{_count(number, 'site')} now {unit}" for unit, number in counts.items()
+            f"{plural(number, 'site')} now {unit}" for unit, number in counts.items()
         )
         if self.proof is None:
             return f"NOT CHECKED: {changed}; not proved: there was no example"
@@ -266,10 +265,6 @@ def make_receipt(plan: PlanData, parameters: int, proof: Proof | None, earlier: 
         units={entry.site: entry.unit for entry in plan.swapped},
         earlier=earlier,
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _words(name: str, value: Any) -> str:

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from gatewise.errors import RectifiedInputWarning
+from gatewise.errors import RectifiedInputWarning, first_line
 from gatewise.graph import example_tensors, untouched
-from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed, first_line
+from gatewise.surgery.planning import float_dtypes
+from gatewise.surgery.proof.failures import OriginalFailedError, SwapFailed
 
 LARGE = 1 << 25  # entries of a weight whose gradient is not computed: it would take gigabytes
 SEED = 0
@@ -72,8 +73,7 @@ def state_of(model: nn.Module, dtype: torch.dtype) -> State:
 
 def single_precision(model: nn.Module) -> State | None:
     """``None`` if the model is in float32 already."""
-    types = {value.dtype for value in model.parameters() if value.is_floating_point()}
-    return None if types <= {torch.float32} else state_of(model, torch.float32)
+    return None if {*float_dtypes(model)} <= {torch.float32} else state_of(model, torch.float32)
 
 
 def run(
@@ -103,7 +103,7 @@ def run(
     if state is not None:
         floating = (value.dtype for value in state.values() if value.is_floating_point())
         dtype = next(floating, dtype)
-    if state is not None:  # the model may write into its buffers
+        # The model may write into its buffers.
         buffers = {name for name, _ in model.named_buffers()}
         state = {name: value.clone() if name in buffers else value for name, value in state.items()}
     # Copies: the model may write into its arguments.

@@ -6,7 +6,7 @@ network. A unit that is always off but not zero (GELU at small negative response
 has a gradient and is not counted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ from gatewise.surgery.propagate import readers
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.tools import plain_layer
 from gatewise.words import plural
+
+Graphs = Sequence[tuple[Any, SiteGraph]]
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,7 @@ class DeadUnits:
     alive: tuple[int, ...]
 
 
-def largest_outputs(
-    model: nn.Module, graphs: Sequence[tuple[Any, SiteGraph]], sites: Sequence[Site]
-) -> dict[str, Tensor]:
+def largest_outputs(model: nn.Module, graphs: Graphs, sites: Sequence[Site]) -> dict[str, Tensor]:
     """Return the largest absolute output of each channel of each site over all examples.
 
     Args:
@@ -62,34 +62,44 @@ def largest_outputs(
         sites: The sites.
     """
     largest: dict[str, Tensor] = {}
-    for example, graph in graphs:
-        found = graph.readings["eval"].site_nodes
-        by_node = {found[site.name].output: site for site in sites if site.name in found}
 
-        def tell(node: Node, value: Tensor, by_node: dict[Node, Site] = by_node) -> None:
-            site = by_node[node]
-            dim = site.dim or 0
-            others = [axis for axis in range(value.dim()) if axis != dim]
-            size = value.abs().amax(others).double().cpu()
-            before = largest.get(site.name)
-            largest[site.name] = size if before is None else torch.maximum(before, size)
+    def take(site: Site, rows: Tensor) -> None:
+        size = rows.abs().amax(1)
+        largest[site.name] = torch.maximum(largest.get(site.name, size), size)
 
-        run_eval(model, example, graph, by_node, tell)
+    pass_on_rows(model, graphs, sites, lambda _, found: found.output, take)
     return largest
 
 
-def run_eval(
+def pass_on_rows(
     model: nn.Module,
-    example: Any,
-    graph: SiteGraph,
-    keep: Any,
-    tell: Any,
+    graphs: Graphs,
+    sites: Sequence[Site],
+    place: Callable[[Site, SiteNodes], Node],
+    take: Callable[[Site, Tensor], None],
 ) -> None:
-    """Run the graph of eval mode on an example and pass on the values of the nodes in ``keep``."""
-    args, kwargs = split_example(example)
-    with torch.no_grad(), untouched(model):
-        model.eval()
-        run_graph(graph.readings["eval"].graph, model, args, kwargs, keep=keep, tell=tell)
+    """Run the model in eval mode on each example, and pass on a value for each site.
+
+    Args:
+        model: The model.
+        graphs: The examples, each with a graph of the model on it.
+        sites: The sites.
+        place: Returns the node that makes the value.
+        take: Receives the value in float64, one row for each channel.
+    """
+    for example, graph in graphs:
+        found = graph.readings["eval"].site_nodes
+        by_node = {place(site, found[site.name]): site for site in sites if site.name in found}
+
+        def tell(node: Node, value: Tensor, by_node: dict[Node, Site] = by_node) -> None:
+            site = by_node[node]
+            take(site, value.movedim(site.dim or 0, 0).flatten(1).double().cpu())
+
+        args, kwargs = split_example(example)
+        with torch.no_grad(), untouched(model):
+            model.eval()
+            reading = graph.readings["eval"]
+            run_graph(reading.graph, model, args, kwargs, keep=by_node, tell=tell)
 
 
 def read_all(model: nn.Module, examples: Sequence[Any]) -> list[tuple[Any, SiteGraph]]:

@@ -11,10 +11,10 @@ class TensorEdits:
     """Writes into tensors of a model and keeps what was there.
 
     Args:
-        names: The name of each parameter and buffer, by the id of the tensor.
+        names: The names of each parameter and buffer, by the id of the tensor.
     """
 
-    def __init__(self, names: dict[int, str]) -> None:
+    def __init__(self, names: dict[int, list[str]]) -> None:
         self.names = names
         self.old: list[tuple[Tensor, int, Tensor, Tensor]] = []
 
@@ -47,8 +47,7 @@ class TensorEdits:
         """Return how many numbers of each parameter and buffer were written."""
         places: dict[str, Tensor] = {}
         for tensor, dim, index, _ in self.old:
-            name = self.names.get(id(tensor))
-            if name is not None:
+            for name in self.names.get(id(tensor), ())[:1]:
                 written = places.setdefault(name, torch.zeros(tensor.shape, dtype=torch.bool))
                 written.index_fill_(dim, index.cpu(), True)
         return {name: int(written.sum()) for name, written in places.items()}

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
+from gatewise.results import Result
 from gatewise.words import plural
 
 
 @dataclass(frozen=True)
-class RevivedSite:
+class RevivedSite(Result):
     """The units of one site that were revived.
 
     Attributes:
@@ -30,7 +30,7 @@ class RevivedSite:
 
 
 @dataclass(frozen=True)
-class RevivalReceipt:
+class RevivalReceipt(Result):
     """What :func:`gatewise.revive` changed.
 
     Attributes:
@@ -46,6 +46,8 @@ class RevivalReceipt:
         notes: Further sentences.
     """
 
+    _properties = ("units",)
+
     sites: tuple[RevivedSite, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
     inputs: int = 0
@@ -59,10 +61,6 @@ class RevivalReceipt:
     def units(self) -> int:
         """How many units were revived."""
         return sum(len(site.units) for site in self.sites)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a file."""
-        return {"units": self.units, **asdict(self)}
 
     def to_json(self) -> str:
         """Return the receipt as JSON text."""

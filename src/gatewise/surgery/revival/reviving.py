@@ -11,29 +11,30 @@ neither, by their sign. On other inputs than those given the output can change, 
 for them before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gatewise.checks import check_kind
 from gatewise.errors import ArgumentError
-from gatewise.graph import SiteGraph, check_not_lazy, split_example, untouched
+from gatewise.graph import Node, Site, SiteNodes, check_not_lazy, split_example, untouched
 from gatewise.surgery.planning import Where, read_examples, select
 from gatewise.surgery.proof import MOST, SwapFailed, difference, outputs_after, outputs_before
 from gatewise.surgery.propagate import columns_of
 from gatewise.surgery.revival.dead_units import (
     DeadUnits,
+    Graphs,
     dead_units,
     largest_outputs,
+    pass_on_rows,
     read_all,
-    run_eval,
 )
 from gatewise.surgery.revival.edits import TensorEdits
 from gatewise.surgery.revival.receipts import RevivalReceipt, RevivedSite
-
-Graphs = Sequence[tuple[Any, SiteGraph]]
+from gatewise.surgery.rewrite import names_of_tensors
 
 
 def revive(
@@ -81,7 +82,7 @@ def revive(
         return RevivalReceipt((), refused, inputs)
     before = [outputs_before(model, split_example(one)) for one in examples]
     before_in_training = _training_outputs(model, examples[0])
-    edits = TensorEdits(_names(model))
+    edits = TensorEdits(names_of_tensors(model))
     try:
         _draw(model, dead, edits, seed)
         _silence(model, dead, edits)
@@ -108,15 +109,9 @@ def revive(
 
 
 def _check(model: Any, optimizer: Any, seed: Any) -> None:
-    if not isinstance(model, nn.Module):
-        raise ArgumentError(
-            "revive: model must be a module", got=type(model).__name__, allowed="nn.Module"
-        )
-    check_not_lazy(model)
-    if optimizer is not None and not isinstance(optimizer, Optimizer):
-        raise ArgumentError(
-            "revive: optimizer must be an optimizer of torch", got=type(optimizer).__name__
-        )
+    check_not_lazy(check_kind("revive", "model", model, nn.Module))
+    if optimizer is not None:
+        check_kind("revive", "optimizer", optimizer, Optimizer)
     if type(seed) is not int:
         raise ArgumentError("revive: seed must be a whole number", got=seed)
 
@@ -182,13 +177,17 @@ def _moments(
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Return mean and standard deviation of what the layer of each site computes, by channel."""
     sums: dict[str, list[Tensor]] = {}
+    norms = {one.site.name: one.norm for one in dead}
 
-    def add(one: DeadUnits, rows: Tensor) -> None:
+    def in_front(site: Site, found: SiteNodes) -> Node:
+        return found.input if norms[site.name] is None else found.input.inputs[0]
+
+    def add(site: Site, rows: Tensor) -> None:
         parts = [torch.full((1,), rows.shape[1]).double(), rows.sum(1), rows.square().sum(1)]
-        before = sums.get(one.site.name)
-        sums[one.site.name] = parts if before is None else [*map(torch.add, before, parts)]
+        before = sums.get(site.name)
+        sums[site.name] = parts if before is None else [*map(torch.add, before, parts)]
 
-    _each_row(model, dead, graphs, add, layer=True)
+    pass_on_rows(model, graphs, [one.site for one in dead], in_front, add)
     result = {}
     for name, (count, total, squares) in sums.items():
         mean = total / count
@@ -202,38 +201,15 @@ def _on_rates(
 ) -> list[tuple[DeadUnits, float]]:
     """Return the share of outputs of the revived units that are not zero."""
     counts: dict[str, list[int]] = {one.site.name: [0, 0] for one in dead}
+    units = {one.site.name: list(one.units) for one in dead}
 
-    def add(one: DeadUnits, rows: Tensor) -> None:
-        chosen = rows[list(one.units)]
-        counts[one.site.name][0] += int((chosen != 0).sum())
-        counts[one.site.name][1] += chosen.numel()
+    def add(site: Site, rows: Tensor) -> None:
+        chosen = rows[units[site.name]]
+        counts[site.name][0] += int((chosen != 0).sum())
+        counts[site.name][1] += chosen.numel()
 
-    _each_row(model, dead, graphs, add, layer=False)
+    pass_on_rows(model, graphs, [one.site for one in dead], lambda _, found: found.output, add)
     return [(one, counts[one.site.name][0] / counts[one.site.name][1]) for one in dead]
-
-
-def _each_row(
-    model: nn.Module, dead: Sequence[DeadUnits], graphs: Graphs, add: Any, *, layer: bool
-) -> None:
-    """Pass on what each layer, or each site, computes, one row for each channel."""
-    for example, graph in graphs:
-        found = graph.readings["eval"].site_nodes
-        by_node = {}
-        for one in dead:
-            if one.site.name in found:
-                site = found[one.site.name]
-                front = site.input.inputs[0] if one.norm is not None else site.input
-                by_node[front if layer else site.output] = one
-
-        def tell(
-            node: Any,
-            value: Tensor,
-            by_node: dict[Any, DeadUnits] = by_node,
-        ) -> None:
-            one = by_node[node]
-            add(one, value.movedim(one.site.dim or 0, 0).flatten(1).double().cpu())
-
-        run_eval(model, example, graph, by_node, tell)
 
 
 def _largest_difference(
@@ -293,11 +269,3 @@ def _count_inputs(example: Any) -> int:
         if isinstance(value, Tensor):
             return len(value) if value.dim() else 1
     return 1
-
-
-def _names(model: nn.Module) -> dict[int, str]:
-    tensors: Mapping[str, Tensor] = {
-        **dict(model.named_parameters()),
-        **dict(model.named_buffers()),
-    }
-    return {id(tensor): name for name, tensor in tensors.items()}

@@ -9,6 +9,7 @@ those that the swap replaced.
 import copy
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -53,18 +54,14 @@ def fields_for(model: nn.Module, plans: Sequence[PlanData]) -> dict[str, str] | 
 
 def get_fields(config: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The values that ``config`` has under the dotted names of ``fields``."""
-    values = {}
-    for path in fields:
-        owner, name = _owner(config, path)
-        values[path] = getattr(owner, name)
-    return values
+    return {path: attrgetter(path)(config) for path in fields}
 
 
 def set_fields(config: Any, fields: Mapping[str, Any]) -> None:
     """Set fields of ``config`` by their dotted names."""
     for path, value in fields.items():
-        owner, name = _owner(config, path)
-        setattr(owner, name, value)
+        owner, _, name = path.rpartition(".")
+        setattr(attrgetter(owner)(config) if owner else config, name, value)
 
 
 def _single_unit(plans: Sequence[PlanData]) -> str | None:
@@ -122,10 +119,3 @@ def _values(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + name, value
         elif isinstance(value, base):
             yield from _values(value, f"{prefix}{name}.")
-
-
-def _owner(config: Any, path: str) -> tuple[Any, str]:
-    *parts, name = path.split(".")
-    for part in parts:
-        config = getattr(config, part)
-    return config, name

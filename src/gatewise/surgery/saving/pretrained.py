@@ -1,10 +1,11 @@
 """Swapped Hugging Face models: ``save_pretrained`` and ``from_pretrained``.
 
-Note [How transformers is followed]. Once a Hugging Face model is swapped in a process, the methods
-``save_pretrained`` and ``from_pretrained`` of transformers' base class are wrapped. Models without
-swaps and folders without a file of swaps pass through. ``save_pretrained`` writes the file of swaps
-beside the weights. ``from_pretrained`` applies it after the model was built, usually on the meta
-device, and before its weights are loaded, so that all of transformers' own options hold.
+Note [How transformers is followed]. Once a Hugging Face model is swapped in a process, the method
+``save_pretrained`` of transformers' base class is wrapped, since any model may hold a swapped one:
+otherwise its swaps would be lost without a word. It writes the file of swaps beside the weights.
+Models without swaps pass through. :func:`from_pretrained` applies the swaps after the model was
+built, usually on the meta device, and before its weights are loaded, so that all of transformers'
+own options hold.
 
 Note [Without gatewise]. If a field of the configuration says what the swap did, it is saved with
 its new value, and transformers alone loads the right model. Otherwise ``transformers_weights``, the
@@ -18,7 +19,7 @@ import functools
 import importlib
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,16 @@ def from_pretrained(folder: Any, *, model_class: Any = None, **options: Any) -> 
             got=str(folder),
             fix="for other models use from_pretrained of transformers",
         )
-    _wrap(importlib.import_module("transformers.modeling_utils").PreTrainedModel)
+    base = importlib.import_module("transformers.modeling_utils").PreTrainedModel
+    _wrap(base)
     kind = model_class or _saved_class(path)
-    return kind.from_pretrained(folder, **options)
+    if not isinstance(kind, type) or not issubclass(kind, base):
+        raise ArgumentError(
+            "from_pretrained: model_class is not a class of transformers",
+            got=kind,
+            fix="pass the class of the model, such as transformers.BertForMaskedLM",
+        )
+    return _load(kind, path, options)
 
 
 def follow_transformers(model: nn.Module) -> None:
@@ -81,7 +89,7 @@ def _saved_class(folder: Path) -> Any:
     config = json.loads((folder / "config.json").read_text())
     names = config.get("architectures") or [""]
     kind = getattr(transformers, names[0], None) if names[0] else None
-    if not isinstance(kind, type) or not issubclass(kind, transformers.PreTrainedModel):
+    if kind is None:
         raise ArgumentError(
             "from_pretrained: transformers has no class of the saved model's name",
             got=names[0],
@@ -91,11 +99,10 @@ def _saved_class(folder: Path) -> Any:
 
 
 def _wrap(base: Any) -> None:
-    """Wrap both methods of transformers' base class, once. See Note [How transformers ...]."""
+    """Wrap a method of transformers' base class, once. See Note [How transformers ...]."""
     if getattr(base.save_pretrained, _WRAPPED, False):
         return
     save = base.save_pretrained
-    load = base.from_pretrained.__func__
 
     @functools.wraps(save)
     def save_pretrained(self: nn.Module, save_directory: Any, *args: Any, **options: Any) -> Any:
@@ -104,27 +111,8 @@ def _wrap(base: Any) -> None:
         with writing:
             return save(self, save_directory, *args, **options)
 
-    @functools.wraps(load)
-    def from_pretrained(
-        cls: Any, pretrained_model_name_or_path: Any, *args: Any, **options: Any
-    ) -> Any:
-        file = _file_of(pretrained_model_name_or_path, options.get("subfolder") or "")
-        if file is None:
-            return load(cls, pretrained_model_name_or_path, *args, **options)
-        saved = SavedSwaps.read(file)
-        return _load(load, cls, saved, pretrained_model_name_or_path, args, options)
-
     setattr(save_pretrained, _WRAPPED, True)
     base.save_pretrained = save_pretrained
-    base.from_pretrained = classmethod(from_pretrained)
-
-
-def _file_of(name: Any, subfolder: str) -> Path | None:
-    """The file of swaps in a local folder."""
-    if not isinstance(name, str | Path):
-        return None
-    file = Path(name) / subfolder / FILE
-    return file if file.is_file() else None
 
 
 @contextmanager
@@ -180,15 +168,9 @@ def _put_notice(file: Path) -> None:
         write_text(file, json.dumps(config, indent=2) + "\n")
 
 
-def _load(
-    load: Callable[..., Any],
-    cls: Any,
-    saved: SavedSwaps,
-    name: Any,
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-) -> Any:
+def _load(cls: Any, folder: Path, options: dict[str, Any]) -> Any:
     """Load a folder with transformers, and apply the swaps when the model was built."""
+    saved = SavedSwaps.read(folder / FILE)
     config = options.get("config")
     if config is None or isinstance(config, str | Path):
         options[WEIGHTS_FIELD] = None  # overrides the field of the file
@@ -208,6 +190,6 @@ def _load(
 
     names = {key: getattr(cls, key) for key in ("__module__", "__qualname__", "__doc__")}
     kind = type(cls)(cls.__name__, (cls,), {"__init__": build, **names})
-    loaded = load(kind, name, *args, **options)
+    loaded = kind.from_pretrained(folder, **options)
     settle(loaded[0] if isinstance(loaded, tuple) else loaded)
     return loaded

@@ -18,7 +18,6 @@ from gatewise.surgery.swaps.paired import PairedSwap as PairedSwap
 from gatewise.surgery.swaps.plain_mlp import PlainMLPSwap as PlainMLPSwap
 from gatewise.surgery.swaps.pointwise import PointwiseSwap as PointwiseSwap
 from gatewise.surgery.swaps.psc import PhaseSelectiveSwap as PhaseSelectiveSwap
-from gatewise.surgery.swaps.psc import able_sites as able_sites
 from gatewise.surgery.swaps.put_back_planner import defer_with_readers as defer_with_readers
 from gatewise.surgery.swaps.thresholded import ThresholdedUnit as ThresholdedUnit
 from gatewise.surgery.swaps.thresholded import ThresholdSwap as ThresholdSwap

@@ -24,7 +24,7 @@ from gatewise.checks import is_size
 from gatewise.errors import ArgumentError
 from gatewise.graph import ELEMENTWISE, Kind, Node, Site, SiteNodes, get_operator
 from gatewise.surgery.planning import Draft, PlanningContext
-from gatewise.surgery.propagate import ChannelMap, Edit, Setting
+from gatewise.surgery.propagate import ChannelMap, Edit
 from gatewise.surgery.reasons import Reason, Refusal
 
 MATCHED = "matched"
@@ -199,24 +199,13 @@ def draft_gated(context: PlanningContext, site: Site, draft: Draft) -> None:
     rows = kept.repeat(2)
     new = torch.arange(2 * width, device="cpu") >= width
     fill = "zero" if options["ones"] else "fresh"
-    put_edit(draft, Edit(f"{part.first}.weight", 0, rows, new, fill))
+    draft.put_edit(Edit(f"{part.first}.weight", 0, rows, new, fill))
     if options["ones"]:
-        put_edit(draft, Edit(f"{part.first}.bias", 0, rows, new, "one"))
+        draft.put_edit(Edit(f"{part.first}.bias", 0, rows, new, "one"))
     if width < before:
-        put_edit(draft, Edit(f"{part.second}.weight", 1, kept, new[:width], "copy"))
-    for path, attribute, after in (
-        (part.first, "out_features", 2 * width),
-        (part.second, "in_features", width),
-    ):
-        draft.settings[path, attribute] = Setting(path, attribute, before, after)
+        draft.put_edit(Edit(f"{part.second}.weight", 1, kept, new[:width], "copy"))
+    draft.resize(part.first, "out_features", before, 2 * width)
+    draft.resize(part.second, "in_features", before, width)
     node = part.node
     draft.maps = {**draft.maps, node: ChannelMap(node.rank - 1, rows, new)}
     draft.after[site.name] = width
-
-
-def put_edit(draft: Draft, edit: Edit) -> None:
-    """Add an edit; a parameter that another swap edits already is refused."""
-    key = (edit.name, edit.dim)
-    if key in draft.edits:
-        raise Refusal(Reason.ALREADY_WIDENED, edit.name)
-    draft.edits[key] = edit

@@ -18,7 +18,7 @@ from gatewise.graph import (
     holds_both_branches,
     is_never_negative,
 )
-from gatewise.surgery.calls import check_call, check_plain_call
+from gatewise.surgery.calls import check_plain_call
 from gatewise.surgery.planning import (
     UNCHANGED,
     Assigned,
@@ -104,23 +104,23 @@ class PairedSwap(Swap):
         width = request.width or ("same" if same else "half")
         return super().check(replace(request, width=width))
 
+    def check_site(self, context: PlanningContext, site: Site, request: Request) -> None:
+        """Refuse what the unit cannot stand in for."""
+        super().check_site(context, site, request)
+        if request.unit != "crelu":
+            check_plain_activation(context.graph, site)
+        elif holds_both_branches(site.op):
+            raise Refusal(Reason.TWO_BRANCHES)
+        elif request.preserve and site.op not in ("relu", *LEAKY):
+            raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
+
     def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Widen as many of the sites as can be widened together."""
-        draft.calls.update(context.calls)
-        able: dict[str, tuple[Site, Request]] = {}
+        able = self.able_sites(context, assigned, draft)
         layouts: dict[str, tuple[str, ...]] = {}
-        for request, sites in assigned:
-            for site in sites:
-                try:
-                    check_call(site, context.calls)
-                    _check_activation(context.graph, site, request)
-                except Refusal as refusal:
-                    draft.refused[site.name] = refusal
-                    continue
-                able[site.name] = (site, request)
-                half = request.width == "half"
-                layouts[site.name] = ("half",) if half else ("block", "interleaved")
-        names = [site.name for site in context.graph.sites if site.name in able]
+        for name, (_, request) in able.items():
+            layouts[name] = ("half",) if request.width == "half" else ("block", "interleaved")
+        names = list(able)
         while True:
             widening = widen(context.graph, names, context.policy, layouts)
             scaled = _give_back_slopes(context, able, widening)
@@ -176,15 +176,6 @@ class PairedSwap(Swap):
             return lambda x: unit.forward(x.narrow(dim, 0, x.shape[dim] // 2))
         is_new = entry.unit == "crelu" and entry.op != "relu" and "slopes" not in entry.options
         return torch.relu if is_new else UNCHANGED
-
-
-def _check_activation(graph: SiteGraph, site: Site, request: Request) -> None:
-    if request.unit != "crelu":
-        check_plain_activation(graph, site)
-    elif holds_both_branches(site.op):
-        raise Refusal(Reason.TWO_BRANCHES)
-    elif request.preserve and site.op not in ("relu", *LEAKY):
-        raise Refusal(Reason.NOT_PRESERVED, f"{site.op}; concat_act does it")
 
 
 def _give_back_slopes(

@@ -47,7 +47,7 @@ from gatewise.surgery.planning import (
     factory_arguments,
     layer_site,
 )
-from gatewise.surgery.propagate import ChannelMap, Edit, Setting
+from gatewise.surgery.propagate import ChannelMap, Edit
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.swaps.feed_forward import (
     MATCHED,
@@ -57,7 +57,6 @@ from gatewise.surgery.swaps.feed_forward import (
     matched_plain_hidden,
     next_layer,
     own_linear,
-    put_edit,
 )
 from gatewise.surgery.swaps.gated_units import GATE_FUNCTIONS
 from gatewise.surgery.swaps.paired import check_plain_activation, interleave, plain_activation
@@ -419,19 +418,14 @@ def _edit_layers(first: nn.Linear, part: GatedPart, hidden: int, draft: Draft) -
     channels = torch.arange(hidden, device="cpu")
     new = channels >= part.width
     rows = _rows_of(part.part, part.width)[channels % part.width]
-    edits = []
     if hidden != first.out_features:
-        edits.append(Edit(f"{gate}.weight", 0, rows, new, "fresh"))
+        draft.put_edit(Edit(f"{gate}.weight", 0, rows, new, "fresh"))
         if first.bias is not None:
-            edits.append(Edit(f"{gate}.bias", 0, rows, new, "zero"))
-        draft.settings[gate, "out_features"] = Setting(
-            gate, "out_features", first.out_features, hidden
-        )
+            draft.put_edit(Edit(f"{gate}.bias", 0, rows, new, "zero"))
+        draft.resize(gate, "out_features", first.out_features, hidden)
     if hidden != part.width:
-        edits.append(Edit(f"{second}.weight", 1, channels % part.width, new, "zero"))
-        draft.settings[second, "in_features"] = Setting(second, "in_features", part.width, hidden)
-    for edit in edits:
-        put_edit(draft, edit)
+        draft.put_edit(Edit(f"{second}.weight", 1, channels % part.width, new, "zero"))
+        draft.resize(second, "in_features", part.width, hidden)
 
 
 def _value_sites(context: PlanningContext) -> list[Site]:

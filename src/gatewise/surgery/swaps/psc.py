@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gatewise.checks import check_flag
 from gatewise.graph import Node, Site, parameter_count
-from gatewise.surgery.calls import CallSite, check_call
+from gatewise.surgery.calls import CallSite
 from gatewise.surgery.planning import (
     UNCHANGED,
     Assigned,
@@ -34,9 +34,15 @@ class PhaseSelectiveSwap(Swap):
         check_flag("psc", "put_back", request.options["put_back"])
         return request
 
+    def check_site(self, context: PlanningContext, site: Site, request: Request) -> None:
+        """Refuse a module with hooks, which would not see the activation any more."""
+        super().check_site(context, site, request)
+        if site.kind != "functional" and has_hooks(context.modules.get(site.path)):
+            raise Refusal(Reason.HOOKS, site.path)
+
     def draft(self, context: PlanningContext, assigned: Assigned, draft: Draft) -> None:
         """Follow the activations to the layers that can apply them."""
-        able = able_sites(context, assigned, draft)
+        able = self.able_sites(context, assigned, draft)
         readers: dict[Node, CallSite] = {}
         if any(request.options["put_back"] for request, _ in assigned):
             wanted = [site.name for _, sites in assigned for site in sites]
@@ -72,29 +78,3 @@ class PhaseSelectiveSwap(Swap):
     def reference(self, entry: Entry, unit: nn.Module | None) -> Any:
         """The activation stays: the second weights begin with its slope for negative inputs."""
         return UNCHANGED
-
-
-def able_sites(
-    context: PlanningContext,
-    assigned: Assigned,
-    draft: Draft,
-) -> dict[str, tuple[Site, Request]]:
-    """Return the sites that can be removed, in the order of the graph; refuse the others.
-
-    Args:
-        context: the model and its graph.
-        assigned: the requests, each with its sites.
-        draft: takes the calls and the refusals.
-    """
-    draft.calls.update(context.calls)
-    able: dict[str, tuple[Site, Request]] = {}
-    for request, sites in assigned:
-        for site in sites:
-            try:
-                check_call(site, context.calls)
-                if site.kind != "functional" and has_hooks(context.modules.get(site.path)):
-                    raise Refusal(Reason.HOOKS, site.path)
-                able[site.name] = (site, request)
-            except Refusal as refusal:
-                draft.refused[site.name] = refusal
-    return {site.name: able[site.name] for site in context.graph.sites if site.name in able}

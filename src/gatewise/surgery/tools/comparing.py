@@ -5,30 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gatewise.surgery.proof import SwapFailed
-
-
-def check_difference(what: str, name: str, value: float, most: float, fix: str = "") -> None:
-    """Raise an error if two models that must be equal are not.
-
-    Args:
-        what: The function that changed the model, for the message.
-        name: The outputs that were compared, for the message.
-        value: Their relative difference.
-        most: The largest difference that rounding explains.
-        fix: What the user can do.
-
-    Raises:
-        SwapFailed: The difference is larger, or not a number.
-    """
-    if not value <= most:
-        raise SwapFailed(
-            f"{what}: the changed model computes something else ({name})",
-            got=f"relative difference {value:.3g}",
-            allowed=f"at most {most:g}",
-            fix=fix or None,
-        )
-
 
 def relative_error(before: Sequence[Tensor], after: Sequence[Tensor]) -> float:
     """Return the root mean square error of the outputs, relative to their root mean square."""

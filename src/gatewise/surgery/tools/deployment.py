@@ -20,11 +20,13 @@ from gatewise.graph import (
     split_example,
 )
 from gatewise.layers import OrthonormalFilters, PhaseLayer
+from gatewise.surgery.planning import float_dtypes
 from gatewise.surgery.proof import (
     MOST,
     Arguments,
     Proof,
     Receipt,
+    check_difference,
     difference,
     outputs_after,
     outputs_of,
@@ -41,7 +43,6 @@ from gatewise.surgery.swaps import (
     least_eta,
 )
 from gatewise.surgery.tools.batch_norm_folding import Foldable, find_foldable, fold
-from gatewise.surgery.tools.comparing import check_difference
 from gatewise.surgery.tools.shallow_copies import without_parametrizations
 
 # Relative, in float32. A folded norm rounds every number after it differently.
@@ -252,8 +253,7 @@ def _prove(
     exact_outputs = outputs_after(exact.model, arguments, "deploy")
     float64 = difference(outputs_of(wide, arguments), exact_outputs)
     if not any(work.hardened.values()):
-        floating = [p.dtype for p in model.parameters() if p.is_floating_point()]
-        dtype = floating[0] if floating else torch.float32
+        dtype = next(iter(float_dtypes(model)), torch.float32)
         bound = max(ROUNDED, 100 * torch.finfo(dtype).eps)
         check_difference("deploy", "output float32", float32, bound)
         check_difference("deploy", "output float64", float64, MOST[torch.float64])

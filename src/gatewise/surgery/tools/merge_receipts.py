@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from gatewise.results import Result
 from gatewise.surgery.planning import table
 from gatewise.surgery.proof import Receipt
 from gatewise.surgery.tools.filter_pairs import Pair
@@ -52,12 +53,14 @@ class MergeReceipt(Receipt):
 
 
 @dataclass(frozen=True)
-class MergePoint:
+class MergePoint(Result):
     """One tolerance of a :class:`MergeCurve`.
 
     The fields are those of :class:`MergeReceipt`. ``measured`` is the result of the function that
     was passed as ``measure``.
     """
+
+    _properties = ("saving",)
 
     tolerance: float
     pairs: int
@@ -75,14 +78,10 @@ class MergePoint:
 
 
 @dataclass(frozen=True)
-class MergeCurve:
+class MergeCurve(Result):
     """The result of :func:`gatewise.surgery.merge_curve`: error and saving for each tolerance."""
 
     points: tuple[MergePoint, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the curve as values that JSON can store."""
-        return {"points": [{**asdict(point), "saving": point.saving} for point in self.points]}
 
     def to_json(self) -> str:
         """Return the curve as JSON text."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gatewise.graph import copied
+from gatewise.surgery.planning import channel_dim
 from gatewise.surgery.proof import Arguments
 from gatewise.surgery.propagate import new_columns, of_channels
 from gatewise.surgery.reasons import Refusal
@@ -152,7 +153,7 @@ def _merge_one(
     scale = weight.new_ones(len(weight))
     scale[first] = positive
     scale[second] = negative
-    dim = _dim(mergeable)
+    dim = channel_dim(mergeable.site)
     if _absorbed(mergeable, layout, scale, changed):
         return PairedReLU(*biases, dim=dim)
     order = torch.tensor(layout.order).argsort()
@@ -184,13 +185,6 @@ def layout_of(count: int, pairs: Sequence[Pair]) -> Layout:
     """Return the layout after merging ``pairs`` of a layer with ``count`` filters."""
     taken = {number for pair in pairs for number in (pair.first, pair.second)}
     return Layout(tuple(number for number in range(count) if number not in taken), tuple(pairs))
-
-
-def _dim(mergeable: Mergeable) -> int:
-    """Return the channel dimension: -1 after a linear layer, where sequences may add dimensions."""
-    dim = mergeable.site.dim
-    rank = len(mergeable.site.shape)
-    return -1 if dim is None or (dim == rank - 1 and rank != 2) else dim
 
 
 def saved_parameters(fit: Fit, sites: Sequence[Mergeable]) -> dict[str, float]:

@@ -13,14 +13,13 @@ from gatewise.graph import (
     Example,
     check_not_lazy,
     check_readable,
-    copied,
     parameter_count,
     split_example,
 )
 from gatewise.layers import as_rows, filter_groups, orthogonal, orthogonality_penalty
 from gatewise.surgery.proof import Proof, Receipt, difference, outputs_after, outputs_before
-from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
-from gatewise.surgery.saving import follow_transformers
+from gatewise.surgery.rewrite import Transaction, check_not_swapped
+from gatewise.surgery.tools.recorded_changes import change_recorded
 from gatewise.surgery.tools.shallow_copies import shallow_copy
 
 FILTER_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -118,35 +117,31 @@ def orthogonalize(
             f"orthogonalize: none of the {len(chosen)} layers can be orthogonal",
             got="; ".join(f"{path}: {reason}" for path, reason in list(refused.items())[:3]),
         )
-    changed = model if inplace else copied(model)
     size = parameter_count(model)
-    work = Transaction(changed)
     before = None if example is None else outputs_before(model, split_example(example))
-    try:
+
+    def make(work: Transaction) -> OrthogonalReceipt:
         moved = _parametrize(work, paths, method, gain) if exact else 0.0
         proof = None
         if example is not None and before is not None:
-            after = outputs_after(changed, split_example(example), "orthogonalize")
+            after = outputs_after(work.model, split_example(example), "orthogonalize")
             proof = Proof(output_float32=difference(before, after))
         receipt = OrthogonalReceipt(
             unit="orthogonal weights",
             preserve=False,
             sites=tuple(paths),
             refused=refused,
-            parameters=(size, parameter_count(changed)),
+            parameters=(size, parameter_count(work.model)),
             operations=(0, 0),
             proof=proof,
             exact=exact,
             moved=moved,
             weight=weight,
         )
-        receipt.penalty(changed)  # raises now if the weight is not allowed
-        changed.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
-        follow_transformers(changed)
-    except BaseException:
-        work.roll_back()
-        raise
-    return changed
+        receipt.penalty(work.model)  # raises now if the weight is not allowed
+        return receipt
+
+    return change_recorded(model, make, inplace=inplace)
 
 
 def _chosen(model: nn.Module, layers: Layers) -> dict[str, nn.Module]:

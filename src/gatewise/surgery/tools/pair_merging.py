@@ -9,22 +9,22 @@ from torch import Tensor, nn
 
 from gatewise.checks import check_kind, check_number
 from gatewise.errors import ArgumentError
-from gatewise.graph import Example, SiteGraph, copied, find_sites, parameter_count, split_example
+from gatewise.graph import Example, SiteGraph, find_sites, parameter_count, split_example
 from gatewise.surgery.calls import record_sites
-from gatewise.surgery.planning import Where, select
+from gatewise.surgery.planning import Where, float_dtypes, select
 from gatewise.surgery.proof import (
     MOST,
     Arguments,
     Proof,
+    check_difference,
     difference,
     few,
     outputs_after,
     outputs_of,
 )
 from gatewise.surgery.propagate import operations
-from gatewise.surgery.rewrite import RECORD, SwapRecord, Transaction, check_not_swapped
-from gatewise.surgery.saving import follow_transformers
-from gatewise.surgery.tools.comparing import agreement, check_difference, relative_error
+from gatewise.surgery.rewrite import Transaction, check_not_swapped
+from gatewise.surgery.tools.comparing import agreement, relative_error
 from gatewise.surgery.tools.filter_pairs import nearest_mismatch
 from gatewise.surgery.tools.merge_receipts import MergeCurve, MergePoint, MergeReceipt
 from gatewise.surgery.tools.mergeable import Mergeable, find_mergeable
@@ -35,6 +35,7 @@ from gatewise.surgery.tools.merging import (
     fit_pairs,
     saved_parameters,
 )
+from gatewise.surgery.tools.recorded_changes import change_recorded
 
 TOLERANCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 NAME = "paired_relu"
@@ -120,17 +121,12 @@ def merge_pairs(
     fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)
     if not fit.pairs:
         raise _no_pairs(task, tolerance)
-    changed = model if inplace else copied(model)
-    work = Transaction(changed)
-    try:
+
+    def merge(work: Transaction) -> MergeReceipt:
         convert(work, fit, task.sites)
-        receipt = _receipt(task, fit, changed, tolerance)
-        changed.__dict__[RECORD] = SwapRecord(receipt, list(work.changes))
-        follow_transformers(changed)
-    except BaseException:
-        work.roll_back()
-        raise
-    return changed
+        return _receipt(task, fit, work.model, tolerance)
+
+    return change_recorded(model, merge, inplace=inplace)
 
 
 def merge_curve(
@@ -162,8 +158,7 @@ def merge_curve(
         for tolerance in tolerances
     ]
     task = _read(model, example, where)
-    dtypes = [parameter.dtype for parameter in model.parameters()]
-    dtype = next(dtype for dtype in dtypes if dtype.is_floating_point)
+    dtype = float_dtypes(model)[0]
     points = []
     for tolerance in checked:
         fit = fit_pairs(model, task.sites, tolerance, task.example if correct else None)

@@ -9,6 +9,7 @@ and the weights that read them are random.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch import nn
 
@@ -41,10 +42,11 @@ class UnmatchedError(ArgumentError):
     """No widths are within the tolerance.
 
     Attributes:
-        nearest: The plan whose cost is closest to the original's.
+        nearest: The plan whose cost is closest to the original's. That of :func:`gatewise.plan` can
+            be applied.
     """
 
-    nearest: PlanData
+    nearest: Any
 
 
 @dataclass
@@ -83,7 +85,7 @@ def match_plan(
         )
     if first.graph is None or abs(_error(first, match)) <= tolerance:
         return first
-    search = _Search(first, model, match, scalable_sites(first.graph), tolerance)
+    search = _Search(first, model, match, first.graph, scalable_sites(first.graph), tolerance)
     while (candidate := search.next_candidate()) is not None:
         plan = _scaled_plan(make, model, first, candidate, match)
         if abs(_error(plan, match)) <= tolerance:
@@ -128,6 +130,7 @@ class _Search:
     first: PlanData
     model: nn.Module
     match: str
+    graph: SiteGraph
     names: Sequence[str]
     tolerance: float
     tried: list[tuple[_Candidate, PlanData]] = field(default_factory=list)
@@ -170,7 +173,7 @@ class _Search:
         for name, width in candidate.scaling.widths.items():
             for step in (-_step(width), _step(width)):
                 widths = best.scaling.widths | {name: max(1, width + step)}
-                scaling = _follow_all(self._graph, widths)
+                scaling = _follow_all(self.graph, widths)
                 other = self._candidate(candidate.ratio, scaling, refined=True)
                 if self._is_new(other) and self._distance(other) < self._distance(best):
                     best = other
@@ -191,33 +194,26 @@ class _Search:
     def _at(self, ratio: float) -> _Candidate:
         """Return the candidate at ``ratio``, computed once."""
         if ratio not in self.by_ratio:
-            self.by_ratio[ratio] = self._candidate(ratio, scaled(self._graph, self.names, ratio))
+            self.by_ratio[ratio] = self._candidate(ratio, scaled(self.graph, self.names, ratio))
         return self.by_ratio[ratio]
 
     def _candidate(self, ratio: float, scaling: Scaling, *, refined: bool = False) -> _Candidate:
-        estimate = _estimated_cost(self.first, self.model, scaling, self.match)
-        return _Candidate(ratio, scaling, estimate, refined)
+        return _Candidate(ratio, scaling, self._estimated_cost(scaling), refined)
 
-    @property
-    def _graph(self) -> SiteGraph:
-        assert self.first.graph is not None  # noqa: S101  match_plan has checked it
-        return self.first.graph
+    def _estimated_cost(self, scaling: Scaling) -> int:
+        """Estimate the cost of the swapped model at other widths.
 
-
-def _estimated_cost(first: PlanData, model: nn.Module, scaling: Scaling, match: str) -> int:
-    """Estimate the cost of the swapped model at other widths.
-
-    The swap is assumed to grow each parameter of the scaled model as it does in the original.
-    """
-    assert first.graph is not None  # noqa: S101  match_plan has checked it
-    factors = growth([*scaling.edits.values(), *first.edits], first.signature)
-    if match == "flops":
-        graph = next(iter(first.graph.readings.values())).graph
-        maps = scaling.sweeps[0].maps if scaling.sweeps else {}
-        return operations(graph, maps, factors, twice=set(first.layers))
-    for path in first.layers:
-        factors[f"{path}.weight"] = 2 * factors.get(f"{path}.weight", 1.0)
-    return parameter_count(model, factors)
+        The swap is assumed to grow each parameter of the scaled model as it does in the original.
+        """
+        first = self.first
+        factors = growth([*scaling.edits.values(), *first.edits], first.signature)
+        if self.match == "flops":
+            graph = next(iter(self.graph.readings.values())).graph
+            maps = scaling.sweeps[0].maps if scaling.sweeps else {}
+            return operations(graph, maps, factors, twice=set(first.layers))
+        for path in first.layers:
+            factors[f"{path}.weight"] = 2 * factors.get(f"{path}.weight", 1.0)
+        return parameter_count(self.model, factors)
 
 
 def _counted(plan: PlanData, model: nn.Module, match: str) -> PlanData:
