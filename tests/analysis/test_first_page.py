@@ -12,7 +12,6 @@ from torch import nn
 import gatewise as gw
 from gatewise.analysis.diagnosis import all_questions, running
 from gatewise.errors import Limitation, UnknownNameError
-from gatewise.graph.trace import by_export, by_make_fx
 from gatewise.report import write_diagnosis
 from tests.effort import files_run
 from tests.sparsity.causal_models import bert, llama
@@ -71,24 +70,17 @@ PAIRS = "filter_rows opposite_filters random_phases"
 
 
 @pytest.mark.networks
-def test_the_first_page_of_a_language_model_takes_two_readings_and_fourteen_runs(monkeypatch):
+def test_the_first_page_of_a_language_model_takes_two_readings_and_twelve_runs():
     model, batches = llama()  # a small one of the structure of SmolLM2
     texts = [{"input_ids": batch["input_ids"]} for batch in batches]
-    readings, gradients = [], []
-
-    def counted(reader):
-        def read(*args, **options):
-            readings.append(options["mode"])
-            return reader(*args, **options)
-
-        return read
-
-    monkeypatch.setattr(by_export, "_export", counted(by_export._export))
-    monkeypatch.setattr(by_make_fx, "_trace", counted(by_make_fx._trace))
-    model.register_forward_pre_hook(lambda *_: gradients.append(torch.is_grad_enabled()))
+    passes = []
+    model.register_forward_pre_hook(
+        lambda *_: passes.append((torch.compiler.is_compiling(), torch.is_grad_enabled()))
+    )
     _, files = files_run(lambda: gw.diagnose(model, texts))
-    assert readings == ["eval", "train"]
-    assert len(gradients) <= 14 and sum(gradients) <= 5
+    readings = [gradients for reading, gradients in passes if reading]
+    runs = [gradients for reading, gradients in passes if not reading]
+    assert len(readings) == 2 and len(runs) <= 12 and sum(runs) <= 5
     home = Path(gw.analysis.__file__).parent
     run = {Path(file).relative_to(home) for file in files if home in Path(file).parents}
     allowed = {*PAGE.split(), *(f"filters/{name}" for name in PAIRS.split())}
@@ -107,6 +99,16 @@ def test_every_count_is_what_was_planted_and_has_its_call(diagnosis):
     assert all(each.call.startswith("gw.") for each in diagnosis.findings)
     for each in diagnosis.findings:
         assert callable(attrgetter(each.call.removeprefix("gw.").partition("(")[0])(gw))
+
+
+def test_saturated_gates_and_the_time_of_activations_are_counted():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 6), nn.SiLU(), nn.Linear(6, 2))
+    with torch.no_grad():
+        model[0].weight[:2] *= 1e4
+    counts = {each.name: each for each in gw.diagnose(model, torch.randn(200, 8)).findings}
+    assert (counts["saturated"].number, counts["saturated"].total) == ("2", "6 soft gates")
+    assert counts["time in activation functions"].number.endswith("%")
 
 
 def test_exact_pairs_always_count_in_the_answer(diagnosis):

@@ -114,6 +114,18 @@ def test_merging_keeps_the_outputs_and_merges_the_pairs_that_were_counted(run, h
     assert len(weights[0].weight) == 12
 
 
+def test_counts_of_channels_have_commands_that_work(run, home) -> None:
+    advice_for(run, "dead", "gates", "")
+    record = json.loads(Path("out/diagnosis.json").read_text())
+    calls = {each["name"]: each["call"] for each in record["findings"]}
+    for name, file in (("dead", "revived.safetensors"), ("always on", "")):
+        program, *words = shlex.split(calls[name])
+        ended = run(*(word.replace("YOUR_DATA", "x.npy") for word in words), "--out", "again")
+        assert program == "gatewise" and ended.exit_code == 0, ended.output
+        assert not file or load_file(file)
+    assert "commands" not in record
+
+
 def test_half_width_saves_what_is_said(run, home) -> None:
     advice = advice_for(run, "opposite", "pairing", "--width half")
     receipt = ran(run, advice["command"])

@@ -154,7 +154,6 @@ CALLS = {
     "gates": lambda model: gw.gates(model, [X]),
     "gate_flips": lambda model: gw.analysis.gate_flips(model, [X], model),
     "gate_overlap": lambda model: gw.analysis.gate_overlap(model, [X]),
-    "term_s_range": lambda model: gw.analysis.term_s_range(model, [X]),
     "invariance": lambda model: gw.analysis.invariance(model, [X]),
     "identify": lambda model: gw.identify(model, example=X[:1]),
     "cost": lambda model: gw.cost(model, X, repeats=1),

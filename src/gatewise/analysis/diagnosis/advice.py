@@ -108,6 +108,14 @@ class Commands:
         """
         return _call("diagnose(model, batches", **options)
 
+    def revive(self) -> str:
+        """Return the call that gives dead units new weights."""
+        return "gw.revive(model, x)"
+
+    def gates(self) -> str:
+        """Return the call that lists what each channel does."""
+        return "gw.gates(model, batches)"
+
 
 def _call(start: str, **options: Any) -> str:
     """Return a call of gatewise with keyword arguments."""

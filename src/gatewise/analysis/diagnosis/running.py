@@ -120,6 +120,7 @@ class Diagnosis(AnalysisResult):
         versions: The versions of gatewise, torch and Python.
         seconds: How long the diagnosis took.
         ask_all: The call or command that asks all questions.
+        commands: How calls are named. Not written to files.
     """
 
     name: str
@@ -135,9 +136,11 @@ class Diagnosis(AnalysisResult):
     versions: dict[str, str]
     seconds: float
     ask_all: str = ""
+    commands: Commands = field(default_factory=Commands, repr=False, compare=False)
 
     _renamed = MappingProxyType({"answers": "questions"})
     _properties = ("findings",)
+    _omitted = ("commands",)
     _finite = True
 
     def __getitem__(self, question: str) -> Answer:
@@ -158,7 +161,8 @@ class Diagnosis(AnalysisResult):
     @property
     def findings(self) -> tuple[CountedFinding, ...]:
         """What was counted of dead, always-on and alike channels, opposite filters and cost."""
-        return counted_findings({answer.name: answer.facts for answer in self.answers})
+        facts = {answer.name: answer.facts for answer in self.answers}
+        return counted_findings(facts, self.commands.revive(), self.commands.gates())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for a file or a page."""
@@ -321,6 +325,7 @@ def diagnose(
         versions=_versions(),
         seconds=round(time.monotonic() - started, 3),
         ask_all=commands.diagnose(questions="all"),
+        commands=commands,
     )
     if interrupted:
         raise DiagnosisInterrupted(diagnosis)

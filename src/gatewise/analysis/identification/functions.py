@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+
+from gatewise.units import registered_units
 
 Function = Callable[[Tensor], Tensor]
 _BOTH = (
@@ -125,37 +126,33 @@ def _quick_gelu(x: Tensor) -> Tensor:
     return x * torch.sigmoid(1.702 * x)
 
 
-def _gelu_tanh(x: Tensor) -> Tensor:
-    return functional.gelu(x, approximate="tanh")
-
-
-def _telu(x: Tensor) -> Tensor:
-    return x * torch.tanh(torch.exp(x.clamp(max=30)))
-
-
+# Units of one number without options or with their usual ones.
+UNITS = (
+    "relu",
+    "relu2",
+    "abs",
+    "silu",
+    "gelu",
+    "gelu_tanh",
+    "mish",
+    "telu",
+    "hardswish",
+    "hardsigmoid",
+    "hardtanh",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "tanh",
+    "softsign",
+    "softplus",
+    "logsigmoid",
+    "tanhshrink",
+)
 PLAIN: dict[str, Function] = {
     "identity": torch.clone,
-    "relu": torch.relu,
-    "relu2": lambda x: torch.relu(x).square(),
     "square": torch.square,
-    "abs": torch.abs,
-    "silu": lambda x: x * torch.sigmoid(x),
-    "gelu": functional.gelu,
-    "gelu_tanh": _gelu_tanh,
     "quick_gelu": _quick_gelu,
-    "mish": lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
-    "telu": _telu,
-    "hardswish": functional.hardswish,
-    "hardsigmoid": functional.hardsigmoid,
-    "hardtanh": functional.hardtanh,
-    "relu6": functional.relu6,
-    "selu": functional.selu,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "softsign": functional.softsign,
-    "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
-    "logsigmoid": functional.logsigmoid,
-    "tanhshrink": functional.tanhshrink,
+    **{name: registered_units()[name].function for name in UNITS},
 }
 # Functions that models clamp, before or after they are taken.
 CLAMPED = ("silu", "quick_gelu", "gelu", "gelu_tanh", "relu", "identity")

@@ -79,6 +79,14 @@ def advised_commands(reference: str, data: str) -> "Commands":
             """Return the command that diagnoses the model again."""
             return f"gatewise diagnose {reference} {data} {shlex.join(_flags(options))}"
 
+        def revive(self) -> str:
+            """Return the command that gives dead units new weights."""
+            return self.diagnose(revive="revived.safetensors")
+
+        def gates(self) -> str:
+            """Return the command that lists what each channel does."""
+            return self.diagnose(questions="gates", json=True)
+
     return ShellCommands()
 
 

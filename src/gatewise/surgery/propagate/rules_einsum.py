@@ -6,10 +6,9 @@ that is summed over ends with an edit of the stored tensors. Any other change is
 
 from gatewise.graph import Node
 from gatewise.surgery.propagate.maps import ChannelMap
+from gatewise.surgery.propagate.rules_layers import STORED, rows
 from gatewise.surgery.propagate.sweep import Sweep
 from gatewise.surgery.reasons import Reason, Refusal
-
-STORED = ("parameter", "buffer")
 
 
 def einsum(sweep: Sweep, node: Node) -> None:
@@ -68,12 +67,7 @@ def bilinear(sweep: Sweep, node: Node) -> None:
             raise Refusal(Reason.NO_RULE, node.op)
         sweep.edit_reader(node, weight, place, change)
         sweep.set(weight, f"in{place}_features", sizes[place], len(change))
-    wanted = sweep.sources.get(node)
-    if wanted is not None:
-        sweep.edit(node, weight, 0, wanted, "copy")
-        sweep.edit(node, node.tensor("bias"), 0, wanted, "copy")
-        sweep.set(weight, "out_features", sizes[0], len(wanted))
-        sweep.maps[node] = wanted
+    rows(sweep, node, weight, 0, "out_features")
 
 
 def _terms(node: Node) -> tuple[list[tuple[Node, str]], str]:

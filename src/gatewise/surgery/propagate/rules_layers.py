@@ -34,7 +34,7 @@ def convolution(sweep: Sweep, node: Node) -> None:
             raise Refusal(Reason.GROUPS, node.scope[0])
         sweep.edit_reader(node, weight, 1, of_group)
         sweep.set(weight, "in_channels", width, len(change))
-    _rows(sweep, node, weight, 0, "out_channels", groups)
+    rows(sweep, node, weight, 0, "out_channels", groups=groups)
 
 
 def _depthwise(sweep: Sweep, node: Node, weight: Node, change: ChannelMap) -> None:
@@ -54,8 +54,15 @@ def _depthwise(sweep: Sweep, node: Node, weight: Node, change: ChannelMap) -> No
     sweep.maps[node] = after
 
 
-def _rows(
-    sweep: Sweep, node: Node, weight: Node, dim: int, attribute: str, groups: int = 1
+def rows(
+    sweep: Sweep,
+    node: Node,
+    weight: Node,
+    dim: int,
+    attribute: str,
+    *,
+    bias: str = "bias",
+    groups: int = 1,
 ) -> None:
     """Copy rows of the weight where the output of the layer must be wider."""
     wanted = sweep.sources.get(node)
@@ -65,7 +72,7 @@ def _rows(
     if groups > 1 and not wanted.parts(groups, width // groups):
         raise Refusal(Reason.GROUPS, node.scope[0])
     _copy(sweep, node, weight, dim, wanted)
-    _copy(sweep, node, node.tensor("bias"), 0, wanted)
+    _copy(sweep, node, node.tensor(bias), 0, wanted)
     sweep.set(_stored(weight), attribute, width, len(wanted))
     sweep.maps[node] = wanted
 
@@ -102,7 +109,7 @@ def transposed_convolution(sweep: Sweep, node: Node) -> None:
         width = _width(sweep, node, change)
         sweep.edit_reader(node, weight, 0, change)
         sweep.set(weight, "in_channels", width, len(change))
-    _rows(sweep, node, weight, 1, "out_channels")
+    rows(sweep, node, weight, 1, "out_channels")
 
 
 def linear(sweep: Sweep, node: Node) -> None:
@@ -119,13 +126,12 @@ def linear(sweep: Sweep, node: Node) -> None:
         width = weight.shape[1] if weight.shape else 0
         sweep.edit_reader(node, weight, 1, change)
         sweep.set(weight, "in_features", width, len(change))
-    _rows(sweep, node, weight, 0, "out_features")
+    rows(sweep, node, weight, 0, "out_features")
 
 
 def added_product(sweep: Sweep, node: Node) -> None:
     """Edit ``addmm(bias, x, weight)``: a linear layer with a transposed weight, as in GPT-2."""
-    arguments = node.arguments
-    _matrix(sweep, node, arguments["mat1"], arguments["mat2"], arguments["self"])
+    _matrix(sweep, node, node.arguments["mat1"], node.arguments["mat2"], "self")
 
 
 def product(sweep: Sweep, node: Node) -> None:
@@ -133,28 +139,23 @@ def product(sweep: Sweep, node: Node) -> None:
     x = node.inputs[0]
     weight = node.inputs[-1]
     # A product of two activations, as in attention, has no weight to edit.
-    if weight is x or weight.op not in ("parameter", "buffer") or weight.rank != 2:
+    if weight is x or weight.op not in STORED or weight.rank != 2:
         raise Refusal(Reason.ATTENTION, node.scope[0])
-    _matrix(sweep, node, x, weight, None)
+    _matrix(sweep, node, x, weight, "bias")
 
 
-def _matrix(sweep: Sweep, node: Node, x: Node, weight: Node, bias: Node | None) -> None:
+def _matrix(sweep: Sweep, node: Node, x: Node, weight: Node, bias: str) -> None:
     """Edit ``x @ weight + bias``, with a weight of shape ``(inputs, outputs)``."""
-    if weight in sweep.maps or (bias is not None and bias in sweep.maps):
+    if weight.op not in STORED or weight in sweep.maps or node.tensor(bias) in sweep.maps:
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])
-    inputs, outputs = weight.shape or (0, 0)
+    inputs = weight.shape[0] if weight.shape else 0
     change = sweep.map_of(x)
     if change is not None:
         if change.dim != x.rank - 1:
             raise Refusal(Reason.ATTENTION, node.scope[0])
         sweep.edit_reader(node, weight, 0, change)
         sweep.set(weight, "nx", inputs, len(change))
-    wanted = sweep.sources.get(node)
-    if wanted is not None:
-        sweep.edit(node, weight, 1, wanted, "copy")
-        sweep.edit(node, bias, 0, wanted, "copy")
-        sweep.set(weight, "nf", outputs, len(wanted))
-        sweep.maps[node] = wanted
+    rows(sweep, node, weight, 1, "nf", bias=bias)
 
 
 def embedding(sweep: Sweep, node: Node) -> None:
@@ -163,9 +164,7 @@ def embedding(sweep: Sweep, node: Node) -> None:
     weight = node.arguments["weight"]
     if wanted is None or wanted.dim != node.rank - 1 or weight in sweep.maps:
         raise Refusal(Reason.COMPUTED_WEIGHT, node.scope[0])
-    sweep.edit(node, weight, 1, wanted, "copy")
-    sweep.set(weight, "embedding_dim", weight.shape[1], len(wanted))
-    sweep.maps[node] = wanted
+    rows(sweep, node, weight, 1, "embedding_dim")
 
 
 def per_channel_norm(sweep: Sweep, node: Node) -> None:

@@ -26,6 +26,7 @@ from gatewise.surgery.calls import (
     HOME,
     ORIGINAL,
     REFUSALS,
+    Position,
     Source,
     Unreadable,
     code_tree,
@@ -40,7 +41,6 @@ from gatewise.surgery.rewrite.sequential import forward_with_bound_children
 from gatewise.surgery.rewrite.source_edits import (
     CallEdit,
     edited,
-    edited_second_form,
     positions_of,
     second_form,
 )
@@ -118,12 +118,7 @@ def _new_methods(home: type, edits: list[CallEdit]) -> dict[str, Any]:
         return {"forward": forward_with_bound_children(producers, after)}
     new: dict[str, Any] = {}
     for name in dict.fromkeys(edit.method for edit in edits):
-        of_method = [edit for edit in edits if edit.method == name]
-        try:
-            function, source = _function_and_source(home, name, of_method)
-            code = _new_code(function, source, of_method)
-        except Unreadable as reason:
-            raise _cannot(home, name, str(reason)) from None
+        function, code = _new_code(home, name, edits)
         # `forward = _forward` gives one method two names.
         for alias, value in vars(home).items():
             layers = list(layers_of(value, f"{home.__qualname__}.{alias}"))
@@ -131,62 +126,51 @@ def _new_methods(home: type, edits: list[CallEdit]) -> dict[str, Any]:
                 new[alias] = _rewrapped(layers, function, code)
     for edit in edits:
         if edit.through:
-            new[second_form(edit)] = _second_form(home, edit, edits)
+            name = edit.through.method
+            function, code = _new_code(home, name, edits, edit)
+            layers = list(layers_of(vars(home)[name], f"{home.__qualname__}.{name}"))
+            new[second_form(edit)] = _rewrapped(layers, function, code)
     return new
 
 
-def _second_form(home: type, edit: CallEdit, edits: list[CallEdit]) -> FunctionType:
-    """Return the method that also returns the input of the layer that ``edit`` is bound to."""
-    name = edit.through.method if edit.through else ""
-    of_method = [other for other in edits if other.method == name]
-    position = edit.source[0] if edit.source else edit.position
-    layer = edit._replace(position=position, source=None, through=None)
+def _new_code(
+    home: type, name: str, edits: list[CallEdit], handing: CallEdit | None = None
+) -> tuple[FunctionType, CodeType]:
+    """Return the function of a method, under its decorators, and its code after the edits.
+
+    With ``handing``, it is the code of the second form, which also returns the input of the layer
+    that this edit's unit is bound to.
+    """
+    of_method = [edit for edit in edits if edit.method == name]
+    positions = [position for edit in of_method for position in positions_of(edit)]
+    if handing is not None and handing.source is not None:
+        positions.append(handing.source[0])
+    digests = {edit.digest for edit in (*of_method, handing) if edit is not None}
     try:
-        function, source = _function_and_source(home, name, [*of_method, layer])
-        code = _new_code(function, source, of_method, edit)
-    except Unreadable as reason:
-        raise _cannot(home, name, str(reason)) from None
-    layers = list(layers_of(vars(home)[name], f"{home.__qualname__}.{name}"))
-    return _rewrapped(layers, function, code)
-
-
-def _cannot(home: type, method: str, reason: str) -> ArgumentError:
-    """Return the error for a method that cannot be rewritten."""
-    fix = "record the calls again" if reason == "source_changed" else None
-    return ArgumentError(
-        f"{name_of(home)}.{method} cannot be rewritten: {REFUSALS[reason]}", fix=fix
-    )
+        function, source = _function_and_source(home, name, positions, digests)
+        old = function.__code__
+        statement = edited(source, of_method, old.co_varnames[0], handing)
+        compiled = compile_statement(statement, source.text.imports, old.co_filename)
+    except (SyntaxError, Unreadable) as problem:
+        # Python allows no assignment, and so no counter, in what a comprehension iterates over.
+        reason = "not_recognised" if isinstance(problem, SyntaxError) else str(problem)
+        raise ArgumentError(
+            f"{name_of(home)}.{name} cannot be rewritten: {REFUSALS[reason]}",
+            fix="record the calls again" if reason == "source_changed" else None,
+        ) from None
+    codes = code_tree(compiled)
+    return function, next(code for code in codes if _signature(code) == _signature(old))
 
 
 def _function_and_source(
-    home: type, name: str, edits: list[CallEdit]
+    home: type, name: str, positions: list[Position], digests: set[str]
 ) -> tuple[FunctionType, Source]:
     """Return the function that has the calls, under the decorators of a method, and its source."""
     for function in layers_of(vars(home).get(name), f"{home.__qualname__}.{name}"):
         source = source_of(function)
-        positions = [position for edit in edits for position in positions_of(edit)]
-        has_calls = all(source.ancestors(position) for position in positions)
-        if has_calls and all(source.text.digest == edit.digest for edit in edits):
+        if all(map(source.ancestors, positions)) and digests == {source.text.digest}:
             return function, source
     raise Unreadable("source_changed")
-
-
-def _new_code(
-    function: FunctionType, source: Source, edits: list[CallEdit], handing: CallEdit | None = None
-) -> CodeType:
-    """Return the code of ``function`` after the edits; with ``handing``, of its second form."""
-    old = function.__code__
-    own_name = old.co_varnames[0]
-    try:
-        if handing is None:
-            statement = edited(source, edits, own_name)
-        else:
-            statement = edited_second_form(source, edits, own_name, handing)
-        compiled = compile_statement(statement, source.text.imports, old.co_filename)
-    except SyntaxError:
-        # Python allows no assignment, and so no counter, in what a comprehension iterates over.
-        raise Unreadable("not_recognised") from None
-    return next(code for code in code_tree(compiled) if _signature(code) == _signature(old))
 
 
 def _signature(code: CodeType) -> tuple[str, int, tuple[str, ...]]:
@@ -231,11 +215,11 @@ def _reduce_ex(self: Any, protocol: Any) -> Any:
     base, recipe = base_and_recipe(kind)
     make, args, *rest = super(kind, self).__reduce_ex__(protocol)
     plain_args = tuple(base if arg is kind else arg for arg in args)
-    return _rebuild, (base, tuple(tuple(edit) for edit in recipe), make, plain_args), *rest
+    return _rebuild, (base, recipe, make, plain_args), *rest
 
 
-def _rebuild(base: type, recipe: Any, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _rebuild(base: type, recipe: Recipe, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Build the instance that :func:`_reduce_ex` described."""
     instance = make(*args)
-    instance.__class__ = rewritten_class(base, tuple(CallEdit.from_plain(edit) for edit in recipe))
+    instance.__class__ = rewritten_class(base, recipe)
     return instance

@@ -8,7 +8,6 @@ returns the original value and the layer's input.
 import ast
 import copy
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from gatewise.surgery.calls import (
@@ -76,33 +75,18 @@ class CallEdit(NamedTuple):
     source: tuple[Position, str] | None = None
     through: Through | None = None
 
-    @classmethod
-    def from_plain(cls, data: Any) -> "CallEdit":
-        """Return the edit from ``tuple(edit)``, in which JSON may have made lists of tuples."""
-        edit = cls(*data)
-        source = through = None
-        if edit.source is not None:
-            source = (_position(edit.source[0]), str(edit.source[1]))
-        if edit.through is not None:
-            through = Through(*edit.through[:2], _position(edit.through[2]))
-        position = _position(edit.position)
-        return edit._replace(
-            position=position, kept=tuple(edit.kept), source=source, through=through
-        )
 
-
-def _position(numbers: Iterable[int]) -> Position:
-    line, last_line, column, last_column = numbers
-    return line, last_line, column, last_column
-
-
-def edited(source: Source, edits: list[CallEdit], own_name: str) -> ast.stmt:
+def edited(
+    source: Source, edits: list[CallEdit], own_name: str, handing: CallEdit | None = None
+) -> ast.stmt:
     """Return the top-level statement around a method, with the method's calls replaced.
 
     Args:
         source: The source of the method.
         edits: The calls to replace.
         own_name: The method's name for its module, usually ``"self"``.
+        handing: For a second form, the edit of the unit that is bound to a layer of this method.
+            See Note [Two methods].
 
     Raises:
         Unreadable: The source does not have exactly the calls of ``edits``.
@@ -111,9 +95,14 @@ def edited(source: Source, edits: list[CallEdit], own_name: str) -> ast.stmt:
     for edit in edits:
         if edit.source and not edit.through:
             layers[edit.slot] = source.ancestors(edit.source[0])[0]
+    wanted = Counter(position for edit in edits for position in positions_of(edit))
     rewriter = _Rewriter(source.node, edits, own_name, layers)
+    if handing is not None and handing.source is not None:
+        rewriter = _SecondForm(source.node, edits, own_name, layers)
+        rewriter.handing = handing
+        wanted[handing.source[0]] += 1
     statement = rewriter.visit(copy.deepcopy(source.statement))
-    if rewriter.visited != _all_positions(edits):
+    if rewriter.visited != wanted:
         raise Unreadable("source_changed")
     return ast.fix_missing_locations(statement)
 
@@ -123,10 +112,6 @@ def positions_of(edit: CallEdit) -> list[Position]:
     if edit.through is not None:
         return [edit.position, edit.through.position]
     return [edit.position] if edit.source is None else [edit.position, edit.source[0]]
-
-
-def _all_positions(edits: list[CallEdit]) -> Counter[Position]:
-    return Counter(position for edit in edits for position in positions_of(edit))
 
 
 def second_form(edit: CallEdit) -> str:
@@ -338,33 +323,10 @@ class _Rewriter(ast.NodeTransformer):
         return [_load(_kept_input(edit)), copy.deepcopy(producer.func)]
 
 
-def edited_second_form(
-    source: Source, edits: list[CallEdit], own_name: str, handing: CallEdit
-) -> ast.stmt:
-    """Return the second form of a method. See Note [Two methods].
-
-    Args:
-        source: The source of the method.
-        edits: The calls to replace, as in :func:`edited`.
-        own_name: The method's name for its module, usually ``"self"``.
-        handing: The edit of the unit that is bound to a layer of this method.
-    """
-    rewriter = _SecondForm(source.node, edits, own_name, handing)
-    statement = rewriter.visit(copy.deepcopy(source.statement))
-    wanted = _all_positions(edits)
-    if handing.source is None or rewriter.visited != wanted + Counter([handing.source[0]]):
-        raise Unreadable("source_changed")
-    return ast.fix_missing_locations(statement)
-
-
 class _SecondForm(_Rewriter):
     """Makes the second form of a method. See Note [Two methods]."""
 
-    def __init__(
-        self, method: Def | ast.Lambda, edits: list[CallEdit], own_name: str, handing: CallEdit
-    ) -> None:
-        super().__init__(method, edits, own_name, {})
-        self.handing = handing
+    handing: CallEdit
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Keep the input of the layer's call in a variable."""

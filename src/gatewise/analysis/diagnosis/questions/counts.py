@@ -34,15 +34,19 @@ class CountedFinding(AnalysisResult):
         return f"{self.name}: {self.number}{of}  ({self.call})"
 
 
-def counted_findings(facts: Mapping[str, Facts]) -> tuple[CountedFinding, ...]:
+def counted_findings(
+    facts: Mapping[str, Facts], revive: str, gates: str
+) -> tuple[CountedFinding, ...]:
     """Return the counts of the questions that were answered.
 
     Args:
         facts: of the answers, by question.
+        revive: the call or command that gives dead units new weights.
+        gates: the call or command that lists what each channel does.
     """
     found = []
     if facts.get("gates"):
-        found += _of_gates(facts["gates"]["sites"])
+        found += _of_gates(facts["gates"]["sites"], revive, gates)
     if facts.get("pairing"):
         rows = facts["pairing"]["layers"]
         pairs = sum(row.get("exact_pairs", 0) for row in rows)
@@ -107,13 +111,12 @@ def copies_at(site: Facts) -> int:
     return sum(len(group) - 1 for group in site["duplicates"])
 
 
-def _of_gates(sites: Sequence[Facts]) -> list[CountedFinding]:
+def _of_gates(sites: Sequence[Facts], revive: str, call: str) -> list[CountedFinding]:
     """Return the counts of channels."""
     counts = gate_counts(sites)
     total = f"{counts.channels:,} channels"
-    call = "gw.gates(model, batches)"
     found = [
-        CountedFinding("dead", f"{counts.dead:,}", total, "gw.revive(model, x)"),
+        CountedFinding("dead", f"{counts.dead:,}", total, revive),
         CountedFinding("always on", f"{counts.always_on:,}", total, call),
         CountedFinding("copies of another", f"{counts.copies:,}", total, call),
     ]
