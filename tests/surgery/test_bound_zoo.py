@@ -73,7 +73,7 @@ def test_units_are_bound_at_every_site_with_a_layer_behind_it_and_all_names_stay
     assert model.state_dict().keys() <= new.state_dict().keys()
     bound = [entry for entry in made.swapped if entry.bindings and not entry.moved]
     linear = sum(
-        isinstance(model.get_submodule(entry.bindings[0]["layer"]), nn.Linear) for entry in bound
+        isinstance(model.get_submodule(entry.bindings[0].layer), nn.Linear) for entry in bound
     )
     sums = [entry for entry in made.entries if entry.kind == "addition"]
     refused = sum(entry.kind != "addition" and entry.reason != "GATE" for entry in made.refused)
