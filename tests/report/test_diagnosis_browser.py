@@ -54,6 +54,13 @@ def test_nothing_fails_to_load_and_nothing_is_fetched(browser, path) -> None:
     assert page.evaluate("document.images.length") > 10
 
 
+def test_the_first_page_of_a_small_network_is_short(browser, tmp_path) -> None:
+    layers = (nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 4))
+    found = gw.diagnose(nn.Sequential(*layers), torch.randn(100, 8))
+    page = browser.open(gw.write_page(found, tmp_path / "page.html"), width=1280, height=900)
+    assert page.evaluate("document.documentElement.scrollHeight") < 8 * 900
+
+
 def test_every_link_of_the_table_leads_to_its_section(browser, path) -> None:
     page = browser.open(path)
     script = (
