@@ -107,3 +107,17 @@ def test_a_product_of_two_computed_tensors_is_refused() -> None:
 
     with pytest.raises(gw.errors.ArgumentError, match="product of two activations"):
         gw.plan(Attention(), "crelu", torch.randn(4, 5), preserve=True)
+
+
+def test_a_product_of_one_widened_tensor_with_itself_is_refused() -> None:
+    class Gram(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(5, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = functional.relu(self.first(x))
+            return torch.einsum("nc,mc->nm", hidden, hidden)
+
+    with pytest.raises(gw.errors.ArgumentError, match="product of two activations"):
+        gw.plan(Gram(), "crelu", torch.randn(4, 5), preserve=True)

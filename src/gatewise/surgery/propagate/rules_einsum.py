@@ -31,6 +31,9 @@ def einsum(sweep: Sweep, node: Node) -> None:
     summed = label not in result
     if summed:
         sweep.check_reader(node, change)
+        changed = [operand for operand, _ in terms if sweep.map_of(operand) is not None]
+        if len(changed) > 1:
+            raise Refusal(Reason.ATTENTION, node.scope[0])
     for operand, labels in terms:
         if label not in labels or sweep.map_of(operand) is not None:
             continue
