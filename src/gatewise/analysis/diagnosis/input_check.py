@@ -100,7 +100,7 @@ def check_inputs(context: DiagnosisContext, findings: Mapping[str, Any]) -> Inpu
     outputs = _outputs(context, watched)
     predictions = _predictions(outputs, context.inputs.labels)
     norms = tuple(norm.facts() for norm in watched if norm.count)
-    fresh = not norms and _is_untrained(context.model)
+    fresh = not norms and is_untrained(context.model)
     suspect = [*_norm_reasons(norms), *_constant_reasons(findings)]
     open_questions = []
     if predictions and not fresh:
@@ -238,7 +238,7 @@ def _constant_reasons(findings: Mapping[str, Any]) -> list[str]:
     return [f"{constant:,} of {counts.channels:,} channels never change"]
 
 
-def _is_untrained(model: nn.Module) -> bool:
+def is_untrained(model: nn.Module) -> bool:
     """Whether the weights are those of an initialisation: training changes every norm."""
     return _has_fresh_norms(model) or _has_initial_weights(model)
 

@@ -46,7 +46,7 @@ def as_options(text: str, options: Mapping[str, str]) -> str:
         if value == "False":
             words = options.get(f"no_{name}", f"no {flag}")
         elif value not in (None, "True"):
-            words = f"{flag} {value.strip(QUOTES).replace(', ', ',')}"
+            words = f"{flag} {shlex.quote(value.strip(QUOTES).replace(', ', ','))}"
         return f"{words} " if comma else words
 
     translated = _KEYWORD.sub(option, text)

@@ -21,7 +21,7 @@ RULE = (
 )
 SIMULATED = (
     "Of simulated studies without any difference, mostly 0.1 to 3 % had a false verdict{per}. "
-    "The docs name the curves for which it is more."
+    "docs/statistics.md names the curves for which it is more."
 )
 ONE_RATE = (
     "Chance of any false difference: at most 5 %{per}, for symmetric differences and independent "
@@ -167,7 +167,8 @@ def collapse_words(result: "ComparisonResult") -> str:
         return ""
     possible = percentage(1 - LEVEL ** (1 / runs))
     return (
-        f"No run {kind}. {plural(runs, 'run')} at one rate cannot exclude that up to {possible} do."
+        f"No run {kind} ({plural(runs, 'run')} per rate: the true share could still be up to "
+        f"{possible})."
     )
 
 

@@ -258,9 +258,10 @@ def describe(study: ComparisonStudy, estimate: CostEstimate) -> list[str]:
     if fewer:
         lines.append(f"with fewer: {fewer}")
     for subject in study.subjects.values():
+        where = f" in {subject.model.name}" if len(study.subjects) > 1 else ""
         for unit, variant in subject.variants.items():
             if variant.matched:
-                lines.append(f"{unit}: {variant.matched}")
+                lines.append(f"{unit}{where}: {variant.matched}")
         for left in subject.left_out:
             lines.append(f"left out of {subject.model.name}: {left.unit}: {left.reason}")
     if study.first.model.data.unpaired:
