@@ -93,10 +93,16 @@ def test_the_unit_that_the_network_has_is_trained_once(run, network, tmp_path):
     assert only.exit_code == 2 and "the same network as original" in only.stderr
 
 
-def test_a_recipe_that_is_named_has_its_own_rates(run, network, tmp_path):
+def test_naming_the_default_recipe_changes_nothing(run, network, tmp_path):
     words = ["--data", "digits", "--units", "silu", "--dry-run", "--out", tmp_path / "s"]
-    told = run("compare", network, *words, "--recipe", "adam")
-    assert "recipe: adam, 10 epochs in batches of 64; learning rates around 0.0003" in told.stderr
+    told = []
+    for named in ((), ("--recipe", "adam")):
+        lines = run("compare", network, *words, *named).stderr.splitlines()
+        told.append([line.split(" seeds: ")[0] for line in lines[:3]])
+    assert told[0] == told[1]
+    assert told[0][0].endswith("learning rates around 0.003")
+    set_rate = ("--recipe", "adam", "--recipe-option", "optimiser.lr=0.01")
+    assert "learning rates around 0.01" in run("compare", network, *words, *set_rate).stderr
 
 
 def test_options_of_the_network_are_set(run, tmp_path):

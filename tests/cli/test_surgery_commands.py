@@ -387,6 +387,20 @@ def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
     assert "torchvision::nms does not exist" in said and "that fit the installed torch" in said
 
 
+def test_a_factory_that_cannot_import_its_library_is_said_with_what_stopped_it(run, tmp_path):
+    (tmp_path / "net.py").write_text(
+        "def make():\n"
+        "    try:\n        raise RuntimeError('operator torchvision::nms does not exist')\n"
+        "    except RuntimeError as problem:\n"
+        "        raise ModuleNotFoundError('Could not import module BertModel') from problem\n"
+    )
+    ended = run("inspect", f"{tmp_path / 'net.py'}:make", "--input", "2x3")
+    said = " ".join(ended.stderr.split())
+    assert ended.exit_code == 2 and "Could not import module BertModel" in said
+    assert "Cause: RuntimeError: operator torchvision::nms does not exist" in said
+    assert "that fit the installed torch" in said
+
+
 def test_a_file_that_was_named_as_a_module_is_found(run, factory, monkeypatch):
     monkeypatch.chdir(factory.parent)
     ended = run("inspect", "mine:network", "--input", "2x3x8x8")

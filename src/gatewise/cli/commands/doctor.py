@@ -36,8 +36,8 @@ for words in sys.argv[1:]:
         except BaseException as raised:
             while raised.__cause__ is not None:
                 raised = raised.__cause__
-            where = f" (in {part})" if part else ""
-            error = f"{type(raised).__name__}: {raised}{where}".replace("\\n", " ").replace("\\t", " ")
+            error = f"{type(raised).__name__}: {raised}"
+            error = " ".join([*error.split(), *([f"(in {part})"] if part else [])])
     print(f"{name}\\t{error}", flush=True)
 """
 # The C sources, and the library that is used if they cannot be compiled.

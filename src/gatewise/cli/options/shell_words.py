@@ -19,7 +19,8 @@ MORE_INPUTS: Mapping[str | None, str] = {
 _KEYWORD = re.compile(
     r"""\b([a-z_]+)=("[^"]*"|'[^']*'|\[[^\]]*\]|[\w./-]*[\w/-]|\.\.\.)?(, (?=[a-z_]+=))?"""
 )
-QUOTES = "\"'[]"
+QUOTES = "\"'"
+REPEATED = ("average", "task", "value")  # lists that are an option for each entry
 IN_PYTHON = " (an argument in Python)"
 
 
@@ -46,7 +47,10 @@ def as_options(text: str, options: Mapping[str, str]) -> str:
         if value == "False":
             words = options.get(f"no_{name}", f"no {flag}")
         elif value not in (None, "True"):
-            words = f"{flag} {shlex.quote(value.strip(QUOTES).replace(', ', ','))}"
+            entries = [entry.strip(QUOTES) for entry in value.strip("[]").split(", ")]
+            if name not in REPEATED:
+                entries = [",".join(entries)]
+            words = " ".join(f"{flag} {shlex.quote(entry)}" for entry in entries)
         return f"{words} " if comma else words
 
     translated = _KEYWORD.sub(option, text)

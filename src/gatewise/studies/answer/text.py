@@ -39,14 +39,17 @@ def headline_words(result: "ComparisonResult") -> str:
     seeds = plural(header.seeds, "seed")
     if header.rates is None:
         return "Runs made elsewhere, compared as they are."
+    recipe = header.settings.get("recipe")
+    epochs = recipe.get("epochs") if isinstance(recipe, dict) else None
+    trained = f"trained for {plural(epochs, 'epoch')}" if isinstance(epochs, int) else "trained"
     if header.rates.count == 1:
         value = rate(header.rates.rate(0))
-        return f"Every unit was trained at one learning rate ({value}) with the same {seeds}."
+        return f"Every unit was {trained} at one learning rate ({value}) with the same {seeds}."
     low, high = _rates_run(result)
     count = max(len({point.step for point in _points(result)}), header.rates.count)
     return (
-        f"Every unit was trained at the same {count} learning rates ({rate(low)} to {rate(high)}) "
-        f"with the same {seeds}."
+        f"Every unit was {trained} at the same {count} learning rates "
+        f"({rate(low)} to {rate(high)}) with the same {seeds}."
     )
 
 
@@ -166,8 +169,9 @@ def collapse_words(result: "ComparisonResult") -> str:
     if runs < 1 or result.is_preliminary:
         return ""
     possible = percentage(1 - LEVEL ** (1 / runs))
+    each = "per rate" if result.has_curves else "of each"
     return (
-        f"No run {kind} ({plural(runs, 'run')} per rate: the true share could still be up to "
+        f"No run {kind} ({plural(runs, 'run')} {each}: the true share could still be up to "
         f"{possible})."
     )
 
@@ -182,7 +186,7 @@ def text_lines(result: "ComparisonResult") -> list[str]:
     state = preliminary_words(result)
     if state:
         lines.append(f"{state[0].upper()}{state[1:]}: no verdicts yet.")
-    elif result.header.rates is not None and result.header.rates.count > 1:
+    elif result.has_curves:
         lines.append(RULE)
     models = list(result.answers.values())
     for place, answer in enumerate(models[:MOST_MODELS]):
@@ -202,7 +206,7 @@ def table_lines(result: "ComparisonResult", answer: ModelAnswer) -> list[str]:
         answer: Of one model.
     """
     display = result.display
-    has_rates = any(row.best_rate is not None for row in answer.rows)
+    has_rates = result.has_curves
     head = [answer.model, display.label]
     head += ["best rate"] if has_rates else []
     level = _level(answer)
