@@ -111,7 +111,7 @@ def make_plan(
 
 def _poolers_note(requests: Sequence[Request], sites: Sequence[Site], draft: Draft) -> list[str]:
     """A remark about poolers that stay, since they are not what the blocks of a model call."""
-    if any(request.where is not None or not request.swap.leaves_poolers for request in requests):
+    if any(request.where is not None for request in requests):
         return []
     left = [site.name for site in sites if site.role == POOLER and site.name not in draft.units]
     if not left:
@@ -144,7 +144,7 @@ def _assign(
         if request.where is not None:
             matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
-        if request.where is None and request.swap.leaves_poolers:
+        if request.where is None:
             others = [site for site in chosen if site.role != POOLER]
             chosen = others or chosen
         taken |= {site.name for site in chosen}
@@ -240,7 +240,7 @@ def finish(
         unit=", ".join(dict.fromkeys(request.unit for request in requests)),
         width=widths.pop() if len(widths) == 1 else "mixed",
         preserve=context.preserve is True
-        or (context.preserve is None and draft.kept.issuperset(draft.units)),
+        or (context.preserve is None and bool(draft.units) and draft.kept.issuperset(draft.units)),
         policy=context.policy,
         entries=entries,
         edits=tuple(draft.edits.values()),
