@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from torch import nn
 
+from gatewise.checks import check_choice
 from gatewise.errors import ArgumentError
 from gatewise.surgery.binding import Binding
 from gatewise.surgery.calls import CallSite
@@ -73,10 +74,9 @@ class Entry:
     moved: bool = False
 
     def __post_init__(self) -> None:
-        if self.change not in CHANGES:
-            raise ValueError(f"an entry with the unknown change {self.change!r}")
-        if self.reason and self.reason not in Reason.__members__:
-            raise ValueError(f"an entry with the unknown reason {self.reason!r}")
+        check_choice("Entry", "change", self.change, CHANGES)
+        if self.reason != "":
+            check_choice("Entry", "reason", self.reason, Reason.__members__)
 
     @property
     def why(self) -> str:

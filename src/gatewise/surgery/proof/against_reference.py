@@ -54,6 +54,8 @@ class Compared:
         output: largest relative difference of outputs in eval mode; ``None`` if not compared.
         train_output: the same in training mode.
         gradient: the same of gradients in training mode.
+        weights: of how many weights gradients were compared, and how many the original has;
+            ``None`` if of all.
         inside: the largest difference of a module's output, and the path of the first module whose
             output differs by more than rounding.
         changed_inside: without functions in place of activations, the paths of the modules that
@@ -69,6 +71,7 @@ class Compared:
     output: float | None = None
     train_output: float | None = None
     gradient: float | None = None
+    weights: tuple[int, int] | None = None
     inside: tuple[str, float] = ("", 0.0)
     changed_inside: list[str] = field(default_factory=list)
     train_dtype: torch.dtype = torch.float32
@@ -285,6 +288,9 @@ class ReferenceComparison:
             compared.notes.append("gradients were not compared")
         else:
             compared.gradient = _larger(compared.gradient, found["gradient"])
+            trained = sum(weight.requires_grad for weight in self.original.parameters())
+            if len(expected.gradients) < trained:
+                compared.weights = (len(expected.gradients), trained)
 
     def _unedited(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the gradients of the parameters that the plan does not edit."""

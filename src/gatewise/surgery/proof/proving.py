@@ -244,6 +244,7 @@ def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Argu
         against_reference=None if keeps else compared.output,
         reference_train=compared.train_output,
         reference_gradient=compared.gradient,
+        compared_weights=compared.weights,
         moved=compared.moved,
         saved_bytes=compared.saved_bytes,
         notes=tuple(dict.fromkeys(compared.notes)),

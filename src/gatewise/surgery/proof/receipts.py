@@ -47,6 +47,8 @@ class Proof(Result):
             units' values in place of its activations' values, in eval mode.
         reference_train: the same in training mode, in the model's own type.
         reference_gradient: the same of gradients in training mode.
+        compared_weights: of how many weights gradients were compared, and how many there are;
+            ``None`` if of all.
         against_graph: of the changed model's outputs from what the original's graph computes with
             the units at its sites.
         unreached: modules and lines of the model's code that no example has reached.
@@ -71,6 +73,7 @@ class Proof(Result):
     against_reference: float | None = None
     reference_train: float | None = None
     reference_gradient: float | None = None
+    compared_weights: tuple[int, int] | None = None
     against_graph: float | None = None
     live: str = "not checked"
     moved: float | None = None
@@ -110,6 +113,9 @@ class Proof(Result):
         results = "outputs"
         if self.gradient is not None or self.reference_gradient is not None:
             results = "outputs and gradients"
+            if self.compared_weights is not None:
+                some, of_all = self.compared_weights
+                results = f"outputs and the gradients of {some} of {of_all} weights"
         if self.output_float32 is not None:
             other = "the original's"
         elif self.against_graph is not None:
@@ -270,6 +276,8 @@ def make_receipt(plan: PlanData, parameters: int, proof: Proof | None, earlier: 
 def _words(name: str, value: Any) -> str:
     if name == "live_edits":
         return f"{value[0]} of {value[1]} new weights have gradients"
+    if name == "compared_weights":
+        return f"gradients of {value[0]} of {value[1]}"
     if name == "saved_bytes":
         return f"{value[0]:,} to {value[1]:,}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
