@@ -13,6 +13,7 @@ from gatewise.graph import (
     CONVOLUTIONS,
     GATES,
     LAST_NORMS,
+    NOT_A_SITE,
     POOLER,
     TRANSPOSED,
     Example,
@@ -154,7 +155,7 @@ def _assign(
 
 def _no_sites(notes: Sequence[str]) -> NoReturn:
     """The error for a model without activation calls; it names those that are written out."""
-    written = [note for note in notes if note.startswith("not a site")]
+    written = [note for note in notes if note.startswith(NOT_A_SITE)]
     raise ArgumentError(
         "plan: the model calls no activation function",
         got="; ".join(written[:4]) if written else ...,
