@@ -43,7 +43,7 @@ def as_options(text: str, options: Mapping[str, str]) -> str:
         name, value, comma = match[1], match[2], match[3]
         flag = options.get(name)
         if flag is None and value and UNIT_OPTION in options:
-            value = {"True": "true", "False": "false"}.get(value, value.strip(QUOTES))
+            value = {"True": "true", "False": "false"}.get(value, value.strip(QUOTES + "[]"))
             return f"{options[UNIT_OPTION]} {name}={value}"
         if flag is None:
             unknown = True
