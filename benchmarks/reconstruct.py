@@ -30,9 +30,9 @@ import gatewise as gw
 
 REPEATS = 5
 CASES: dict[str, tuple[dict[str, Any], nn.Module | None]] = {
-    "circular": ({"padding_mode": "circular"}, None),
-    "zeros": ({}, None),
-    "zeros, 2x2 pooling": ({}, nn.MaxPool2d(2)),
+    "circular, fft": ({"padding_mode": "circular"}, None),
+    "zeros, cg": ({}, None),
+    "zeros, 2x2 pooling, cg": ({}, nn.MaxPool2d(2)),
 }
 
 

@@ -24,7 +24,6 @@ from browser import Browser, Page, settle  # noqa: E402 - the tests drive the sa
 
 DOCS = ROOT / "docs"
 WINDOWS = {"light": (1280, 861, False), "dark": (1280, 861, True), "400": (400, 800, False)}
-WIDTH = 800  # of a screenshot that is wider
 READY = (  # the explorer is trained and has counted the regions
     "!window.explorer || explorer.step() >= 200 && explorer.measured('a') && explorer.measured('b')"
 )
@@ -77,10 +76,7 @@ def shots(browser: Browser, name: str, path: Path) -> None:
             path = readme_page(path, Path(folder))
         for kind, (width, height, dark) in WINDOWS.items():
             picture = captured(open_page(browser, path, width, height, dark=dark))
-            if picture.width > WIDTH:
-                size = (WIDTH, round(picture.height * WIDTH / picture.width))
-                picture = picture.resize(size, Image.Resampling.LANCZOS)
-            picture.save(DOCS / "shots" / f"{name}-{kind}.webp", quality=70, method=6)
+            picture.save(DOCS / "shots" / f"{name}-{kind}.webp", quality=80, method=6)
 
 
 def readme_page(path: Path, folder: Path) -> Path:

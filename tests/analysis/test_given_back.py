@@ -114,6 +114,15 @@ def test_it_is_the_pseudo_inverse_of_the_responses_that_were_read_from_the_featu
     assert found.equations.item() == count
 
 
+def test_features_that_give_all_back_are_solved_in_closed_form() -> None:
+    conv, x, _ = layer(padding_mode="circular")
+    found = gw.analysis.reconstruct(conv, x, unit="leaky_relu")
+    assert found.method == "fft" and torch.equal(
+        found.image, gw.analysis.reconstruct(conv, x).image
+    )
+    assert gw.analysis.reconstruct(conv, x, unit="silu").method == "cg"
+
+
 @pytest.mark.parametrize("name", ["crelu", "relu"])
 def test_the_phases_are_what_any_unit_of_their_curve_gives_back(name: str) -> None:
     y = layer()[2]

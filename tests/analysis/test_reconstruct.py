@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import gatewise as gw
-from gatewise.analysis.filters import random_ratio
+from gatewise.analysis.filters import least_squares, random_ratio
 from gatewise.errors import ArgumentError
 
 CASES = {
@@ -55,7 +55,7 @@ def test_without_pooling_it_is_the_projection_by_a_dense_pseudo_inverse(case: st
     torch.testing.assert_close(
         found.ratio, (x - want).flatten(1).norm(dim=1) / x.flatten(1).norm(dim=1), atol=1e-7, rtol=0
     )
-    assert found.iterations > 0
+    assert found.method == ("fft" if "circular" in case else "cg")
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,48 @@ def test_weights_of_any_precision_are_seen_as_they_are(dtype: torch.dtype) -> No
     x = images(conv, 4)
     matrix = dense(conv, x.shape[1:])
     want = (torch.linalg.pinv(matrix, rtol=1e-10) @ matrix @ x.flatten(1).T).T.reshape(x.shape)
+    torch.testing.assert_close(
+        gw.analysis.reconstruct(conv, x, method="fft").image, want, atol=1e-9, rtol=0
+    )
     sizes = torch.linalg.svdvals(matrix)
     wrong = 1e-10 * float(sizes[0] / sizes[sizes > 1e-10 * sizes[0]][-1]) ** 2 * float(x.norm())
-    torch.testing.assert_close(gw.analysis.reconstruct(conv, x).image, want, atol=wrong, rtol=0)
+    torch.testing.assert_close(
+        gw.analysis.reconstruct(conv, x, method="cg").image, want, atol=wrong, rtol=0
+    )
+
+
+@pytest.mark.parametrize("case", ["circular", "circular, few", "circular, mean-free"])
+def test_the_closed_form_and_conjugate_gradients_agree(case: str) -> None:
+    conv, x = CASES[case], images(CASES[case])
+    closed, iterated = (
+        gw.analysis.reconstruct(conv, x, method="fft"),
+        gw.analysis.reconstruct(conv, x, method="cg"),
+    )
+    torch.testing.assert_close(closed.image, iterated.image, atol=1e-7, rtol=0)
+    assert closed.iterations == 0 < iterated.iterations
+
+
+def test_a_circular_convolution_that_changes_the_size_or_strides_is_solved_by_iterations() -> None:
+    for options in ({"padding": 2}, {"padding": 1, "stride": 2}, {"padding": 1, "groups": 2}):
+        conv = nn.Conv2d(2, 4, 3, padding_mode="circular", **options)
+        assert gw.analysis.reconstruct(conv, images(conv)[:1]).method == "cg"
+
+
+@pytest.mark.parametrize("case", ["circular", "circular, few"])
+def test_the_quick_inverse_and_the_careful_one_agree_and_the_quick_one_knows_its_limits(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conv, x = CASES[case], images(CASES[case])
+    quick = gw.analysis.reconstruct(conv, x).image
+    careful: list[float] = []
+    solve = least_squares._solve_ill_conditioned
+    monkeypatch.setattr(
+        least_squares, "_solve_ill_conditioned", lambda *all: careful.append(all[-1]) or solve(*all)
+    )
+    assert torch.equal(gw.analysis.reconstruct(conv, x).image, quick) and not careful
+    monkeypatch.setattr(least_squares, "ILL", 1.0)
+    torch.testing.assert_close(gw.analysis.reconstruct(conv, x).image, quick, atol=1e-10, rtol=0)
+    assert careful
 
 
 @pytest.mark.parametrize("unit", ["crelu", "relu"])
@@ -173,6 +212,8 @@ def test_the_record_prints_saves_and_draws_and_bad_input_is_refused() -> None:
     assert found.plot().shape == (2, 3)
     for wrong in (
         {"unit": "abs"},
+        {"method": "qr"},
+        {"method": "fft"},
         {"pool": nn.AvgPool2d(2)},
         {"pool": nn.MaxPool1d(2)},
     ):

@@ -66,6 +66,36 @@ def test_the_users_own_network_is_compared_and_a_second_time_does_nothing(run, n
     assert "have ended" in run("compare", "--status", "--out", tmp_path / "s").stdout
 
 
+WRITTEN_OUT = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(64, 12), nn.Linear(12, 12), nn.Linear(12, 10)
+
+    def forward(self, x):
+        return self.c(self.b(nn.functional.relu(self.a(x.flatten(1)))).clamp(min=0))
+
+def make():
+    return Net()
+"""
+
+
+def test_an_activation_that_the_network_writes_out_is_said_to_stay(run, tmp_path):
+    (tmp_path / "net.py").write_text(WRITTEN_OUT)
+    words = ["compare", f"{tmp_path / 'net.py'}:make", "--data", "digits"]
+    ended = run(*words, "--data-option", "train=60", *SMALL, "--out", tmp_path / "s")
+    assert ended.exit_code == 0, ended.output
+    left = "ReLU (written as clamp, in the model)"
+    assert f"left as it is in make: {left}" in ended.stderr
+    assert f"make: left as it is with every unit: {left}." in " ".join(ended.stdout.split())
+    header = json.loads((tmp_path / "s" / "study.jsonl").read_text().splitlines()[0])
+    assert header["as_written"] == [{"model": "make", "activations": left}]
+    page = (tmp_path / "s" / "report.html").read_text()
+    assert f"make: left as it is with every unit: {left}." in page
+
+
 def test_arrays_and_functions_are_data_too(run, network, tmp_path):
     found = load_digits()
     for name, part in (("train", slice(0, 60)), ("test", slice(60, 120))):

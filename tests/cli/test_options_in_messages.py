@@ -52,6 +52,11 @@ def test_keyword_arguments_in_a_fix_are_printed_as_options(text, words) -> None:
     assert as_options(text, OPTIONS) == words
 
 
+def test_an_option_of_a_unit_is_printed_as_the_command_takes_it() -> None:
+    assert as_options("hidden='matched'", {"option": "--option"}) == "--option hidden=matched"
+    assert as_options("put_back=True", {"option": "--option"}) == "--option put_back=true"
+
+
 def test_the_fix_for_an_unknown_metric_is_an_option(run, tmp_path) -> None:
     table = tmp_path / "runs.csv"
     table.write_text("method,seed,joy\nrelu,0,1.0\ngelu,0,2.0\n")

@@ -95,5 +95,7 @@ from gatewise.graph.unchanged import check_not_lazy as check_not_lazy
 from gatewise.graph.unchanged import copied as copied
 from gatewise.graph.unchanged import run_on_copies as run_on_copies
 from gatewise.graph.unchanged import untouched as untouched
+from gatewise.graph.written_activations import NOT_A_SITE as NOT_A_SITE
 from gatewise.graph.written_activations import STARTS as STARTS
 from gatewise.graph.written_activations import WrittenActivation as WrittenActivation
+from gatewise.graph.written_activations import known_activations as known_activations

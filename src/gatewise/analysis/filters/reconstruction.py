@@ -10,11 +10,17 @@ from torch import Tensor, nn
 from gatewise.analysis.filters.conv_operator import KnownResponses, known_mask, read_places
 from gatewise.analysis.filters.filter_rows import CONVOLUTIONS, check_real
 from gatewise.analysis.filters.invertible_features import InvertibleFeatures
-from gatewise.analysis.filters.least_squares import conjugate_gradients
+from gatewise.analysis.filters.least_squares import (
+    circular_solve,
+    conjugate_gradients,
+    solves_by_fft,
+)
 from gatewise.analysis.filters.theorem_pooling import pooling_bound
 from gatewise.analysis.record import AnalysisResult
 from gatewise.checks import check_count
 from gatewise.errors import ArgumentError
+
+METHODS = ("auto", "fft", "cg")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +33,8 @@ class Reconstruction(AnalysisResult):
             everything is kept, 1 if nothing is.
         equations: (n,), the number of responses that are known from the features.
         unknowns: the number of values of one input that the layer reads.
-        iterations: of conjugate gradients.
+        method: ``"fft"`` or ``"cg"``.
+        iterations: of conjugate gradients; 0 for the closed form.
         x: the input.
         read: the places of the input that reach the output of the layer. A stride may leave out
             a border or leave gaps.
@@ -36,13 +43,14 @@ class Reconstruction(AnalysisResult):
         bound: (n,), the theorem's bound on the ratio; NaN where a shift that it needs is outside of
             all pooling regions, or is hidden by a bias.
         tighter_bound: (n,), the bound that the proof gives, sqrt(1 - smallest / largest).
-        tolerance: at which conjugate gradients stopped.
+        tolerance: at which conjugate gradients stopped; 0 for the closed form.
     """
 
     image: Tensor
     ratio: Tensor
     equations: Tensor
     unknowns: int
+    method: str
     iterations: int
     x: Tensor
     read: Tensor
@@ -84,8 +92,11 @@ class Reconstruction(AnalysisResult):
 
     def __str__(self) -> str:
         share = float(self.equations.double().mean()) / self.unknowns
-        words = f"{share:.2f} equations per unknown, {self.iterations} iterations"
-        return f"Reconstruction(mean ratio {self.mean_ratio:.4f}, {words})"
+        method = self.method
+        if self.iterations:
+            method = f"{method}, {self.iterations} iterations"
+        ratio = f"mean ratio {self.mean_ratio:.4f}"
+        return f"Reconstruction({ratio}, {share:.2f} equations per unknown, {method})"
 
 
 def reconstruct(
@@ -94,6 +105,7 @@ def reconstruct(
     *,
     pool: nn.Module | None = None,
     unit: str | nn.Module = "crelu",
+    method: str = "auto",
     tolerance: float = 1e-10,
     most_iterations: int = 10_000,
     coefficients: Tensor | None = None,
@@ -111,6 +123,8 @@ def reconstruct(
             if no other response has the same feature: everywhere with ``"crelu"`` and
             ``"leaky_relu"``, where it is positive with ``"relu"`` and ``"silu"``. A unit that
             determines no response (``"abs"``), or that combines several responses, is refused.
+        method: ``"fft"`` is a closed form for circular convolutions of stride 1 without pooling,
+            ``"cg"`` (conjugate gradients) works for all, ``"auto"`` uses the first that fits.
         tolerance: at which conjugate gradients stop, relative to the first residual.
         most_iterations: more iterations are an error.
         coefficients: for inputs that are sums of shifted filters, with at most one shift of a
@@ -129,22 +143,40 @@ def reconstruct(
     :math:`W^T`. The printed proof of theorem 2.2 takes a response to have the sign of its
     coefficient. That is not always true, but the bound holds without it.
     """
-    conv, x, features = _check(conv, x, unit)
+    conv, x, features = _check(conv, x, unit, method)
     x = x.detach().double()
     eigenvalues = bound = tighter = None
     if coefficients is not None:
         eigenvalues, bound, tighter = pooling_bound(conv, x, pool, coefficients)
-    known = KnownResponses(conv, x, known_mask(conv, x, pool, features))
-    image, iterations = conjugate_gradients(known, tolerance, most_iterations)
+    keep = known_mask(conv, x, pool, features)
+    has_closed_form = keep is None and solves_by_fft(conv, x)
+    if method == "fft" and not has_closed_form:
+        raise ArgumentError(
+            "reconstruct: method='fft' needs a circular convolution that keeps the size, "
+            "with all responses known",
+            got=f"{conv}, pool={pool}, unit={features.name}",
+            fix="method='cg'",
+        )
+    if has_closed_form and method != "cg":
+        method = "fft"
+        iterations = 0
+        image = circular_solve(conv, x)
+        count = torch.full((len(x),), features.channels * x[0, 0].numel())
+    else:
+        method = "cg"
+        known = KnownResponses(conv, x, keep)
+        image, iterations = conjugate_gradients(known, tolerance, most_iterations)
+        count = known.count
     read = read_places(conv, tuple(x.shape[2:]), pool).to(x.device)
     lengths = (x * read).flatten(1).norm(dim=1).clamp(min=torch.finfo(x.dtype).tiny)
     return Reconstruction(
         image=image,
         ratio=((x - image) * read).flatten(1).norm(dim=1) / lengths,
-        equations=known.count,
+        equations=count,
         unknowns=x.shape[1] * int(read.sum()),
+        method=method,
         iterations=iterations,
-        tolerance=tolerance,
+        tolerance=tolerance if method == "cg" else 0.0,
         x=x,
         read=read,
         eigenvalues=eigenvalues,
@@ -184,12 +216,19 @@ def _check(
     conv: nn.Module,
     x: Tensor,
     unit: str | nn.Module,
+    method: str,
 ) -> tuple[Any, Tensor, InvertibleFeatures]:
     if not isinstance(conv, CONVOLUTIONS):
         raise ArgumentError(
             "reconstruct: conv must be a convolution",
             got=type(conv).__name__,
             allowed="Conv1d to Conv3d",
+        )
+    if method not in METHODS:
+        raise ArgumentError(
+            "reconstruct: no such method",
+            got=method,
+            allowed=", ".join(map(repr, METHODS)),
         )
     check_real("reconstruct", conv.weight, "the convolution's weights")
     is_tensor = isinstance(x, Tensor) and x.dim() == conv.weight.dim() and len(x)

@@ -19,6 +19,7 @@ MORE_INPUTS: Mapping[str | None, str] = {
 _KEYWORD = re.compile(
     r"""\b([a-z_]+)=("[^"]*"|'[^']*'|\[[^\]]*\]|[\w./-]*[\w/-]|\.\.\.)?(, (?=[a-z_]+=))?"""
 )
+UNIT_OPTION = "option"  # the argument that takes the options of a unit as KEY=VALUE
 QUOTES = "\"'[]"
 IN_PYTHON = " (an argument in Python)"
 
@@ -26,8 +27,9 @@ IN_PYTHON = " (an argument in Python)"
 def as_options(text: str, options: Mapping[str, str]) -> str:
     """Return a text with options in place of keyword arguments.
 
-    ``seed=COLUMN`` becomes ``--seed COLUMN``, and ``allow_inexact=True`` ``--allow-inexact``. Where
-    an argument is no option of the command, the text says that it is Python.
+    ``seed=COLUMN`` becomes ``--seed COLUMN``, and ``allow_inexact=True`` ``--allow-inexact``. An
+    argument that is no option of the command is one of the unit, if the command takes these, as
+    ``--option hidden=matched``. Otherwise the text says that it is Python.
 
     Args:
         text: One sentence.
@@ -39,6 +41,9 @@ def as_options(text: str, options: Mapping[str, str]) -> str:
         nonlocal unknown
         name, value, comma = match[1], match[2], match[3]
         flag = options.get(name)
+        if flag is None and value and UNIT_OPTION in options:
+            value = {"True": "true", "False": "false"}.get(value, value.strip(QUOTES))
+            return f"{options[UNIT_OPTION]} {name}={value}"
         if flag is None:
             unknown = True
             return match[0]

@@ -122,6 +122,9 @@ def foot_lines(result: "ComparisonResult") -> list[str]:
             f"Seeds were planned again: {', then '.join(plans)}. Intervals do not correct for a "
             "look in between"
         )
+    for each in result.header.as_written:
+        model, activations = each.get("model", "?"), each.get("activations", "?")
+        notes.append(f"{model}: left as it is with every unit: {activations}")
     for answer in result.answers.values():
         where = f"{answer.model}: " if len(result.answers) > 1 else ""
         notes += [f"{where}{note}" for note in answer.dropped]

@@ -49,7 +49,7 @@ from gatewise.studies.engine import (
     sorted_records,
 )
 from gatewise.train import Recipe, clock, find_device
-from gatewise.words import plural
+from gatewise.words import joined, plural
 
 SEEDS = 8
 MOST_SEEDS = 1000
@@ -261,6 +261,9 @@ def describe(study: ComparisonStudy, estimate: CostEstimate) -> list[str]:
         for unit, variant in subject.variants.items():
             if variant.matched:
                 lines.append(f"{unit}: {variant.matched}")
+        if subject.as_written:
+            name = subject.model.name
+            lines.append(f"left as it is in {name}: {joined(subject.as_written)}")
         for left in subject.left_out:
             lines.append(f"left out of {subject.model.name}: {left.unit}: {left.reason}")
     if study.first.model.data.unpaired:

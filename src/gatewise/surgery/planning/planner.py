@@ -13,6 +13,7 @@ from gatewise.graph import (
     CONVOLUTIONS,
     GATES,
     LAST_NORMS,
+    NOT_A_SITE,
     POOLER,
     TRANSPOSED,
     Example,
@@ -111,7 +112,7 @@ def make_plan(
 
 def _poolers_note(requests: Sequence[Request], sites: Sequence[Site], draft: Draft) -> list[str]:
     """A remark about poolers that stay, since they are not what the blocks of a model call."""
-    if any(request.where is not None or not request.swap.leaves_poolers for request in requests):
+    if any(request.where is not None for request in requests):
         return []
     left = [site.name for site in sites if site.role == POOLER and site.name not in draft.units]
     if not left:
@@ -144,7 +145,7 @@ def _assign(
         if request.where is not None:
             matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
-        if request.where is None and request.swap.leaves_poolers:
+        if request.where is None:
             others = [site for site in chosen if site.role != POOLER]
             chosen = others or chosen
         taken |= {site.name for site in chosen}
@@ -154,7 +155,7 @@ def _assign(
 
 def _no_sites(notes: Sequence[str]) -> NoReturn:
     """The error for a model without activation calls; it names those that are written out."""
-    written = [note for note in notes if note.startswith("not a site")]
+    written = [note for note in notes if note.startswith(NOT_A_SITE)]
     raise ArgumentError(
         "plan: the model calls no activation function",
         got="; ".join(written[:4]) if written else ...,
@@ -240,7 +241,7 @@ def finish(
         unit=", ".join(dict.fromkeys(request.unit for request in requests)),
         width=widths.pop() if len(widths) == 1 else "mixed",
         preserve=context.preserve is True
-        or (context.preserve is None and draft.kept.issuperset(draft.units)),
+        or (context.preserve is None and bool(draft.units) and draft.kept.issuperset(draft.units)),
         policy=context.policy,
         entries=entries,
         edits=tuple(draft.edits.values()),

@@ -29,7 +29,7 @@ from gatewise.surgery.proof.module_outputs import (
 from gatewise.surgery.proof.new_weights import MOVED, disturbed, neutral
 from gatewise.surgery.proof.preserved import compare_training
 from gatewise.surgery.proof.reference import Function, Places, Reference, places_of
-from gatewise.surgery.proof.relative_difference import difference
+from gatewise.surgery.proof.relative_difference import difference, movement
 from gatewise.surgery.proof.running import (
     Arguments,
     Run,
@@ -54,11 +54,15 @@ class Compared:
         output: largest relative difference of outputs in eval mode; ``None`` if not compared.
         train_output: the same in training mode.
         gradient: the same of gradients in training mode.
+        weights: of how many weights gradients were compared, and how many the original has;
+            ``None`` if of all.
         inside: the largest difference of a module's output, and the path of the first module whose
             output differs by more than rounding.
         changed_inside: without functions in place of activations, the paths of the modules that
             return other values.
         train_dtype: the type in which training was compared.
+        outputs_moved: how far the outputs in eval mode are from the original's, relative to their
+            size; not measured where weights are added.
         moved: how much random new weights change what some module returns.
         saved_bytes: kept for the backward pass before and after.
         seen: the sites that were compared.
@@ -69,9 +73,11 @@ class Compared:
     output: float | None = None
     train_output: float | None = None
     gradient: float | None = None
+    weights: tuple[int, int] | None = None
     inside: tuple[str, float] = ("", 0.0)
     changed_inside: list[str] = field(default_factory=list)
     train_dtype: torch.dtype = torch.float32
+    outputs_moved: float | None = None
     moved: float | None = None
     saved_bytes: tuple[int, int] | None = None
     seen: set[str] = field(default_factory=set)
@@ -212,6 +218,9 @@ class ReferenceComparison:
             actual = of_changed(
                 lambda: evaluated(self.changed, sampling_outputs(self.changed, after))
             )
+        if compared.output is None and not (self.keeps_function or self.plan.edits):
+            plain = of_original(lambda: evaluated(self.original))
+            compared.outputs_moved = movement(plain.outputs, actual.outputs)
         compared.take(reference)
         if not _has_numbers(expected):
             compared.problems.append("the outputs hold no finite floating-point numbers")
@@ -285,6 +294,9 @@ class ReferenceComparison:
             compared.notes.append("gradients were not compared")
         else:
             compared.gradient = _larger(compared.gradient, found["gradient"])
+            trained = sum(weight.requires_grad for weight in self.original.parameters())
+            if len(expected.gradients) < trained:
+                compared.weights = (len(expected.gradients), trained)
 
     def _unedited(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the gradients of the parameters that the plan does not edit."""

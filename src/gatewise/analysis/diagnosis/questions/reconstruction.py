@@ -76,6 +76,7 @@ def _answer(context: DiagnosisContext) -> Finding:
         "unknowns": crelu.unknowns,
         "at_most": [name for name, result in results.items() if result.tolerance == COARSE],
         "iterations": max(result.iterations for result in results.values()),
+        "method": crelu.method,
         "pictures": _pictures(x, results),
         "by_chance": random_ratio(min(round(equations), crelu.unknowns), crelu.unknowns),
         "bound": None if pool is None else theorem_facts(conv, pool, x),
