@@ -27,6 +27,7 @@ from gatewise.analysis.diagnosis.words import (
 )
 from gatewise.analysis.record import AnalysisResult
 from gatewise.graph import node_operations, parameter_count
+from gatewise.units import registered_units
 from gatewise.words import MINUS
 
 MOST = 3  # pieces of advice
@@ -501,7 +502,10 @@ def _on_saturated_gates(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """A plan of ReLU, where other units take much of the time."""
-    sites = [site for site in facts["sites"] if site["unit"] not in CHEAP and site["share"] > 0]
+    # ReLU cannot take the place of a unit with other numbers of inputs and outputs, such as CReLU.
+    others = {name for name, unit in registered_units().items() if unit.channel_ratio != 1}
+    sites = [site for site in facts["sites"] if site["unit"] not in CHEAP | others]
+    sites = [site for site in sites if site["share"] > 0]
     share = _total(sites, "share")
     if share < EXPENSIVE:
         return None
