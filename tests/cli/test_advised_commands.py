@@ -119,7 +119,12 @@ def test_counts_of_channels_have_commands_that_work(run, home) -> None:
     advice_for(run, "dead", "gates", "")
     record = json.loads(Path("out/diagnosis.json").read_text())
     calls = {each["name"]: each["call"] for each in record["findings"]}
-    for name, file in (("dead", "revived.safetensors"), ("always on", "")):
+    used = {name: call for name, call in calls.items() if call}
+    numbers = {each["name"]: each["number"] for each in record["findings"]}
+    assert used.keys() >= {"dead"} and not any(numbers[name] == "0" for name in used)
+    assert not any(call.startswith("gw.") for call in used.values())  # this is a shell
+    for name in used:
+        file = "revived.safetensors" if name == "dead" else ""
         program, *words = shlex.split(calls[name])
         ended = run(*(word.replace("YOUR_DATA", "x.npy") for word in words), "--out", "again")
         assert program == "gatewise" and ended.exit_code == 0, ended.output

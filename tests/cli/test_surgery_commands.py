@@ -77,6 +77,17 @@ def test_sites_lists_every_site(run, factory):
     assert [site["name"] for site in record["sites"]] == ["2"]
 
 
+def test_what_is_no_site_is_said_once(run, tmp_path):
+    (tmp_path / "lstm.py").write_text(
+        "from torch import nn\n\n\nclass Reader(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.lstm, self.out = nn.LSTM(4, 5), nn.Linear(5, 2)\n\n"
+        "    def forward(self, x):\n        return self.out(self.lstm(x)[0].relu())\n"
+    )
+    found = run("inspect", f"{tmp_path / 'lstm.py'}:Reader", "--input", "2x3x4")
+    assert found.exit_code == 0 and found.stdout.count("not a site") == 1
+
+
 def test_plan_prints_a_table_and_as_json_a_plan_that_can_be_carried_out(run, factory):
     arguments = (
         f"{factory}:network",

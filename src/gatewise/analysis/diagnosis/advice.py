@@ -117,6 +117,14 @@ class Commands:
         """Return the call that lists what each channel does."""
         return "gw.gates(model, batches)"
 
+    def merge_pairs(self) -> str:
+        """Return the call that merges pairs of filters that are each other's negative."""
+        return "gw.surgery.merge_pairs(model, x, tolerance=1e-5)"
+
+    def fuse(self) -> str:
+        """Return the call that makes activation functions faster."""
+        return "gw.fuse(model)"
+
 
 def _call(start: str, **options: Any) -> str:
     """Return a call of gatewise with keyword arguments."""
@@ -554,8 +562,8 @@ def nothing_to_fix(findings: Mapping[str, Finding], advice: Sequence[Advice]) ->
             parts.append(f"dead channels ({counts.dead:,} of {counts.channels:,})")
         if counts.always_on < few:
             parts.append(f"always on ({counts.always_on:,})")
-        if counts.copies < few:
-            parts.append(f"duplicates ({counts.copies:,})")
+        if counts.alike < few:
+            parts.append(f"channels on for the same inputs as another ({counts.alike:,})")
     if "cost" in findings and findings["cost"].facts["site_share"] < EXPENSIVE:
         share = percentage(findings["cost"].facts["site_share"])
         parts.append(f"time spent in activation functions ({share})")
