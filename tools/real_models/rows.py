@@ -142,6 +142,7 @@ def _gates(row: dict[str, Any], loaded: Loaded) -> None:
     row["gates"] = {
         "channels": sum(len(site.on_rate) for site in found.sites),
         "dead": sum(len(site.dead) for site in found.sites),
+        "always off": sum(len(site.always_off) for site in found.sites),
         "always on": sum(len(site.always_on) for site in found.sites),
     }
 

@@ -7,6 +7,10 @@ Functional calls, calls in place and modules that are called several times are s
 other: nothing here relies on hooks of activation modules.
 """
 
+from gatewise.graph.dead import ChannelRange as ChannelRange
+from gatewise.graph.dead import SiteFunction as SiteFunction
+from gatewise.graph.dead import dead_channels as dead_channels
+from gatewise.graph.dead import slope_of as slope_of
 from gatewise.graph.glu import Branch as Branch
 from gatewise.graph.glu import Glu as Glu
 from gatewise.graph.glu import glu_of as glu_of

@@ -96,6 +96,14 @@ def advised_commands(reference: str, data: str) -> "Commands":
             """Return the command that lists what each channel does."""
             return self.diagnose(questions="gates", json=True)
 
+        def merge_pairs(self) -> str:
+            """Return nothing: no command merges filters."""
+            return ""
+
+        def fuse(self) -> str:
+            """Return nothing: no command fuses activations."""
+            return ""
+
     return ShellCommands()
 
 

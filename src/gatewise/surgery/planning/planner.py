@@ -20,6 +20,7 @@ from gatewise.graph import (
     Graph,
     Node,
     Site,
+    holds_both_branches,
     parameter_count,
 )
 from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
@@ -37,6 +38,7 @@ from gatewise.surgery.planning.swap_interface import (
 from gatewise.surgery.propagate import ChannelMap, Maps, Setting, growth, operations
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
+from gatewise.units import registered_units
 
 SHARED_CONFLICT = "another call that shares this unit is not swapped, or is swapped differently"
 # Layers whose output shape a plan knows, and its proof checks.
@@ -76,6 +78,7 @@ def make_plan(
     )
     sites = _all_sites(context, requests)
     assigned = _assign(context, requests, sites)
+    activations = {site.name for site in context.graph.sites}
     refused: dict[str, Refusal] = {}
     wanted: set[str] = set()
     for request, chosen in assigned:
@@ -93,6 +96,8 @@ def make_plan(
                 refused[site.name] = Refusal(Reason.SEVERAL, f"{site.op}, written as {calls}")
             elif is_hidden(site):
                 refused[site.name] = Refusal(Reason.GATE, "it is in a gate network")
+            elif site.name in activations and _has_other_width(site):
+                refused[site.name] = Refusal(Reason.OTHER_WIDTH, site.op)
             elif path := _unit_around(site, context.modules):
                 refused[site.name] = Refusal(Reason.UNIT, path)
     families = _by_family(assigned)
@@ -177,6 +182,12 @@ def _unit_around(site: Site, modules: Mapping[str, nn.Module]) -> str:
         if type(module).__module__.startswith(whole):
             return path
     return ""
+
+
+def _has_other_width(site: Site) -> bool:
+    """Whether ``site`` is a unit such as CReLU, which the layers around it fit."""
+    unit = registered_units().get(site.op)
+    return unit is not None and unit.channel_ratio != 1 and not holds_both_branches(site.op)
 
 
 def _by_family(assigned: Assigned) -> Families:
