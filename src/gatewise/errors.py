@@ -24,6 +24,8 @@ class GatewiseError(Exception):
         fix: What to do or type instead.
     """
 
+    _fix_before_names = False  # where a long list of names is allowed
+
     def __init__(
         self, what: str, *, got: object = ..., allowed: object = None, fix: str | None = None
     ) -> None:
@@ -34,11 +36,10 @@ class GatewiseError(Exception):
         parts = [what]
         if got is not ...:
             parts.append(f"got: {shorten(got)}")
-        if allowed is not None:
-            parts.append(f"allowed: {allowed}")
+        last = [] if allowed is None else [f"allowed: {allowed}"]
         if fix is not None:
-            parts.append(f"fix: {fix}")
-        super().__init__("; ".join(parts))
+            last.insert(0 if self._fix_before_names else len(last), f"fix: {fix}")
+        super().__init__("; ".join([*parts, *last]))
 
     def fix_first(self, translate: Callable[[str], str] = str) -> str:
         """Return the message with the fix behind what is wrong, as the command line prints it.
@@ -121,6 +122,8 @@ class NotApplicableError(ArgumentError):
 
 class UnknownNameError(ArgumentError, LookupError):
     """A name is not in a closed table."""
+
+    _fix_before_names = True
 
 
 class UnitDefinitionError(GatewiseError, TypeError):

@@ -93,12 +93,36 @@ def test_every_count_is_what_was_planted_and_has_its_call(diagnosis):
     counts = {each.name: each for each in diagnosis.findings}
     assert counts["dead"].number == "2" and counts["dead"].total == "24 channels"
     assert counts["always on"].number == "1"
-    assert counts["copies of another"].number == "1"
+    assert counts["on for exactly the same inputs as another"].number == "1"
     pairs = counts["pairs of filters that are each other's negative"]
     assert pairs.number == "3"
-    assert all(each.call.startswith("gw.") for each in diagnosis.findings)
     for each in diagnosis.findings:
         assert callable(attrgetter(each.call.removeprefix("gw.").partition("(")[0])(gw))
+
+
+def test_a_count_of_zero_names_no_call():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
+    found = gw.diagnose(model, torch.randn(200, 5))
+    calls = {each.name: each.call for each in found.findings if each.number == "0"}
+    assert set(calls) >= {"dead", "always on"} and not any(calls.values())
+    assert "dead: 0 of 8 channels\n" in str(found)
+
+
+def test_channels_that_switch_together_are_not_called_copies():
+    model = nn.Sequential(nn.Linear(1, 2, bias=False), nn.ReLU(), nn.Linear(2, 2))
+    with torch.no_grad():
+        model[0].weight[:] = torch.tensor([[1.0], [2.0]])
+    found = gw.diagnose(model, torch.randn(50, 1), questions="gates")
+    assert "1 is on for exactly the same inputs as another." in found["gates"].line
+    assert "cop" not in str(found)
+
+
+def test_training_is_asked_about_only_with_checkpoints():
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
+    for checkpoints in (None, []):
+        found = gw.diagnose(model, torch.randn(20, 4), checkpoints=checkpoints)
+        assert [each.name for each in found] == ["sites", "gates", "pairing", "cost"]
 
 
 def test_saturated_gates_and_the_time_of_activations_are_counted():
@@ -192,7 +216,10 @@ def test_channels_that_change_only_at_the_first_token_are_no_copies(padded):
     assert site.first_only == tuple(range(4, 12))
     assert site.duplicates == ((14, 15),)
     counts = {each.name: each.number for each in found.findings}
-    assert counts["change only at the first token"] == "8" and counts["copies of another"] == "1"
+    assert (
+        counts["change only at the first token"] == "8"
+        and counts["on for exactly the same inputs as another"] == "1"
+    )
     assert "8 change only at the first token." in found["gates"].line
     flat = gw.gates(Sequences(), x.flatten(0, 1))
     assert flat.sites[0].first_only == ()

@@ -109,9 +109,25 @@ def test_one_prediction_for_all_is_suspect_unless_all_have_one_label() -> None:
 def test_channels_that_never_change_are_suspect() -> None:
     model = classifier(0.0)
     with torch.no_grad():
-        model[0].bias[:20] = 1000.0
+        model[0].bias[:20] = -1000.0
     check = gw.diagnose(model, torch.randn(40, 6), questions=QUICK).input_check
     assert check.state == "suspect" and "20 of 30 channels never change" in check.line
+
+
+def test_channels_that_are_always_off_or_always_on_but_vary_are_not_suspect() -> None:
+    for unit, bias in ((nn.LeakyReLU(0.3), -30.0), (nn.ReLU(), 30.0)):
+        model = classifier(0.0)
+        model[1] = unit
+        with torch.no_grad():
+            model[0].bias.fill_(bias)
+        found = gw.diagnose(model, torch.randn(40, 6), questions=QUICK)
+        assert found["gates"].facts["sites"][0]["entropy"] == 0
+        assert "never change" not in found.input_check.line
+
+
+def test_random_inputs_are_said_to_be_not_checked_once() -> None:
+    made = gw.diagnose(classifier(0.0), torch.randn(40, 6), questions=QUICK, real=False)
+    assert made.input_check.line == "Inputs: random numbers, so not checked."
 
 
 def test_fresh_weights_and_models_that_classify_nothing_are_not_checked() -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import gatewise as gw
-from gatewise.analysis.diagnosis import Advice
+from gatewise.analysis.diagnosis import Advice, advice
 
 FACTORY = """
 import torch
@@ -118,7 +119,12 @@ def test_counts_of_channels_have_commands_that_work(run, home) -> None:
     advice_for(run, "dead", "gates", "")
     record = json.loads(Path("out/diagnosis.json").read_text())
     calls = {each["name"]: each["call"] for each in record["findings"]}
-    for name, file in (("dead", "revived.safetensors"), ("always on", "")):
+    used = {name: call for name, call in calls.items() if call}
+    numbers = {each["name"]: each["number"] for each in record["findings"]}
+    assert used.keys() >= {"dead"} and not any(numbers[name] == "0" for name in used)
+    assert not any(call.startswith("gw.") for call in used.values())  # this is a shell
+    for name in used:
+        file = "revived.safetensors" if name == "dead" else ""
         program, *words = shlex.split(calls[name])
         ended = run(*(word.replace("YOUR_DATA", "x.npy") for word in words), "--out", "again")
         assert program == "gatewise" and ended.exit_code == 0, ended.output
@@ -209,6 +215,14 @@ def test_a_saving_below_the_floor_is_not_advised() -> None:
     made = gw.diagnose(model, torch.randn(8, 1, 35, 35), questions=["pairing"])
     assert made["pairing"].facts["layers"][0]["mean"] < -0.99
     assert not [item for item in (*made.advice, *made.more_advice) if "0" in item.layers]
+
+
+@pytest.mark.parametrize(("unit", "advised"), [("gelu", True), ("crelu", False), ("relu", False)])
+def test_relu_is_advised_only_where_it_can_take_the_place(unit: str, advised: bool) -> None:
+    case = SimpleNamespace(row=lambda name: {}, swap=lambda *words, **options: "command")
+    sites = [{"unit": unit, "name": "act", "share": 0.5, "seconds": 1.0}]
+    found = advice._on_cost(case, {"sites": sites, "seconds": 2.0, "inputs": 8})
+    assert (found is not None) == advised
 
 
 def test_revive_gives_dead_channels_new_weights_and_keeps_the_outputs(run, home) -> None:

@@ -66,6 +66,36 @@ def test_the_users_own_network_is_compared_and_a_second_time_does_nothing(run, n
     assert "have ended" in run("compare", "--status", "--out", tmp_path / "s").stdout
 
 
+WRITTEN_OUT = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(64, 12), nn.Linear(12, 12), nn.Linear(12, 10)
+
+    def forward(self, x):
+        return self.c(self.b(nn.functional.relu(self.a(x.flatten(1)))).clamp(min=0))
+
+def make():
+    return Net()
+"""
+
+
+def test_an_activation_that_the_network_writes_out_is_said_to_stay(run, tmp_path):
+    (tmp_path / "net.py").write_text(WRITTEN_OUT)
+    words = ["compare", f"{tmp_path / 'net.py'}:make", "--data", "digits"]
+    ended = run(*words, "--data-option", "train=60", *SMALL, "--out", tmp_path / "s")
+    assert ended.exit_code == 0, ended.output
+    left = "ReLU (written as clamp, in the model)"
+    assert f"left as it is in make: {left}" in ended.stderr
+    assert f"make: left as it is with every unit: {left}." in " ".join(ended.stdout.split())
+    header = json.loads((tmp_path / "s" / "study.jsonl").read_text().splitlines()[0])
+    assert header["as_written"] == [{"model": "make", "activations": left}]
+    page = (tmp_path / "s" / "report.html").read_text()
+    assert f"make: left as it is with every unit: {left}." in page
+
+
 def test_arrays_and_functions_are_data_too(run, network, tmp_path):
     found = load_digits()
     for name, part in (("train", slice(0, 60)), ("test", slice(60, 120))):
@@ -93,10 +123,16 @@ def test_the_unit_that_the_network_has_is_trained_once(run, network, tmp_path):
     assert only.exit_code == 2 and "the same network as original" in only.stderr
 
 
-def test_a_recipe_that_is_named_has_its_own_rates(run, network, tmp_path):
+def test_naming_the_default_recipe_changes_nothing(run, network, tmp_path):
     words = ["--data", "digits", "--units", "silu", "--dry-run", "--out", tmp_path / "s"]
-    told = run("compare", network, *words, "--recipe", "adam")
-    assert "recipe: adam, 10 epochs in batches of 64; learning rates around 0.0003" in told.stderr
+    told = []
+    for named in ((), ("--recipe", "adam")):
+        lines = run("compare", network, *words, *named).stderr.splitlines()
+        told.append([line.split(" seeds: ")[0] for line in lines[:3]])
+    assert told[0] == told[1]
+    assert told[0][0].endswith("learning rates around 0.003")
+    set_rate = ("--recipe", "adam", "--recipe-option", "optimiser.lr=0.01")
+    assert "learning rates around 0.01" in run("compare", network, *words, *set_rate).stderr
 
 
 def test_options_of_the_network_are_set(run, tmp_path):

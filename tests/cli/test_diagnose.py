@@ -140,6 +140,18 @@ def test_without_data_inputs_are_random_and_the_page_says_so(run, factory, tmp_p
     assert "Random inputs." in (out / "index.html").read_text()
 
 
+def test_random_inputs_without_checkpoints_ask_and_say_no_more_than_that(run, factory, tmp_path):
+    ended = run("diagnose", f"{factory}:rows", "--input", "2x6", "--out", tmp_path / "out")
+    words = " ".join(ended.stdout.split())
+    assert "Inputs: random numbers, so not checked." in words
+    assert "input check not checked" not in words
+    record = json.loads((tmp_path / "out" / "diagnosis.json").read_text())
+    names = [each["name"] for each in record["questions"]]
+    assert names == ["sites", "gates", "pairing", "cost"]
+    assert "checkpoints" not in ended.stderr
+    assert "gw." not in words  # calls of Python are no commands
+
+
 def test_report_writes_the_page_of_a_folder_again(run, factory, tmp_path) -> None:
     out = tmp_path / "looked"
     run("diagnose", f"{factory}:rows", "--input", "2x6", "--questions", "prior", "--out", out)

@@ -77,6 +77,36 @@ def test_an_extra_that_cannot_be_imported_is_not_called_installed(run, monkeypat
         assert "torchvision does not match torch" in found["packages"][0]["import_error"]
 
 
+def test_a_part_that_a_package_imports_late_is_imported_too(monkeypatch, tmp_path):
+    """As transformers does: its import works, and that of its models fails."""
+    (tmp_path / "lazy.py").write_text(
+        "def __getattr__(name):\n"
+        "    if name != 'Model':\n        raise AttributeError(name)\n"
+        "    try:\n        raise RuntimeError('operator torchvision::nms does not exist')\n"
+        "    except RuntimeError as problem:\n"
+        "        raise ModuleNotFoundError('Could not import module') from problem\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"lazy": ["lazy"]})
+    [plain] = IMPORTED([doctor.Package("lazy", "", "1")])
+    assert plain.ok
+    monkeypatch.setitem(doctor.IMPORTED_LATER, "lazy", "Model")
+    [found] = IMPORTED([doctor.Package("lazy", "", "1")])
+    assert not found.ok and found.import_error == (
+        "RuntimeError: operator torchvision::nms does not exist (in Model); "
+        "the installed torchvision does not match torch"
+    )
+
+
+def test_doctor_imports_a_model_of_transformers(monkeypatch):
+    pytest.importorskip("transformers")
+    part = doctor.IMPORTED_LATER["transformers"]
+    code = f"from transformers import {part}"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    [found] = IMPORTED([doctor.Package("transformers", "", "99")])
+    assert found.ok is (imported.returncode == 0)
+
+
 def test_a_package_that_ends_the_process_is_named(monkeypatch, tmp_path):
     (tmp_path / "ending.py").write_text("import os; os._exit(3)")
     (tmp_path / "working.py").write_text("")

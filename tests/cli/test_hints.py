@@ -26,7 +26,9 @@ def make():
 PLACES = {"MODEL": "small_cnn", "DIR": "folder"}
 # Commands that train for minutes are checked until the first step.
 TRAINING = ("compare", "train", "reproduce")
-PRINTED = re.compile(r"gatewise (?:list|compare|diagnose|reproduce)(?: (?!or |lists )[^\s`;]+)+")
+PRINTED = re.compile(
+    r"gatewise (?:list|compare|diagnose|reproduce|train)(?: (?!or |lists )[^\s`;]+)+"
+)
 SMALL = {
     "compare": ("--units", "relu,silu", "--rates", "1"),
     "sparsify": ("--examples", "4"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import gatewise
+import gatewise as gw
 from gatewise.cli.options import as_options
 
 SOURCE = Path(gatewise.__file__).parent
@@ -28,7 +29,17 @@ def test_no_part_below_the_command_line_names_an_option() -> None:
 
 OPTIONS = {
     name: f"--{name.replace('_', '-')}"
-    for name in ("method", "mode", "rates", "seeds", "where", "preserve", "no_preserve", "norms")
+    for name in (
+        "method",
+        "mode",
+        "rates",
+        "seeds",
+        "where",
+        "preserve",
+        "no_preserve",
+        "norms",
+        "value",
+    )
 }
 
 
@@ -39,6 +50,8 @@ OPTIONS = {
         ('say mode="max" or mode="min"', "say --mode max or --mode min"),
         ("rates=5, or rates=1 to compare", "--rates 5, or --rates 1 to compare"),
         ("rates=[0.001, 0.003]", "--rates 0.001,0.003"),
+        ('value=["relu", "gelu"], mode="max"', "--value relu --value gelu --mode max"),
+        ('where="*" to include it', "--where '*' to include it"),
         ("rates=4, seeds=8: 64 runs", "--rates 4 --seeds 8: 64 runs"),
         ("leave it out with where=", "leave it out with --where"),
         ("preserve=True", "--preserve"),
@@ -50,6 +63,11 @@ OPTIONS = {
 )
 def test_keyword_arguments_in_a_fix_are_printed_as_options(text, words) -> None:
     assert as_options(text, OPTIONS) == words
+
+
+def test_an_option_of_a_unit_is_printed_as_the_command_takes_it() -> None:
+    assert as_options("hidden='matched'", {"option": "--option"}) == "--option hidden=matched"
+    assert as_options("put_back=True", {"option": "--option"}) == "--option put_back=true"
 
 
 def test_the_fix_for_an_unknown_metric_is_an_option(run, tmp_path) -> None:
@@ -64,3 +82,16 @@ def test_the_fix_of_a_table_without_methods_is_an_option_of_the_command(run, tmp
     table.write_text("score,other\n1.0,2\n2.0,3\n")
     ended = run("stats", table)
     assert ended.exit_code == 2 and "--method COLUMN" in ended.stderr
+
+
+def test_the_fix_of_a_table_with_a_column_per_method_works(run, tmp_path) -> None:
+    table = tmp_path / "wide.csv"
+    table.write_text("seed,relu,gelu,note\n0,.90,.91,a\n1,.91,nan,b\n2,.90,.92,c\n3,.9,.93,d\n")
+    ended = run("stats", table)
+    said = " ".join(ended.stderr.split())
+    assert ended.exit_code == 2
+    assert "if each column is a method, --value relu --value gelu --mode max for a score" in said
+    options = said.split("is a method, ")[1].split(" for a score")[0].split()
+    assert run("stats", table, *options).exit_code == 0
+    with pytest.raises(gw.GatewiseError, match=r'value=\["relu", "gelu"\], mode="max"'):
+        gw.compare_records(table)

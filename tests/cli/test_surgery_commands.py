@@ -77,6 +77,17 @@ def test_sites_lists_every_site(run, factory):
     assert [site["name"] for site in record["sites"]] == ["2"]
 
 
+def test_what_is_no_site_is_said_once(run, tmp_path):
+    (tmp_path / "lstm.py").write_text(
+        "from torch import nn\n\n\nclass Reader(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.lstm, self.out = nn.LSTM(4, 5), nn.Linear(5, 2)\n\n"
+        "    def forward(self, x):\n        return self.out(self.lstm(x)[0].relu())\n"
+    )
+    found = run("inspect", f"{tmp_path / 'lstm.py'}:Reader", "--input", "2x3x4")
+    assert found.exit_code == 0 and found.stdout.count("not a site") == 1
+
+
 def test_plan_prints_a_table_and_as_json_a_plan_that_can_be_carried_out(run, factory):
     arguments = (
         f"{factory}:network",
@@ -142,6 +153,57 @@ def test_swap_writes_weights_and_plan_that_give_the_changed_model_again(run, fac
     want = plan(original, "iieu_b", torch.randn(2, 3, 8, 8)).apply(original, inplace=False)
     x = torch.randn(3, 3, 8, 8)
     assert torch.equal(again(x), want(x))
+
+
+CALLS = """
+from torch import nn
+from torch.nn import functional as F
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(3, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.c(F.relu(self.b(self.act(self.a(x)))))
+
+def make():
+    return Net()
+"""
+
+
+@pytest.fixture
+def calls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "calls.py").write_text(CALLS)
+    return ["calls.py:make", "--input", "4x3"]
+
+
+def test_a_unit_in_a_swapped_model_is_one_site(run, calls):
+    swapped = run("swap", *calls, "--unit", "crelu", "--preserve", "--out", "c.safetensors")
+    assert swapped.exit_code == 0, swapped.output
+    found = json.loads(run("inspect", *calls, "--weights", "c.safetensors", "--json").stdout)
+    rows = [(site["name"], site["op"], site["channels"]) for site in found["sites"]]
+    assert rows == [("act", "crelu", 16), ("gw.s0", "crelu", 16)]
+    functions = found["functions"]["sites"]
+    assert len(functions) == 2 and all("function='crelu'" in str(site) for site in functions)
+    words = ["--weights", "c.safetensors", "--unit", "relu", "--where", r"re:^gw\.s0$"]
+    refused = run("swap", *calls, *words, "--dry-run")
+    assert refused.exit_code == 2 and "gw.undo(model) takes back the swap" in refused.stderr
+
+
+def test_weights_with_a_plan_are_swapped_again_and_keep_both_plans(run, calls):
+    run("swap", *calls, "--unit", "swish", "--out", "s.safetensors")
+    words = ["--weights", "s.safetensors", "--unit", "crelu", "--where", r"re:^gw\.s0$"]
+    planned = run("swap", *calls, *words, "--dry-run", "--json")
+    assert planned.exit_code == 0, planned.output
+    changes = [entry["change"] for entry in json.loads(planned.stdout)["entries"]]
+    assert sorted(changes) == ["leave", "swap"]
+    again = run("swap", *calls, *words, "--out", "t.safetensors")
+    assert again.exit_code == 0, again.output
+    found = json.loads(run("inspect", *calls, "--weights", "t.safetensors", "--json").stdout)
+    assert [site["op"] for site in found["sites"]] == ["composite", "crelu"]
 
 
 def test_swap_refuses_sites_before_a_reshape_to_a_fixed_size(run, factory, tmp_path):
@@ -385,6 +447,20 @@ def test_a_library_that_cannot_be_imported_in_full_is_said_with_what_stopped_it(
     said = " ".join(ended.stderr.split())
     assert ended.exit_code == 2 and "transformers's BertModel cannot be imported" in said
     assert "torchvision::nms does not exist" in said and "that fit the installed torch" in said
+
+
+def test_a_factory_that_cannot_import_its_library_is_said_with_what_stopped_it(run, tmp_path):
+    (tmp_path / "net.py").write_text(
+        "def make():\n"
+        "    try:\n        raise RuntimeError('operator torchvision::nms does not exist')\n"
+        "    except RuntimeError as problem:\n"
+        "        raise ModuleNotFoundError('Could not import module BertModel') from problem\n"
+    )
+    ended = run("inspect", f"{tmp_path / 'net.py'}:make", "--input", "2x3")
+    said = " ".join(ended.stderr.split())
+    assert ended.exit_code == 2 and "Could not import module BertModel" in said
+    assert "Cause: RuntimeError: operator torchvision::nms does not exist" in said
+    assert "that fit the installed torch" in said
 
 
 def test_a_file_that_was_named_as_a_module_is_found(run, factory, monkeypatch):

@@ -240,7 +240,7 @@ def test_ctrl_c_once_saves_and_says_how_to_go_on_and_twice_ends_at_once(tmp_path
     terminal = Terminal(tmp_path / "run")
     try:
         terminal.read_until(" left")  # a line with the time left is drawn while it trains
-        assert "images/s" in terminal.shown and "\r" in terminal.shown
+        assert "examples/s" in terminal.shown and "\r" in terminal.shown
         terminal.interrupt()
         terminal.read_until("to resume: gatewise train")
         terminal.process.wait(60)

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import pairwise
 
 import pytest
 from report.made_study import UNITS, made_result, made_study
@@ -11,7 +12,7 @@ from report.parsed import Node, parse
 import gatewise as gw
 from gatewise.errors import DamagedFileError
 from gatewise.report import comparison_page, comparison_picture
-from gatewise.report.charts import lay_out
+from gatewise.report.charts import RateRow, RateRows, lay_out
 from gatewise.report.comparison import rate_rows
 from gatewise.studies import ComparisonResult
 
@@ -63,11 +64,11 @@ def test_the_table_has_every_row_with_its_numbers(page, result) -> None:
     assert [row.one("th").text for row in body] == [row.unit for row in result.rows()]
     for shown, row in zip(body, result.rows(), strict=True):
         cells = shown.all("td")
-        assert float(cells[0].attributes["data-value"]) == pytest.approx(100 * row.height)
+        assert float(cells[1].attributes["data-value"]) == pytest.approx(100 * row.height)
         if math.isfinite(row.difference):
-            value = float(cells[5].attributes["data-value"])
+            value = float(cells[6].attributes["data-value"])
             assert value == pytest.approx(100 * row.difference)
-        assert cells[-1].text.startswith(row.verdict)
+        assert cells[0].text.startswith(row.verdict)  # in sight on a phone
 
 
 def test_a_study_that_has_not_ended_has_curves_and_no_differences() -> None:
@@ -90,6 +91,8 @@ def test_a_study_of_the_baseline_alone_and_of_one_rate_has_a_page() -> None:
     page = parse(comparison_page(made_result(4, rates=1)))
     assert len(unit_rows(page)) == len(UNITS) - 1 and "at one learning rate" in page.text
     assert "over the learning rate" not in page.text
+    heads = [cell.text for cell in page.one("thead").all("th")]
+    assert heads == ["unit", "verdict", "mean", "sd", "n", "difference", "interval", "p"]
 
 
 def test_several_models_have_a_picture_each() -> None:
@@ -145,3 +148,32 @@ def test_a_diverged_run_is_listed() -> None:
     records[3].update(status="diverged", value=None, error="loss is not finite")
     page = parse(comparison_page(ComparisonResult(header, records)))
     assert "loss is not finite" in page.text
+
+
+def test_curves_have_numbers_upwards_and_a_mark_where_they_leave_the_picture(page, result) -> None:
+    layout = lay_out(rate_rows(result, result.answer()))
+    highest, lowest = (tick.value for tick in layout.up)
+    assert layout.y.low <= lowest < highest <= layout.y.high
+    rows = unit_rows(page)
+    for row, laid in zip(result.rows()[1:], layout.rows, strict=True):
+        field = rows[row.unit].all("svg", "field")[0]
+        assert [text.text for text in field.all("text", "height")] == [t.label for t in layout.up]
+        outside = [100 * point.mean < layout.y.low for point in row.curve]
+        crossings = sum(a != b for a, b in pairwise(outside))
+        assert len(laid.leaves) == len(field.all("text", "leaves")) == crossings
+        assert all(0 <= across <= 1000 and not top for across, top in laid.leaves)
+    assert any(laid.leaves for laid in layout.rows)
+
+
+def test_a_curve_that_is_outside_everywhere_has_marks_at_its_points() -> None:
+    inside = RateRow("a", "", "flat", curve=[(1.0, 0.0), (2.0, 1.0)])
+    above = RateRow("b", "", "flat", curve=[(1.0, 5.0), (2.0, 6.0)])
+    steep = RateRow("c", "", "flat", curve=[(1.0, -1.0), (4.0, 3.0)])
+    layout = lay_out(RateRows("", "", [above, steep], inside, "value", "", y_range=(0.0, 1.0)))
+    first, second = layout.rows
+    assert first.leaves == ((layout.x(1.0), True), (layout.x(2.0), True))
+    places = sorted(part for part, _ in second.leaves)
+    ends = layout.x(1.0), layout.x(4.0)
+    assert places == pytest.approx(
+        [ends[0] + part * (ends[1] - ends[0]) for part in (0.25, 0.5)], abs=0.01
+    )

@@ -117,10 +117,11 @@ def test_the_numbers_are_those_of_the_record(page, record) -> None:
         assert float(row["most similar"].attributes["data-value"]) == layer["similar_mean"]
         assert float(row["p of signs"].attributes["data-value"]) == layer["p_phases_corrected"]
     for row, site in zip(
-        table_of(page, "after layer", "dead", "duplicates"), facts["gates"]["sites"], strict=True
+        table_of(page, "after layer", "dead", "alike"), facts["gates"]["sites"], strict=True
     ):
         assert row["after layer"].text.startswith(layers[site["site"]])
         assert number(row["dead"].text) == len(site["dead"])
+        assert number(row["always off"].text) == len(site["always_off"])
         assert number(row["channels"].text) == site["channels"]
         assert float(row["bits"].attributes["data-value"]) == site["entropy"]
     for row, layer in zip(
@@ -259,6 +260,7 @@ def test_the_layers_stand_with_their_numbers(page, record) -> None:
     for cells, row in zip(table, record["layers"], strict=True):
         assert cells["unit"].text == row["unit"] and cells["on means"].text == row["on"]
         assert number(cells["dead"].text) == row["dead"]
+        assert number(cells["always off"].text) == row["always_off"]
 
 
 @pytest.mark.parametrize("state", ["passed", "suspect", "not checked"])

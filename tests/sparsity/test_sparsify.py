@@ -299,3 +299,38 @@ def test_layers_that_cannot_skip_are_named():
     assert [row.layer for row in found.layers] == ["inner"]
     assert "used elsewhere" in found.left["head"]
     assert "does not reach" in found.left["unused"]
+
+
+def test_a_receipt_says_what_is_left_dense_and_how_to_include_it():
+    model = gw.models.create_model(
+        "small_llama", unit="swiglu", width=32, depth=1, heads=2, classes=16, length=24
+    )
+    data = [networks.rows(8, 1), networks.rows(8, 2)]
+    found = gw.sparsify(model, data, target=0.5, levels=(), per_layer=False)
+    said = str(found).splitlines()
+    assert 'head: left dense (output layer; where="*" to include it)' in said
+    assert any(
+        line.startswith("Zeros are only skipped when a layer sees one row at a time; here it sees")
+        for line in said
+    )
+    assert " of the places" in str(found) and found.after.predicts == "places"
+    everything = gw.sparsify(model, data, target=0.5, levels=(), per_layer=False, where="*")
+    assert "head" in everything.thresholds and not everything.left
+    one = gw.sparsify(model, data, target=0.5, levels=(), per_layer=False, where="head")
+    [line] = [line for line in str(one).splitlines() if "left dense" in line]
+    assert line.count(", ") == 2 and " and blocks" in line
+    assert line.endswith(": left dense (not chosen)")
+
+
+def test_a_receipt_of_a_classifier_counts_inputs_and_an_untrained_model_is_named():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 40), nn.ReLU(), nn.Linear(40, 3))
+    data = [(torch.randn(16, 8), torch.randint(0, 3, (16,))) for _ in range(2)]
+    options = {"target": 0.5, "levels": (), "per_layer": False}
+    fresh = str(gw.sparsify(model, data, **options))
+    assert " of the inputs" in fresh and "of the places" not in fresh
+    assert "the model is untrained" in fresh
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    assert "untrained" not in str(gw.sparsify(model, data, **options))

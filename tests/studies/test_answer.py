@@ -18,6 +18,7 @@ from report.made_study import (
     made_value,
 )
 
+import gatewise as gw
 from gatewise.errors import ArgumentError, DamagedFileError
 from gatewise.report import comparison_page
 from gatewise.stats import compare_runs
@@ -160,8 +161,10 @@ def test_equivalence_and_a_margin_that_is_larger_than_the_difference() -> None:
 
 
 def test_what_the_seeds_can_exclude_about_collapses() -> None:
-    assert "No run diverged or collapsed" in str(made_result())
-    assert "up to 31 %" in str(made_result())
+    assert (
+        "No run diverged or collapsed (8 runs per rate: the true share could still be up to 31 %)."
+    ) in made_result().lines
+    assert "(8 runs of each: the true share" in str(made_result(rates=1))
     assert "up to 45 %" in str(made_result(5))
     header, records = made_study()
     records[3].update(status="diverged", value=None)
@@ -336,3 +339,39 @@ def test_ten_thousand_records_take_less_than_30_seconds() -> None:
     result = ComparisonResult(header, [*records])
     assert result.lines and len(records) == 10_064 and not result.is_preliminary
     assert time.process_time() - begin < 20
+
+
+def test_a_row_says_how_many_pairs_its_interval_is_left_with() -> None:
+    values = {"relu": (0.36, 0.34, 0.54), "gelu": (0.36, 0.37, 0.52)}
+
+    def value_of(unit: str, model: int, step: int, seed: int) -> float:
+        return values[unit][seed]
+
+    options = {"units": ("relu", "gelu"), "rates": 1, "chance": 0.4, "value_of": value_of}
+    result = made_result(3, **options)
+    said = "1 of 3 pairs left; interval from the worst case"
+    assert result["gelu"].reason == said and said in str(result)
+    assert "pairs left" not in str(made_result(3, **options | {"chance": 0.1}))
+
+
+def test_a_table_with_diverged_runs_says_how_many_pairs_are_left() -> None:
+    table = {"method": ["relu"] * 4 + ["gelu"] * 4, "seed": [0, 1, 2, 3] * 2}
+    table["accuracy"] = [0.8, 0.81, 0.82, 0.8, 0.85, math.nan, 0.84, 0.86]
+    row = gw.compare_records(table)["gelu"]
+    assert row.reason.endswith("3 of 4 pairs left; interval from the worst case")
+    table["accuracy"][5] = 0.9
+    assert "pairs left" not in gw.compare_records(table)["gelu"].reason
+
+
+def test_the_first_line_says_for_how_long_units_were_trained() -> None:
+    settings = {"recipe": {"epochs": 14}}
+    shown = made_result(settings=settings).lines[1]
+    assert shown.startswith("Every unit was trained for 14 epochs at the same 5 learning rates (")
+    one = made_result(3, rates=1, settings=settings).lines[1]
+    assert one.startswith("Every unit was trained for 14 epochs at one learning rate (")
+    assert made_result(3, settings={}).lines[1].startswith("Every unit was trained at the same")
+
+
+def test_a_single_rate_has_no_column_of_best_rates() -> None:
+    assert "best rate" in made_result(3).lines[4]
+    assert not any("best rate" in line for line in made_result(3, rates=1).lines)

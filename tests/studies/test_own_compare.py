@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import gatewise as gw
 from gatewise.devices import describe_processor
 from gatewise.errors import ArgumentError
-from gatewise.studies import Running, plan_comparison, read_study, run_comparison
+from gatewise.studies import Running, describe, plan_comparison, read_study, run_comparison
 from gatewise.studies.comparison import (
     ORIGINAL,
     UserUnit,
@@ -26,6 +26,8 @@ from gatewise.studies.comparison import (
     user_model,
     variants,
 )
+from gatewise.studies.comparison.costs import CostEstimate
+from gatewise.train import find_recipe
 
 QUICK = {"epochs": 1, "progress": False, "rates": 1, "seeds": 2, "device": "cpu"}
 RECIPE = make_recipe("adam", 1)
@@ -447,3 +449,51 @@ def test_units_cannot_be_left_out_after_their_runs(tmp_path):
     more = again(["gelu", "silu", "tanh"], seeds=4)
     assert more.units == ["original", "gelu", "silu", "tanh"]
     assert "Seeds were planned again: 3, then 4" in str(more)
+
+
+def test_a_comparison_is_centred_at_the_same_rate_whether_the_default_recipe_is_named_or_not():
+    same = [None, "adam", find_recipe("adam"), {"batch": 32}, {"base": "adam", "batch": 32}]
+    assert {make_recipe(recipe).optimiser.lr for recipe in same} == {3e-3}
+    assert make_recipe(make_recipe("adam")).optimiser.lr == 3e-3
+    chosen = [
+        {"optimiser": {"lr": 1e-4}},
+        {"base": "adam", "optimiser": {"lr": 1e-4}},
+        find_recipe("adam", changes=["optimiser.lr = 1e-4"]),
+    ]
+    assert {make_recipe(recipe).optimiser.lr for recipe in chosen} == {1e-4}
+    assert make_recipe("sgd").optimiser.lr == find_recipe("sgd").optimiser.lr
+
+
+def test_what_was_matched_names_the_network_where_there_are_several():
+    def net() -> nn.Module:
+        parts = [nn.Linear(64, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 10)]
+        return nn.Sequential(nn.Flatten(), *parts)
+
+    estimate = CostEstimate(2, 1, 2, 1.0, 1)
+    for models, expected in (
+        ({"a": net}, ["crelu: parameters matched"]),
+        ({"a": net, "b": net}, [f"crelu in {name}: parameters matched" for name in "ab"]),
+    ):
+        study = plan_comparison(models, ["crelu"], digits(40), rates=1, seeds=2, epochs=1)
+        lines = describe(study, estimate)
+        assert [line for line in lines if "matched" in line] == expected
+
+
+def test_units_that_cannot_be_put_in_are_counted_without_the_baseline():
+    units = [{"name": name, "where": "nothing.*"} for name in ("crelu", "psc")]
+    with pytest.raises(ArgumentError, match="2 of 2 cannot be put in"):
+        plan_comparison({"": Net}, units, digits(40), rates=1, seeds=2, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.001, "24 to 36 runs, 24 as planned, about 1 second"),
+        (1.0, "24 to 36 runs, 24 as planned, about 24 to 36 seconds"),
+        (2.0, "24 to 36 runs, 24 as planned, about 48 seconds to 1 minute"),
+        (14.0, "24 to 36 runs, 24 as planned, about 6 to 8 minutes"),
+        (1800.0, "24 to 36 runs, 24 as planned, about 12 to 18 hours"),
+    ],
+)
+def test_the_time_of_a_plan_is_rounded(seconds: float, words: str):
+    assert CostEstimate(2, 4, 3, seconds, 1).words == words

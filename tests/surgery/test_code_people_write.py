@@ -342,6 +342,39 @@ def test_the_pooler_stays_and_the_configuration_follows(tmp_path):
     assert library.AutoConfig.from_pretrained(tmp_path).hidden_act == "relu"
     both = gw.swap(model, "relu", ids, where="role:*")
     assert len(gw.receipt(both).sites) == 2
+    for unit in ("crelu", "concat_act"):
+        plan = gw.plan(model, unit, ids)
+        assert [entry.op for entry in plan.swapped] == ["gelu"] and not plan.refused
+        assert "a pooler, left as it is" in str(plan)
+    with pytest.raises(ArgumentError, match=r"1 x .*\(gelu\); 1 x .*\(tanh\); fix: choose other"):
+        gw.plan(model, "psc", ids, where="role:*")
+
+
+class Sequences(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(8, 8, batch_first=True)
+        self.dense, self.last = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.dense(self.rnn(x)[0][:, -1])))
+
+
+def test_the_tanh_head_of_a_recurrent_model_is_no_pooler():
+    model, x = Sequences().eval(), torch.randn(2, 3, 8)
+    (site,) = gw.find_sites(model, x)
+    assert site.role == "mlp"
+
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pooler = Sequences()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.pooler(x)
+
+    (site,) = gw.find_sites(Named().eval(), x)
+    assert site.role == "pooler"
 
 
 def test_psc_takes_over_a_prelu_with_its_slopes():

@@ -200,8 +200,22 @@ def test_a_receipt_names_what_was_refused_and_says_the_proof_in_words():
     assert "live edits: 2 of 2 new weights have gradients" in text
     before, after = receipt.proof.saved_bytes
     assert f"saved bytes: {before:,} to {after:,}" in text
-    with pytest.raises(ArgumentError, match=r"nothing would change.*or do not preserve"):
+    with pytest.raises(
+        ArgumentError, match=r"nothing would change.*fix: preserve=False, or choose"
+    ):
         gw.plan(model, "gelu", x, preserve=True)
+
+
+def test_the_fix_of_a_refused_plan_is_one_that_works():
+    model, x = between_layers(nn.GELU()).eval(), rows()
+    with pytest.raises(ArgumentError, match=r"the only site .*fix: hidden='matched', or") as found:
+        gw.plan(model, "swiglu", x)
+    assert "preserve" not in str(found.value) and "policy" not in str(found.value)
+    assert len(gw.plan(model, "swiglu", x, hidden="matched").swapped) == 1
+    for other, unit in ((network(), "swiglu"), (model, "situ_glu")):
+        with pytest.raises(ArgumentError, match=r"not the gate of a gated linear unit;") as found:
+            gw.plan(other.eval(), unit, image() if unit == "swiglu" else x)
+        assert "hidden" not in str(found.value)
 
 
 def between_layers(act: nn.Module) -> nn.Sequential:

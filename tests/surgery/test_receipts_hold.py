@@ -101,7 +101,7 @@ def test_what_can_be_replaced_is_proved(make: type[Tricky]):
     model = make().eval()
     changed = gw.swap(model, "silu", torch.randn(4, 8))
     receipt = gw.receipt(changed)
-    assert receipt.proved and str(receipt).startswith("CHECKED: ")
+    assert receipt.proved and str(receipt).startswith("CHECKED, function changed: ")
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -477,11 +477,11 @@ class Counted(nn.Module):
 
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_swap_of_activations_takes_at_most_eight_passes(dtype: torch.dtype, inplace: bool):
+def test_a_swap_of_activations_takes_at_most_nine_passes(dtype: torch.dtype, inplace: bool):
     model = Counted().eval().to(dtype)
     Counted.passes = 0
     gw.swap(model, "relu", torch.arange(8)[None], inplace=inplace)
-    assert Counted.passes <= 8
+    assert Counted.passes <= 9
 
 
 @pytest.mark.parametrize("make", [Counted, tricky_models.Normed])

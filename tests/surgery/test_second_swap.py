@@ -193,7 +193,7 @@ def test_what_is_inside_a_unit_or_a_gate_network_is_refused_by_site():
     model, x = case()
     once = gw.swap(model, "crelu", x, where="act", width="same")
     refused = {entry.site: entry.reason for entry in gw.plan(once, "silu", x).refused}
-    assert refused == {"act:relu#0": "UNIT", "act:relu#1": "UNIT"}
+    assert refused == {"act": "OTHER_WIDTH"}
     gated = gw.swap(model, "galu", x, where="act")
     plan = gw.plan(gated, "silu", x)
     assert {entry.reason for entry in plan.refused} == {"GATE"}
@@ -238,3 +238,16 @@ def test_a_shared_unit_of_an_earlier_swap_is_replaced_once():
     expected = F.mish(model.first(F.mish(model.first(x))))
     assert torch.allclose(twice(x), expected, atol=1e-6)
     assert torch.equal(gw.undo(gw.undo(twice))(x), model(x))
+
+
+def test_a_unit_with_more_outputs_is_one_site_that_where_selects():
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    x = torch.randn(3, 8)
+    once = gw.swap(model, "crelu", x, preserve=True)
+    (site,) = gw.find_sites(once, x)
+    assert (site.name, site.op, site.channels) == ("1", "crelu", 32)
+    (found,) = gw.identify(once, x).sites
+    assert found.function == "crelu"
+    with pytest.raises(ArgumentError, match=r"the only site .* \(gw.undo\(model\) takes back"):
+        gw.plan(once, "relu", x, where=["re:^1$"])
+    assert len(gw.plan(gw.undo(once), "relu", x, where=["re:^1$"]).swapped) == 1

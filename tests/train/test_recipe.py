@@ -308,3 +308,26 @@ def test_another_package_adds_a_folder_of_recipes(tmp_path, monkeypatch):
         find_recipe("slow")
     add_recipes(tmp_path)
     assert "slow" in recipes() and find_recipe("slow") == find_recipe("adam")
+
+
+def test_an_unknown_recipe_lists_those_of_other_packages_too(monkeypatch, tmp_path):
+    from gatewise.train.config import recipe_files
+
+    (tmp_path / "from_elsewhere.toml").write_text("epochs = 1")
+    monkeypatch.setattr(recipe_files, "_FOLDERS", recipe_files._FOLDERS[:1])
+    monkeypatch.setattr(
+        recipe_files, "load_extensions", lambda kind: recipe_files.add_recipes(tmp_path)
+    )
+    with pytest.raises(UnknownNameError) as refused:
+        find_recipe("nope")
+    assert refused.value.allowed == ", ".join(recipe_files.recipes())
+    assert "from_elsewhere" in refused.value.allowed
+
+
+def test_the_rate_of_comparisons_changes_no_run():
+    adam = find_recipe("adam")
+    assert (adam.optimiser.lr, adam.comparison_lr) == (3e-4, 3e-3)
+    plain = adam.model_copy(update={"comparison_lr": None})
+    configs = [run_config(model="small_cnn", recipe=recipe) for recipe in (adam, plain)]
+    assert configs[0].digest == configs[1].digest and configs[0].plain == configs[1].plain
+    assert find_recipe("adam", changes=["optimiser.lr = 0.01"]).comparison_lr is None

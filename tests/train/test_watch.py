@@ -29,7 +29,7 @@ def test_the_line_says_where_how_fast_and_how_long(monkeypatch):
         line.step(Step(number, 1, torch.arange(64), 0.5, 0.1))
     shown = line.stream.getvalue().rsplit("\r\x1b[K", 1)[1]
     assert (
-        shown == "epoch 1/2  step 2/20  loss 0.5000  32 images/s  0:36 left"
+        shown == "epoch 1/2  step 2/20  loss 0.5000  32 examples/s  0:36 left"
     )  # 18 steps of 2 s, 64 images each
 
 

@@ -15,7 +15,8 @@ that it was loaded rightly. Nothing here is a random network.
 
 - *sites*: activations that were found, by name.
 - *functions*: what `gatewise.identify` says they compute, by their values alone.
-- *dead*, *always on*: channels that are off, or on, for all inputs, of how many.
+- *dead*: channels whose output is the same for all inputs, with a slope of zero there, of how many.
+- *always off*, *always on*: other channels whose gate is never on, or never off.
 - *swap*: all activations at once, without keeping the function: how many sites changed of how many,
   the verdict of the receipt, and the quality before and after, without any training.
 - *wider*: `crelu` or `concat_act`, which keep the function: the same, and the factor of parameters.
@@ -80,18 +81,19 @@ def page_of(rows: Mapping[str, Mapping[str, Any]], calls: Mapping[str, Mapping[s
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
-        "| model | sites | functions | dead | always on | swap | quality | undo, file "
+        "| model | sites | functions | dead | always off | always on | swap | quality | undo, file "
         "| wider | quality | undo |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         gates = row["gates"]
         channels = gates.get("channels")
         cells = [row["model"], _counts(row["sites"]), _counts(row["identify"])]
         if channels is None:
-            cells += [_refusal(gates), ""]
+            cells += [_refusal(gates), "", ""]
         else:
-            cells += [f"{gates['dead']:,} of {channels:,}", f"{gates['always on']:,}"]
+            cells.append(f"{gates['dead']:,} of {channels:,}")
+            cells += [f"{gates['always off']:,}", f"{gates['always on']:,}"]
         cells += _swap_cells(row, "swap", row["unit"])
         cells += _swap_cells(row, "widen", row["widening"])
         lines.append(_line(cells))

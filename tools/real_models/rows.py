@@ -142,6 +142,7 @@ def _gates(row: dict[str, Any], loaded: Loaded) -> None:
     row["gates"] = {
         "channels": sum(len(site.on_rate) for site in found.sites),
         "dead": sum(len(site.dead) for site in found.sites),
+        "always off": sum(len(site.always_off) for site in found.sites),
         "always on": sum(len(site.always_on) for site in found.sites),
     }
 
@@ -169,7 +170,7 @@ def _swap(row: dict[str, Any], loaded: Loaded, unit: str) -> None:
     row["swap"] = {
         "sites": len(receipt.sites),
         "refused": len(receipt.refused),
-        "receipt": str(receipt).partition(":")[0],
+        "receipt": "" if receipt.proof is None else receipt.proof.verdict.upper(),
         "quality": loaded.quality(changed),
         "saved and loaded": _saved(model, changed, after, loaded.example),
     }
@@ -193,7 +194,7 @@ def _widen(row: dict[str, Any], loaded: Loaded, unit: str) -> None:
     row["widen"] = {
         "sites": len(receipt.sites),
         "refused": len(receipt.refused),
-        "receipt": str(receipt).partition(":")[0],
+        "receipt": "" if receipt.proof is None else receipt.proof.verdict.upper(),
         "parameters": receipt.parameters[1] / receipt.parameters[0],
         "quality": loaded.quality(changed),
         "undone": same(before, outputs(gw.undo(changed), loaded.example)),

@@ -14,6 +14,7 @@ from gatewise.analysis.diagnosis import InputCheck as InputCheck
 from gatewise.analysis.diagnosis import all_questions as all_questions
 from gatewise.analysis.diagnosis import ask as ask
 from gatewise.analysis.diagnosis import diagnose as diagnose
+from gatewise.analysis.diagnosis import is_untrained as is_untrained
 from gatewise.analysis.diagnosis import plural as plural
 from gatewise.analysis.filters import KnownResponses as KnownResponses
 from gatewise.analysis.filters import LayerOrthogonality as LayerOrthogonality

@@ -7,6 +7,10 @@ Functional calls, calls in place and modules that are called several times are s
 other: nothing here relies on hooks of activation modules.
 """
 
+from gatewise.graph.dead import ChannelRange as ChannelRange
+from gatewise.graph.dead import SiteFunction as SiteFunction
+from gatewise.graph.dead import dead_channels as dead_channels
+from gatewise.graph.dead import slope_of as slope_of
 from gatewise.graph.glu import Branch as Branch
 from gatewise.graph.glu import Glu as Glu
 from gatewise.graph.glu import glu_of as glu_of
@@ -91,5 +95,7 @@ from gatewise.graph.unchanged import check_not_lazy as check_not_lazy
 from gatewise.graph.unchanged import copied as copied
 from gatewise.graph.unchanged import run_on_copies as run_on_copies
 from gatewise.graph.unchanged import untouched as untouched
+from gatewise.graph.written_activations import NOT_A_SITE as NOT_A_SITE
 from gatewise.graph.written_activations import STARTS as STARTS
 from gatewise.graph.written_activations import WrittenActivation as WrittenActivation
+from gatewise.graph.written_activations import known_activations as known_activations

@@ -10,13 +10,15 @@ from gatewise.graph.ops import (
     LEAVES,
     MOVES,
     SPATIAL,
+    Kind,
     is_activation,
+    operators_of,
 )
 from gatewise.graph.relations import ancestors, consumers, multiplies_own_ancestor, producers
 from gatewise.graph.sites import SiteNodes
 from gatewise.graph.trace import Node
 
-POOLER = "pooler"  # after a layer on one position of a sequence
+POOLER = "pooler"  # after a layer on one position of a sequence, made by attention or so named
 ROLES = (
     "stem",
     "block-inner",
@@ -28,6 +30,7 @@ ROLES = (
     POOLER,
     "other",
 )
+ATTENTION = operators_of(Kind.ATTENTION, Kind.SOFTMAX)
 NEARBY = 40  # nodes: a residual block closes within a few dozen calls
 NORMS_BEFORE_A_SUM = ("batch_norm", "layer_norm", "group_norm")
 
@@ -50,7 +53,9 @@ def role_of(site: SiteNodes, earlier: set[Node], glu: Glu | None = None) -> str:
         return "block-out"
     before = producers(site.input)
     if site.op == "tanh" and len(before) == 1 and _reads_one_position(before[0]):
-        if not _feeds_an_activation(site.output):  # as the step of a recurrent loop does
+        attends = any(node.op in ATTENTION for node in ancestors(before[0]))
+        # The step of a recurrent loop feeds an activation.
+        if (attends or POOLER in site.path) and not _feeds_an_activation(site.output):
             return POOLER
     after = consumers(site.output)
     if before and after and all(node.op in ("linear", "addmm") for node in (*before, *after)):

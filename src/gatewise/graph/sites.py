@@ -116,8 +116,8 @@ def activation_sites(
 ) -> list[SiteNodes]:
     """Return every activation call, in the order of the calls.
 
-    A call of one of this library's units with as many outputs as inputs is one site, whatever
-    operators it is made of. With ``units``, its ``op`` is the name of the unit.
+    A call of one of this library's units is one site, whatever operators it is made of. Its ``op``
+    is the name of the unit, with ``units`` or if it has other numbers of inputs and outputs.
     """
     modules = dict(model.named_modules())
     by_scope: dict[Scope, list[Node]] = defaultdict(list)
@@ -324,7 +324,8 @@ def _unit_calls(
         if ends is None or single:
             continue
         keeps_shape = ends[0].shape == ends[1].shape
-        if isinstance(module, TwoBranchUnit):
+        rectifies = any(member.op in RECTIFIERS for member in inside)
+        if isinstance(module, TwoBranchUnit) or (rectifies and not keeps_shape):
             calls[scope] = (name, *ends)
         elif keeps_shape:
             calls[scope] = (name if every else COMPOSITE, *ends)

@@ -5,7 +5,7 @@ The others are no sites, since no single call makes them. A note names each one,
 knows what a swap leaves as it is.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ WRITTEN_AS: Mapping[str, str] = {
     "ReLU6": "relu6",
 }
 UNNAMED = "a nonlinear function"
+NOT_A_SITE = "not a site: "  # with which the notes begin
 MOST_CALLS = 16  # of one written activation
 STARTS = frozenset({"erf", "exp"})  # with which one may be written without an activation
 
@@ -256,9 +257,22 @@ def written_activations(
 
 
 def _note(activation: str, module: str) -> WrittenActivation:
-    note = WrittenActivation(f"not a site: {activation}, in {module or 'the model'}")
+    note = WrittenActivation(f"{NOT_A_SITE}{activation}, in {module or 'the model'}")
     note.module = module
     return note
+
+
+def known_activations(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return the activations that are no sites, and have a name, from the notes about a model.
+
+    Such as ``"ReLU (written as clamp, in the model)"``. A swap leaves them as they are.
+    """
+    known = []
+    for note in notes:
+        activation, _, how = note.removeprefix(NOT_A_SITE).partition(", ")
+        if note.startswith(NOT_A_SITE) and activation != UNNAMED:
+            known.append(f"{activation} ({how})")
+    return tuple(known)
 
 
 class _Roots:

@@ -90,7 +90,8 @@ def _answer(record: Facts) -> list[str]:
         if before[name] is not None and after[name] is not None:
             lines.append(f"{name}: {number(before[name], 4)} to {number(after[name], 4)}")
     if after["agreement"] is not None:
-        lines.append(f"same prediction as before at {after['agreement']:.1%} of the places")
+        predicts = after.get("predicts", "places")
+        lines.append(f"same prediction as before at {after['agreement']:.1%} of the {predicts}")
     lines.append(f"one row reads {1 - record['skipped']:.1%} of the weights of all linear layers")
     timing = record["timing"]
     if timing is not None:

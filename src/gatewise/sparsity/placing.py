@@ -84,7 +84,7 @@ def _place_inputs(model: nn.Module, batch: ModelCall, where: NameWhere) -> Place
         elif id(layer.weight) in shared:
             placed.left[path] = "its weight is used elsewhere too"
         elif where is None and path in makes_output and _reads_tokens(batch):
-            placed.left[path] = "it makes the scores of a language model (name it in where)"
+            placed.left[path] = 'output layer; where="*" to include it'
         else:
             sparse = _replace(placed, path, layer)
             weights = layer.weight.numel()

@@ -21,7 +21,8 @@ class Quality(AnalysisResult):
         accuracy: share of the labels that have the largest score.
         score: what the user's function returned.
         difference: root mean square of the change of the outputs, relative to the outputs.
-        agreement: share of the places at which the largest output is the same as before.
+        agreement: share of the predictions, the largest outputs, that are the same as before.
+        predicts: what has a prediction: ``"inputs"``, or ``"places"`` where an input has several.
     """
 
     loss: float | None = None
@@ -30,6 +31,7 @@ class Quality(AnalysisResult):
     score: float | None = None
     difference: float = 0.0
     agreement: float | None = None
+    predicts: str = "inputs"
 
 
 class Judge:
@@ -45,6 +47,7 @@ class Judge:
         self.size = 0.0
         self.same = 0
         self.compared = 0
+        self.several = False
 
     def add(self, batch: ModelCall, output: Any, dense: Tensor) -> None:
         """Add a batch.
@@ -60,6 +63,7 @@ class Judge:
         if scores.dim() > 1 and scores.shape[-1] > 1:
             self.same += int((scores.argmax(-1) == dense.argmax(-1)).sum())
             self.compared += scores[..., 0].numel()
+            self.several = self.several or scores.dim() > 2
         if batch.labels is not None:
             self._add_labels(batch.labels, scores, output)
 
@@ -84,6 +88,7 @@ class Judge:
             score=score,
             difference=math.sqrt(self.changed / self.size) if self.size else 0.0,
             agreement=self.same / self.compared if self.compared else None,
+            predicts="places" if self.several else "inputs",
         )
 
 

@@ -170,7 +170,7 @@ def relufy(
         activations=replaced.activations,
         norms=len(rectified),
     )
-    return result_of(placed, measured, times, timing, "relu", target, parts[2], training)
+    return result_of(placed, measured, times, timing, "relu", target, parts[2:], training)
 
 
 def _check(unit: Any, shift: Any, epochs: Any, lr: Any, penalties: Any) -> None:

@@ -10,7 +10,7 @@ from gatewise.analysis import AnalysisResult
 from gatewise.sparsity.quality import Quality
 from gatewise.sparsity.thresholds import CLOSE, Counts, Place, Thresholds
 from gatewise.sparsity.timing import Timing
-from gatewise.words import plural
+from gatewise.words import joined, plural
 
 FORMAT = "gatewise sparsity 1"
 
@@ -236,10 +236,16 @@ class Sparsified(AnalysisResult):
         if self.timing is not None:
             lines.append(_time_line(self.timing))
         if self.left:
-            shown = [f"{path} ({why})" for path, why in list(self.left.items())[:4]]
-            more = f" and {len(self.left) - 4} more" if len(self.left) > 4 else ""
-            lines.append(f"left as they are: {', '.join(shown)}{more}")
+            lines += left_lines(self.left, "left dense" if self.training is None else "unchanged")
         return "\n".join([*lines, *self.notes])
+
+
+def left_lines(left: Mapping[str, str], state: str) -> list[str]:
+    """Return a line for each reason why layers stay as they are."""
+    by_reason: dict[str, list[str]] = {}
+    for path, why in left.items():
+        by_reason.setdefault(why, []).append(path)
+    return [f"{joined(paths, most=4)}: {state} ({why})" for why, paths in by_reason.items()]
 
 
 def quality_lines(before: Quality, after: Quality) -> list[str]:
@@ -251,7 +257,7 @@ def quality_lines(before: Quality, after: Quality) -> list[str]:
         if old is not None and new is not None:
             words.append(f"{name} {old:.4g} to {new:.4g}")
     if after.agreement is not None:
-        words.append(f"same prediction at {after.agreement:.1%} of the places")
+        words.append(f"same prediction at {after.agreement:.1%} of the {after.predicts}")
     words.append(f"outputs moved by {after.difference:.3g} of their size")
     return [", ".join(words)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.analysis import scores_of
+from gatewise.analysis import is_untrained, scores_of
 from gatewise.batches import ModelCall
 from gatewise.checks import NameWhere, check_count, check_number
 from gatewise.errors import ArgumentError, unknown_name
@@ -49,6 +49,10 @@ from gatewise.sparsity.timing import (
 from gatewise.train import clock, evaluating
 
 LEVELS = (0.25, 0.5, 0.75, 0.9)
+UNTRAINED = (
+    "the model is untrained: its weights are those of an initialisation. A trained one may have "
+    "other zeros, and lose more or less"
+)
 QUICK = 120.0  # seconds that single layers may take unless they are asked for
 Progress = Callable[[str, int, int | None], None]
 Evaluate = Callable[[nn.Module], float]
@@ -124,6 +128,7 @@ def sparsify(
     targets = checked_targets("sparsify", model, target, levels, evaluate, repeats)
     parts = divided(first_calls("sparsify", model, data, batches))
     check_runs(model, parts[0][0].args, parts[0][0].kwargs)
+    fresh = UNTRAINED if is_untrained(model) else ""
     changed = model if inplace else copied(model)
     with torch.no_grad():
         placed = place_in_eval(changed, parts[0][0], method, where)
@@ -135,7 +140,8 @@ def sparsify(
             raise
         set_thresholds(placed.places, measured.thresholds)
         times, timing = work.time(None if inplace else model, measured.thresholds, repeats)
-    return result_of(placed, measured, times, timing, method, target, parts[2])
+    notes = (fresh, parts[2])
+    return result_of(placed, measured, times, timing, method, target, notes)
 
 
 def checked_targets(
@@ -492,7 +498,7 @@ def result_of(
     timing: Timing | None,
     method: str,
     target: float,
-    note: str,
+    first_notes: Sequence[str],
     training: FineTuning | None = None,
 ) -> Sparsified:
     """Return the result with its notes.
@@ -504,7 +510,7 @@ def result_of(
         timing: of the whole model.
         method: how it became sparse.
         target: the share that was asked for.
-        note: on the data.
+        first_notes: on the model and the data, of which some may be empty.
         training: how it was trained.
     """
     check_saving(placed.model)
@@ -513,7 +519,7 @@ def result_of(
     rows = layer_rows(places, counts, measured.zeros, measured.thresholds)
     sparsity = mean_share(places, counts)
     linear = sum(layer.weight.numel() for layer in linear_layers(placed.model).values())
-    notes = [note, measured.note, *_notes(rows, times, timing, sparsity, float(target))]
+    notes = [*first_notes, measured.note, *_notes(rows, times, timing, sparsity, float(target))]
     return Sparsified(
         model=placed.model,
         target=float(target),
@@ -583,8 +589,8 @@ def _notes(
         notes.append("the model does not run on one single input: its time was not measured")
     elif timing.rows > 1:
         notes.append(
-            f"one input gives layers up to {timing.rows} rows: these layers multiply by the whole "
-            "matrix, since work is skipped for one row only"
+            "Zeros are only skipped when a layer sees one row at a time; here it sees "
+            f"{timing.rows}."
         )
     elif not times:
         notes.append("no compiled code for this model here: zeros are computed with, not skipped")

@@ -63,7 +63,7 @@ class Timing(AnalysisResult):
         """Whether it pays. Ratios within 5 % of 1 decide nothing."""
         if self.ratio < 1 - NOISE:
             return "faster"
-        return "slower: it does not pay" if self.ratio > 1 + NOISE else "no clear difference"
+        return "slower, not worth it" if self.ratio > 1 + NOISE else "no clear difference"
 
 
 @torch.no_grad()

@@ -41,6 +41,10 @@ class Reason(StrEnum):
     UNIT = (
         "it is inside a unit or layer of this library, which is replaced as a whole or not at all"
     )
+    OTHER_WIDTH = (
+        "it is a unit with another number of outputs than inputs, which the layers around it fit "
+        "(gw.undo(model) takes back the swap that put it in)"
+    )
     HOOKS = "its module has hooks, which would no longer see the activation's output"
     TWO_BRANCHES = (
         "it holds a gate and a value: exchange its gate by glu, swiglu, geglu, reglu or bilinear"

@@ -6,6 +6,7 @@ from gatewise.analysis.diagnosis.checkpoints import MOST as MOST
 from gatewise.analysis.diagnosis.checkpoints import find_checkpoints as find_checkpoints
 from gatewise.analysis.diagnosis.context import DiagnosisContext as DiagnosisContext
 from gatewise.analysis.diagnosis.input_check import InputCheck as InputCheck
+from gatewise.analysis.diagnosis.input_check import is_untrained as is_untrained
 from gatewise.analysis.diagnosis.question import REASONS as REASONS
 from gatewise.analysis.diagnosis.question import Finding as Finding
 from gatewise.analysis.diagnosis.question import Question as Question

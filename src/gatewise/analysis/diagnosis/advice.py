@@ -27,6 +27,7 @@ from gatewise.analysis.diagnosis.words import (
 )
 from gatewise.analysis.record import AnalysisResult
 from gatewise.graph import node_operations, parameter_count
+from gatewise.units import registered_units
 from gatewise.words import MINUS
 
 MOST = 3  # pieces of advice
@@ -115,6 +116,14 @@ class Commands:
     def gates(self) -> str:
         """Return the call that lists what each channel does."""
         return "gw.gates(model, batches)"
+
+    def merge_pairs(self) -> str:
+        """Return the call that merges pairs of filters that are each other's negative."""
+        return "gw.surgery.merge_pairs(model, x, tolerance=1e-5)"
+
+    def fuse(self) -> str:
+        """Return the call that makes activation functions faster."""
+        return "gw.fuse(model)"
 
 
 def _call(start: str, **options: Any) -> str:
@@ -493,7 +502,10 @@ def _on_saturated_gates(case: Case, facts: Mapping[str, Any]) -> Advice | None:
 
 def _on_cost(case: Case, facts: Mapping[str, Any]) -> Advice | None:
     """A plan of ReLU, where other units take much of the time."""
-    sites = [site for site in facts["sites"] if site["unit"] not in CHEAP and site["share"] > 0]
+    # ReLU cannot take the place of a unit with other numbers of inputs and outputs, such as CReLU.
+    others = {name for name, unit in registered_units().items() if unit.channel_ratio != 1}
+    sites = [site for site in facts["sites"] if site["unit"] not in CHEAP | others]
+    sites = [site for site in sites if site["share"] > 0]
     share = _total(sites, "share")
     if share < EXPENSIVE:
         return None
@@ -550,8 +562,8 @@ def nothing_to_fix(findings: Mapping[str, Finding], advice: Sequence[Advice]) ->
             parts.append(f"dead channels ({counts.dead:,} of {counts.channels:,})")
         if counts.always_on < few:
             parts.append(f"always on ({counts.always_on:,})")
-        if counts.copies < few:
-            parts.append(f"duplicates ({counts.copies:,})")
+        if counts.alike < few:
+            parts.append(f"channels on for the same inputs as another ({counts.alike:,})")
     if "cost" in findings and findings["cost"].facts["site_share"] < EXPENSIVE:
         share = percentage(findings["cost"].facts["site_share"])
         parts.append(f"time spent in activation functions ({share})")

@@ -1,11 +1,11 @@
 """Whether the inputs look as they did in training: what depends on them is only then worth reading.
 
 Three things tell. A classifier that predicts one class for different inputs does not recognise
-them. The running statistics of a batch norm say which activations it saw in training. And gates
-that never change say that the biases decide, not the inputs. The first and the last can only raise
-suspicion: inputs of another scale may get different predictions all the same, so without batch
-norms nothing is said to have passed. Channels in another order or a small shift of the mean change
-none of these, so a check that passes is no proof.
+them. The running statistics of a batch norm say which activations it saw in training. And channels
+whose output is constant say that the biases decide, not the inputs. The first and the last can only
+raise suspicion: inputs of another scale may get different predictions all the same, so without
+batch norms nothing is said to have passed. Channels in another order or a small shift of the mean
+change none of these, so a check that passes is no proof.
 """
 
 from collections import Counter
@@ -94,13 +94,13 @@ def check_inputs(context: DiagnosisContext, findings: Mapping[str, Any]) -> Inpu
         findings: The findings by the name of the question.
     """
     if not context.inputs.real:
-        line = "Inputs not checked: they are random numbers."
+        line = "Inputs: random numbers, so not checked."
         return InputCheck(NOT_CHECKED, (line,), line, {}, ())
     watched = _watched_norms(context.model)
     outputs = _outputs(context, watched)
     predictions = _predictions(outputs, context.inputs.labels)
     norms = tuple(norm.facts() for norm in watched if norm.count)
-    fresh = not norms and _is_untrained(context.model)
+    fresh = not norms and is_untrained(context.model)
     suspect = [*_norm_reasons(norms), *_constant_reasons(findings)]
     open_questions = []
     if predictions and not fresh:
@@ -227,18 +227,17 @@ def _norm_reasons(norms: tuple[dict[str, Any], ...]) -> list[str]:
 
 
 def _constant_reasons(findings: Mapping[str, Any]) -> list[str]:
-    """Return a reason if most channels never change over the inputs."""
+    """Return a reason if the outputs of most channels are constant over the inputs."""
     if "gates" not in findings:
         return []
     facts = findings["gates"].facts
     counts = gate_counts(facts["sites"])
-    constant = counts.dead + counts.always_on
-    if facts["inputs"] < ENOUGH or constant <= CONSTANT * counts.channels:
+    if facts["inputs"] < ENOUGH or counts.constant <= CONSTANT * counts.channels:
         return []
-    return [f"{constant:,} of {counts.channels:,} channels never change"]
+    return [f"{counts.constant:,} of {counts.channels:,} channels never change"]
 
 
-def _is_untrained(model: nn.Module) -> bool:
+def is_untrained(model: nn.Module) -> bool:
     """Whether the weights are those of an initialisation: training changes every norm."""
     return _has_fresh_norms(model) or _has_initial_weights(model)
 

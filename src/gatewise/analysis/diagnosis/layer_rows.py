@@ -5,7 +5,7 @@ from typing import Any
 
 from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import Finding
-from gatewise.analysis.diagnosis.questions import copies_at
+from gatewise.analysis.diagnosis.questions import alike_at
 from gatewise.analysis.diagnosis.saving import parameters_read
 from gatewise.analysis.gating import GateSite
 from gatewise.graph import MAX_POOLS, POOLS, Node, node_operations, producers
@@ -110,8 +110,9 @@ def _add_findings(row: dict[str, Any], findings: Mapping[str, Finding]) -> None:
             "on_rate": gates["on_rate"],
             "entropy": gates["entropy"],
             "dead": len(gates["dead"]),
+            "always_off": len(gates["always_off"]),
             "always_on": len(gates["always_on"]),
-            "duplicates": copies_at(gates),
+            "duplicates": alike_at(gates),
         }
     overlap = _entry(findings, "overlap", "sites", site=row["site"])
     if overlap:

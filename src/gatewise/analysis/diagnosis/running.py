@@ -160,9 +160,9 @@ class Diagnosis(AnalysisResult):
 
     @property
     def findings(self) -> tuple[CountedFinding, ...]:
-        """What was counted of dead, always-on and alike channels, opposite filters and cost."""
+        """Counts of dead, always-on and alike channels and of opposite filters, and the cost."""
         facts = {answer.name: answer.facts for answer in self.answers}
-        return counted_findings(facts, self.commands.revive(), self.commands.gates())
+        return counted_findings(facts, self.commands)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for a file or a page."""
@@ -234,7 +234,7 @@ def diagnose(
             pairs of inputs and labels, tuples of arguments, or dicts of keyword arguments. All
             inputs have one shape.
         questions: Names of :func:`gatewise.analysis.all_questions`, or ``"all"``. By default
-            those of the first page: dead, always-on and copied channels, opposite filters, cost,
+            those of the first page: dead, always-on and alike channels, opposite filters, cost,
             and changes between checkpoints. The result names the others in ``more``.
         examples: How many inputs are used, the first of ``batches``.
         memory: Bytes that one question may use.
@@ -269,6 +269,8 @@ def diagnose(
     """
     check_readable(model)
     commands = commands or Commands()
+    if isinstance(checkpoints, list | tuple) and not checkpoints:
+        checkpoints = None
     if device is not None:
         model = copy.deepcopy(model).to(find_device(device))
     asked = _asked(questions, checkpoints is not None)

@@ -1,4 +1,4 @@
-"""How often the gates of a model are on, and which are dead, always on, alike or saturated."""
+"""How often gates are on, and which channels are dead, always off or on, alike or saturated."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from gatewise.analysis.gating.rules import parameters_of
 from gatewise.analysis.gating.stream import SiteStream
 from gatewise.analysis.record import AnalysisResult, PlottedResult, label_places
 from gatewise.batches import Progress, read_batches
+from gatewise.graph import ChannelRange, dead_channels
 from gatewise.results import plain_values
 
 NEAR_AN_END = 1e-3  # a soft gate this close to 0 or 1 is at its end
@@ -37,10 +38,13 @@ class SiteGates(AnalysisResult):
         on: What it means that a gate is on, as the unit declares it.
         seen: The number of gates of each channel: inputs times positions.
         on_rate: The share of gates that are on, of shape (C,) in float64.
+        dead: Channels whose output is constant and whose slope is zero there, so that nothing
+            passes forward or backward. See Note [Dead].
+        constant: Channels whose output is constant, the dead ones among them.
         first_only: Channels that are on, or off, at the first position of sequences and nowhere
             else.
-        duplicates: Groups of channels that are on for the same inputs at the same positions. Those
-            of ``first_only`` are not among them.
+        duplicates: Groups of channels that are on for the same inputs at the same positions. Their
+            values may differ. Those of ``first_only`` are not among them.
         region_entropy: The mean entropy of a soft gate in bits, (C,): 1 where it is undecided.
         saturated: Whether a soft gate is at one of its ends for almost all inputs, (C,).
         parameters: The trained parameters of the unit.
@@ -52,6 +56,8 @@ class SiteGates(AnalysisResult):
     on: str
     seen: int
     on_rate: Tensor
+    dead: tuple[int, ...]
+    constant: tuple[int, ...]
     first_only: tuple[int, ...]
     duplicates: tuple[tuple[int, ...], ...]
     region_entropy: Tensor | None
@@ -59,7 +65,7 @@ class SiteGates(AnalysisResult):
     parameters: dict[str, Tensor]
 
     _renamed = MappingProxyType({"name": "site"})
-    _properties = ("channels", "entropy", "dead", "always_on")
+    _properties = ("channels", "entropy", "always_off", "always_on")
 
     @property
     def channels(self) -> int:
@@ -75,14 +81,14 @@ class SiteGates(AnalysisResult):
         return binary_entropy(self.on_rate)
 
     @property
-    def dead(self) -> tuple[int, ...]:
-        """Channels that were never on."""
-        return _places(self.on_rate == 0)
+    def always_off(self) -> tuple[int, ...]:
+        """Channels that were never on and are not dead: they still pass something."""
+        return tuple(place for place in _places(self.on_rate == 0) if place not in self.dead)
 
     @property
     def always_on(self) -> tuple[int, ...]:
-        """Channels that were never off, so that they are linear on this data."""
-        return _places(self.on_rate == 1)
+        """Channels that were never off and are not dead: linear, if the gate is hard."""
+        return tuple(place for place in _places(self.on_rate == 1) if place not in self.dead)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for a file, with the numbers of saturated channels."""
@@ -114,7 +120,8 @@ class Gates(PlottedResult):
 
     def __str__(self) -> str:
         lines = [
-            f"{'site':32} unit         channels  on rate  entropy  dead  always  alike  saturated"
+            f"{'site':32} unit         channels  on rate  entropy  dead  always off  always on  "
+            "alike  saturated"
         ]
         for site in self.sites:
             alike = sum(len(group) - 1 for group in site.duplicates)
@@ -122,8 +129,8 @@ class Gates(PlottedResult):
             on_rate = float(site.on_rate.mean())
             entropy = float(site.entropy.mean())
             line = f"{site.name[:32]:32} {site.unit[:12]:12} {len(site.on_rate):8}  {on_rate:7.3f}"
-            line += f"  {entropy:7.3f}  {len(site.dead):4}  {len(site.always_on):6}"
-            lines.append(f"{line}  {alike:5}  {saturated!s:>9}")
+            line += f"  {entropy:7.3f}  {len(site.dead):4}  {len(site.always_off):10}"
+            lines.append(f"{line}  {len(site.always_on):9}  {alike:5}  {saturated!s:>9}")
         lines += [f"left out: {reason}" for reason in self.left_out]
         return "\n".join(lines)
 
@@ -136,10 +143,12 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
     two-sided unit (CReLU), both halves of the output are channels. Memory does not grow with the
     number of batches.
 
-    A soft gate is saturated where it is within 0.001 of its ends for 99 % of the inputs.
-    Duplicates are channels whose gates are on for exactly the same inputs and positions. Channels
-    that never change, or that change only at the first position of sequences, are not among them:
-    trained language models have channels that only tell the first token from the others.
+    A channel is dead if its output is constant and its slope zero there, and always off if its gate
+    is never on but something passes, as with leaky ReLU. A soft gate is saturated where it is
+    within 0.001 of its ends for 99 % of the inputs. Duplicates are channels whose gates are on for
+    exactly the same inputs and positions; their values may differ. Gates that never change, or that
+    change only at the first position of sequences, are not among them: trained language models have
+    channels that only tell the first token from the others.
 
     Positions that an ``attention_mask`` among the inputs sets to zero are padding and do not count.
     A sigmoid that makes the model's output is no hidden layer and is left out.
@@ -158,14 +167,20 @@ def gates(model: nn.Module, batches: Iterable[Any], *, progress: Progress | None
 
     mask: Tensor | None = None
 
-    def add(site: GateSite, gate: Tensor) -> None:
+    def add_response(site: GateSite, response: Tensor) -> None:
         if site.name not in totals:
-            totals[site.name] = _SiteTotals(site)
+            totals[site.name] = _SiteTotals(site, response.dim())
+        _add_range(totals[site.name].responses, response, mask)
+
+    def add_gate(site: GateSite, gate: Tensor) -> None:
         totals[site.name].add(gate, mask)
+
+    def add_output(site: GateSite, output: Tensor) -> None:
+        _add_range(totals[site.name].outputs, output, mask)
 
     for call in read_batches("gates", model, batches, progress):
         mask = call.mask
-        stream.run(call.example, add)
+        stream.run(call.example, add_gate, add_output, add_response)
     return Gates(tuple(total.result() for total in totals.values()), tuple(stream.left_out))
 
 
@@ -205,8 +220,10 @@ def without_padding(gate: Tensor, dim: int, mask: Tensor | None) -> tuple[Tensor
 class _SiteTotals:
     """Running sums of one site."""
 
-    def __init__(self, site: GateSite) -> None:
+    def __init__(self, site: GateSite, rank: int) -> None:
         self.site = site
+        self.responses = ChannelRange(site.dim, rank)
+        self.outputs = ChannelRange(site.dim, rank)
         self.sums = ChannelSums()
         self.digests = ChannelDigests()
 
@@ -243,12 +260,18 @@ class _SiteTotals:
             on=site.rule.on,
             seen=self.sums.seen,
             on_rate=on_rate,
+            dead=_places(dead_channels(site.rule.slope, self.responses, self.outputs)),
+            constant=_places(self.outputs.constant()),
             first_only=first_only,
             duplicates=self.digests.duplicates(on_rate, first_only),
             region_entropy=entropy,
             saturated=saturated,
             parameters={name: value.cpu() for name, value in parameters.items()},
         )
+
+
+def _add_range(total: ChannelRange, values: Tensor, mask: Tensor | None) -> None:
+    total.add(*without_padding(values, total.dim, mask))
 
 
 def _places(mask: Tensor) -> tuple[int, ...]:

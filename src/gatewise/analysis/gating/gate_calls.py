@@ -25,6 +25,7 @@ from gatewise.graph import (
     Node,
     Reading,
     Scope,
+    SiteFunction,
     SiteNodes,
     get_operator,
     operator_of_module,
@@ -174,7 +175,7 @@ def rule_of_module(module: nn.Module, dim: int) -> tuple[str, Rule] | None:
         gate_last = two_branch_rule(operator.name, split, "gate_last", torch.sigmoid, operator.on)
         return operator.name, gate_last
     options = {name: getattr(module, name) for name in operator.options if hasattr(module, name)}
-    rule = hard_rule(operator.name, options, dim)
+    rule = hard_rule(operator.name, options, dim, module)
     return operator.name, rule or soft_rule(operator.name, module, dim, operator.on)
 
 
@@ -238,7 +239,9 @@ def _site_of_operator(
         rule = two_branch_rule(unit, split, "gate_last", torch.sigmoid, get_operator(unit).on)
     else:
         unit = found.op
-        rule = hard_rule(unit, found.output.arguments, dim)
+        function = SiteFunction(found.input, found.output, model)
+        known = function if function.known else None
+        rule = hard_rule(unit, found.output.arguments, dim, known)
         on = get_operator(unit).on
         rule = rule or soft_rule(unit, OperatorCall(found.output, model).forward, dim, on)
     return GateSite(name, unit, found.input, found.output, dim, rule, module)
@@ -250,7 +253,7 @@ def _rule_of_unit(unit: str, module: nn.Module, dim: int) -> Rule | None:
         return _rule_of_two_branches(unit, module)
     if declared.family == "context":
         return context_rule(unit, module)
-    return hard_rule(unit, {}, dim) or soft_rule(unit, module, dim, declared.on)
+    return hard_rule(unit, {}, dim, module) or soft_rule(unit, module, dim, declared.on)
 
 
 def _rule_of_two_branches(unit: str, module: TwoBranchUnit) -> Rule:

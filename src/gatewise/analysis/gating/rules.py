@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gatewise.graph import get_operator
+from gatewise.graph import get_operator, slope_of
 from gatewise.units import split_branches
 
 Function = Callable[[Tensor], Tensor]
@@ -45,30 +45,45 @@ class Rule:
         soft: Whether the gate is soft.
         needs_output: Whether the gate depends on the output too, as for units with context.
         on: What it means that the gate is on, in words.
+        slope: The slope at a response, for each channel of the output; ``None`` if it is never
+            zero. For a gated linear unit, the gate: what the value is multiplied by.
     """
 
     gate: Callable[..., Tensor]
     soft: bool
     needs_output: bool = False
     on: str = NOT_DECLARED
+    slope: Function | None = None
 
 
-def hard_rule(unit: str, arguments: Mapping[str, Any], dim: int) -> Rule | None:
+def hard_rule(
+    unit: str, arguments: Mapping[str, Any], dim: int, function: Function | None
+) -> Rule | None:
     """Return the rule of a unit that is only on or off, else ``None``.
 
     Args:
         unit: The name of the unit or operator.
         arguments: The arguments of the call.
         dim: The dimension of the channels.
+        function: The unit as a function of the response; ``None`` if it depends on more.
     """
     if unit == "crelu":
-        return Rule(lambda z: torch.cat((z > 0, z < 0), dim), soft=False, on="x > 0, x < 0")
+
+        def sides(z: Tensor) -> Tensor:
+            return torch.cat((z > 0, z < 0), dim)
+
+        return Rule(sides, soft=False, on="x > 0, x < 0", slope=lambda z: sides(z).double())
     operator = get_operator(unit)
     pieces = operator.pieces
     if pieces is None:
         return None
     known = {**operator.options, **arguments}
-    return Rule(lambda z: pieces.active(z, known), soft=False, on=pieces.on(known))
+    return Rule(
+        lambda z: pieces.active(z, known),
+        soft=False,
+        on=pieces.on(known),
+        slope=None if function is None else lambda z: slope_of(function, z),
+    )
 
 
 def context_rule(unit: str, module: Any) -> Rule | None:
@@ -111,7 +126,11 @@ def two_branch_rule(unit: str, dim: int, layout: str, function: Function, on: st
     def gate(z: Tensor) -> Tensor:
         return inner.gate(split_branches(unit, z, dim, layout)[0])
 
-    return Rule(gate, soft=True, on=on)
+    def slope(z: Tensor) -> Tensor:
+        has_both = z.shape[dim] > 1  # not where channels are along another dimension
+        return gate(z) if has_both else torch.ones_like(z)
+
+    return Rule(gate, soft=True, on=on, slope=slope)
 
 
 def soft_rule(unit: str, function: Function, dim: int, on: str = NOT_DECLARED) -> Rule:
@@ -142,7 +161,7 @@ def soft_rule(unit: str, function: Function, dim: int, on: str = NOT_DECLARED) -
             return torch.where(z > 0, share.clamp(min=above), share.clamp(max=0.5))
         return share
 
-    return Rule(gate, soft=True, on=on)
+    return Rule(gate, soft=True, on=on, slope=lambda z: slope_of(function, z))
 
 
 def parameters_of(unit: str, module: nn.Module | None) -> dict[str, Tensor]:
@@ -165,7 +184,7 @@ def parameters_of(unit: str, module: nn.Module | None) -> dict[str, Tensor]:
 def _weight_of(function: Function, ones: Tensor) -> Function:
     """Return the secant through 0 if ``f(0) = 0``, else the derivative."""
     if bool(function(torch.zeros_like(ones)).any()):
-        return lambda z: _slope(function, z)
+        return lambda z: slope_of(function, z)
     # At this size the secant is at its limit, the slope at 0.
     dtype = torch.finfo(ones.dtype)
     near = dtype.tiny * 2.0**20 if dtype.eps < 1e-6 else 1e-3
@@ -175,13 +194,6 @@ def _weight_of(function: Function, ones: Tensor) -> Function:
         return function(away) / away
 
     return secant
-
-
-def _slope(function: Function, z: Tensor) -> Tensor:
-    with torch.inference_mode(False), torch.enable_grad():
-        # The caller runs without gradients.
-        leaf = z.detach().clone().requires_grad_()
-        return torch.autograd.grad(function(leaf).sum(), leaf)[0]
 
 
 def _on_scale(weight: Tensor, low: Tensor, high: Tensor) -> Tensor:

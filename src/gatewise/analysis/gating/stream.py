@@ -91,7 +91,13 @@ class SiteStream:
 
         self._run(graph, inputs, by_node, on_value)
 
-    def run(self, inputs: Any, tell: Tell, tell_output: Tell | None = None) -> None:
+    def run(
+        self,
+        inputs: Any,
+        tell: Tell,
+        tell_output: Tell | None = None,
+        tell_response: Tell | None = None,
+    ) -> None:
         """Pass on the gates of every site, in the order of the calls.
 
         Args:
@@ -99,6 +105,7 @@ class SiteStream:
             tell: receives each site with its gates.
             tell_output: receives each site with its output, after its gates. A later call in place
                 may write into the tensor.
+            tell_response: receives each site with its response, before its gates.
         """
         graph = self.readings.of(inputs)
         by_response: dict[Node, list[GateSite]] = defaultdict(list)
@@ -117,6 +124,8 @@ class SiteStream:
                     tell_output(site, value)
             for site in by_response.get(node, ()):
                 self._check_response(site, value)
+                if tell_response is not None:
+                    tell_response(site, value)
                 if site.rule.needs_output:
                     responses[site] = value.clone()
                 else:

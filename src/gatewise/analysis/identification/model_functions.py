@@ -151,6 +151,8 @@ def _row(
         value, limit = _clamp_and_offset(values)
         row = _site_function(name, role, found.op, recognise(gate), value, limit)
         return row, found.output
+    if found.input.shape != found.output.shape:  # a unit of this library, known by its class
+        return SiteFunction(name, role, found.op, found.op, found.op, {}, 0.0, ""), found.output
     root = root_of(found.input, outputs - {found.output})
     region = function_from(graph, model, root, found.output, x)
     if region is None:

@@ -22,6 +22,7 @@ COLUMNS = (
     "channels",
     "on_rate",
     "dead",
+    "always_off",
     "always_on",
     "dormant",
     "saturated",

@@ -21,7 +21,7 @@ FOR_THE_LOSS = ("labels", "num_items_in_batch")
 
 
 class GateMonitor:
-    """Measures dead, dormant, always-on and saturated units and on-rates while a model trains.
+    """Measures dead, always-on, dormant and saturated units and on-rates while a model trains.
 
     Call :meth:`step` after every training step, or pass :meth:`lightning_callback` or
     :meth:`trainer_callback` to the trainer of Lightning or Hugging Face. Every ``every`` steps the
@@ -35,9 +35,11 @@ class GateMonitor:
     the monitor closes. :attr:`share` is the measured share. Before the first record the graph of
     the model is read once, which takes seconds for a large model (``setup_seconds``).
 
-    A unit is *dead* if it was never on for the probe, and *dormant* if its mean absolute output is
-    at most ``dormant_below`` times the mean over its site (Sokar et al., 2023, arXiv:2302.12902). A
-    dead unit can be on for other inputs: use a probe of many inputs.
+    A unit is *dead* if its output is the same for the whole probe and its slope is zero there:
+    nothing passes, forward or backward. It is *always off* if it is never on and not dead, and
+    *dormant* if its mean absolute output is at most ``dormant_below`` times the mean over its site
+    (Sokar et al., 2023, arXiv:2302.12902). A dead unit can be on for other inputs: use a probe of
+    many inputs.
 
     Use it as a context manager, or call :meth:`close` at the end.
 

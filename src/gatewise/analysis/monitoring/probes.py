@@ -61,14 +61,16 @@ class GraphProbe:
         """Run the graph once and return the sums of each site."""
         sums: dict[str, ActivitySums] = {}
 
+        def add_response(site: GateSite, response: Tensor) -> None:
+            sums[site.name] = ActivitySums(site.name, site.unit, site.dim, site.rule, response)
+
         def add_gate(site: GateSite, gate: Tensor) -> None:
-            sums[site.name] = ActivitySums(site.name, site.unit, site.dim, site.rule)
             sums[site.name].add_gate(gate)
 
         def add_output(site: GateSite, output: Tensor) -> None:
             sums[site.name].add_output(output)
 
-        self.stream.run(_inputs(self.model, self.example), add_gate, add_output)
+        self.stream.run(_inputs(self.model, self.example), add_gate, add_output, add_response)
         return list(sums.values())
 
 
@@ -170,7 +172,7 @@ class _WatchedRun:
         while name in self.sums:
             call += 1
             name = f"{path}@{call}"
-        sums = ActivitySums(name, unit, dim, rule)
+        sums = ActivitySums(name, unit, dim, rule, response)
         sums.add_gate(rule.gate(response, output) if rule.needs_output else rule.gate(response))
         sums.add_output(output)
         self.sums[name] = sums

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gatewise.analysis.gating import MOSTLY, NEAR_AN_END, Rule, is_on
 from gatewise.analysis.record import AnalysisResult
+from gatewise.graph import ChannelRange, dead_channels
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,8 +20,10 @@ class SiteActivity(AnalysisResult):
         unit: The name of the activation.
         channels: The number of units.
         on_rate: The share of gates that are on, of shape (channels,).
-        dead: Units that were never on.
-        always_on: Units that were never off, so that they are linear on the probe.
+        dead: Units whose output is constant and whose slope is zero there: nothing passes, forward
+            or backward.
+        always_off: Units that were never on, and pass something all the same.
+        always_on: Units that were never off and are not dead.
         dormant: Units whose mean absolute output is a small share of the mean over the site.
         saturated: Units whose soft gate is at one of its ends for almost all inputs. ``None``
             for an activation that is only on or off.
@@ -31,14 +34,15 @@ class SiteActivity(AnalysisResult):
     channels: int
     on_rate: Tensor
     dead: tuple[int, ...]
+    always_off: tuple[int, ...]
     always_on: tuple[int, ...]
     dormant: tuple[int, ...]
     saturated: tuple[int, ...] | None
 
     def scalars(self) -> dict[str, float]:
-        """Return the mean on-rate and the share of dead, always-on, dormant and saturated units."""
+        """Return the mean on-rate and the shares of dead, always-off, dormant units and so on."""
         shares = {"on_rate": float(self.on_rate.mean())}
-        for name in ("dead", "always_on", "dormant", "saturated"):
+        for name in ("dead", "always_off", "always_on", "dormant", "saturated"):
             units = getattr(self, name)
             if units is not None:
                 shares[name] = len(units) / self.channels
@@ -52,6 +56,7 @@ class SiteActivity(AnalysisResult):
             "channels": self.channels,
             "on_rate": float(self.on_rate.mean()),
             "dead": len(self.dead),
+            "always_off": len(self.always_off),
             "always_on": len(self.always_on),
             "dormant": len(self.dormant),
             "saturated": None if self.saturated is None else len(self.saturated),
@@ -101,11 +106,13 @@ class MonitorRecord(AnalysisResult):
             lines.append(f"not measured: {self.problem}")
         else:
             heading = f"{'site':32} {'unit':12} {'units':>6} {'on rate':>8} {'dead':>5}"
-            lines.append(f"{heading} {'always':>6} {'dormant':>7} {'saturated':>9}")
+            heading += f" {'always off':>10} {'always on':>9}"
+            lines.append(f"{heading} {'dormant':>7} {'saturated':>9}")
         for site in self.sites:
             saturated = "-" if site.saturated is None else len(site.saturated)
             line = f"{site.name[:32]:32} {site.unit[:12]:12} {site.channels:6}"
-            line += f" {float(site.on_rate.mean()):8.3f} {len(site.dead):5} {len(site.always_on):6}"
+            line += f" {float(site.on_rate.mean()):8.3f} {len(site.dead):5}"
+            line += f" {len(site.always_off):10} {len(site.always_on):9}"
             lines.append(f"{line} {len(site.dormant):7} {saturated!s:>9}")
         return "\n".join(lines)
 
@@ -118,9 +125,10 @@ class ActivitySums:
         unit: The name of the activation.
         dim: The dimension of the channels.
         rule: How its gates are computed.
+        response: Its input.
     """
 
-    def __init__(self, name: str, unit: str, dim: int, rule: Rule) -> None:
+    def __init__(self, name: str, unit: str, dim: int, rule: Rule, response: Tensor) -> None:
         self.name = name
         self.unit = unit
         self.dim = dim
@@ -129,6 +137,9 @@ class ActivitySums:
         self.on: Tensor | None = None
         self.at_end: Tensor | None = None
         self.size: Tensor | None = None
+        self.responses = ChannelRange(dim, response.dim())
+        self.responses.add(response, dim)
+        self.outputs = ChannelRange(dim, response.dim())
 
     def add_gate(self, gate: Tensor) -> None:
         """Count which gates are on, and which soft gates are at an end."""
@@ -140,7 +151,8 @@ class ActivitySums:
             self.at_end = _count(ends, self.dim)
 
     def add_output(self, output: Tensor) -> None:
-        """Sum the absolute output of each channel."""
+        """Sum the absolute output of each channel, and keep its range."""
+        self.outputs.add(output, self.dim)
         self.size = torch.linalg.vector_norm(
             output,
             1,
@@ -157,6 +169,7 @@ class ActivitySums:
         assert self.on is not None and self.size is not None  # noqa: S101  one run has both
         on = self.on.cpu()
         size = self.size.cpu()
+        dead = dead_channels(self.rule.slope, self.responses, self.outputs).cpu()
         saturated = None
         if self.at_end is not None:
             saturated = _places(self.at_end.cpu() >= MOSTLY * self.seen)
@@ -165,8 +178,9 @@ class ActivitySums:
             unit=self.unit,
             channels=len(on),
             on_rate=on / self.seen,
-            dead=_places(on == 0),
-            always_on=_places(on == self.seen),
+            dead=_places(dead),
+            always_off=_places((on == 0) & ~dead),
+            always_on=_places((on == self.seen) & ~dead),
             dormant=_places(size <= dormant_below * size.mean()),
             saturated=saturated,
         )

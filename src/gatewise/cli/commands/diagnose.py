@@ -221,7 +221,7 @@ def diagnose(
                 questions=_names(questions),
                 memory=int(memory * 2**30),
                 seconds=seconds,
-                checkpoints=files,
+                checkpoints=files or None,
                 device=None if device == "cpu" else device,
                 real=inputs.real,
                 about=inputs.about,
@@ -311,7 +311,9 @@ def _print(diagnosis: "Diagnosis") -> None:
     if not diagnosis.data["preprocessing_known"]:
         print_rich(f"Preprocessing not known: {diagnosis.data['preprocessing']}")
     print_rich(f"{diagnosis.name}: {parameters}; {diagnosis.data['about']}")
-    print_rich(f"input check {diagnosis.input_check.state}: {diagnosis.input_check.line}", rows)
+    check = diagnosis.input_check
+    state = "" if check.state == "not checked" else f"input check {check.state}: "
+    print_rich(f"{state}{check.line}", rows)
     print_rich(*(each.line for each in diagnosis.findings))
     if diagnosis.more:
         print_rich(f"more analyses, with --questions NAME or all: {', '.join(diagnosis.more)}")

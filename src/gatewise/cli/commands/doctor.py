@@ -19,16 +19,25 @@ from gatewise.errors import install_extra
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 NOT_EXTRAS = ("all",)  # a collection of the others
-# Imports each module that is named, and prints its name with the error, if any.
+# A part of a module that is imported when it is first used, and that users need.
+IMPORTED_LATER = {"transformers": "BertForSequenceClassification"}
+# Imports each module that is named, as MODULE or MODULE:PART, and prints the module's name with the
+# error that was raised first, if any.
 _IMPORT_EACH = """
 import contextlib, importlib, io, sys
-for name in sys.argv[1:]:
+for words in sys.argv[1:]:
+    name, _, part = words.partition(":")
     error = ""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
-            importlib.import_module(name)
+            module = importlib.import_module(name)
+            if part:
+                getattr(module, part)
         except BaseException as raised:
-            error = f"{type(raised).__name__}: {raised}".replace("\\n", " ").replace("\\t", " ")
+            while raised.__cause__ is not None:
+                raised = raised.__cause__
+            error = f"{type(raised).__name__}: {raised}"
+            error = " ".join([*error.split(), *([f"(in {part})"] if part else [])])
     print(f"{name}\\t{error}", flush=True)
 """
 # The C sources, and the library that is used if they cannot be compiled.
@@ -203,7 +212,8 @@ def _with_import_errors(packages: list[Package]) -> list[Package]:
                 modules[name] = module
     wanted = {p.name: modules[p.name] for p in packages if p.found and p.name in modules}
     errors: dict[str, str | None] = {}
-    command = [sys.executable, "-W", "ignore", "-c", _IMPORT_EACH, *wanted.values()]
+    imports = [f"{module}:{IMPORTED_LATER.get(module, '')}" for module in wanted.values()]
+    command = [sys.executable, "-W", "ignore", "-c", _IMPORT_EACH, *imports]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     found = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
     for name, module in wanted.items():

@@ -71,4 +71,5 @@ def inspect(
     for words, names in differences.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         said += f"\nNOT as configured, at {names[0]}{more}: {words}."
-    print_rich(rows, *filter(None, (count, said, *graph.notes, *found.copies, *found.notes)))
+    notes = dict.fromkeys((*graph.notes, *found.copies, *found.notes))  # both tell what is no site
+    print_rich(rows, *filter(None, (count, said, *notes)))

@@ -27,5 +27,6 @@ def recipes(json: Json = False) -> None:
             str(recipe.batch),
         )
     print_rich(
-        rows, f"{len(chosen)} recipes. To use one: gatewise compare demo --recipe adam --out demo"
+        rows,
+        f"{len(chosen)} recipes. To use one: gatewise train small_cnn --recipe adam --out first",
     )

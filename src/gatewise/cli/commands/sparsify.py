@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gatewise.cli.error_group import named_options
 from gatewise.cli.options import (
     DataFolder,
     DataRequest,
@@ -16,6 +17,7 @@ from gatewise.cli.options import (
     Tokenizer,
     Trust,
     Weights,
+    as_options,
     key_values,
     open_model,
 )
@@ -154,6 +156,7 @@ def _refuse_training(given: dict[str, bool]) -> None:
 
 
 def sparsify(
+    context: typer.Context,
     model: Model,
     data: Data = None,
     target: Target = None,
@@ -255,6 +258,8 @@ def sparsify(
     for row in result.layers:
         threshold = "none" if row.threshold is None else f"{row.threshold:.4g}"
         rows.add_row(row.layer, f"{row.zeros:.1%}", f"{row.sparsity:.1%}", threshold)
-    print_rich(rows, f"Inputs: {inputs.about}", *str(result).splitlines())
+    options = named_options(context.command)
+    lines = [as_options(line, options) for line in str(result).splitlines()]
+    print_rich(rows, f"Inputs: {inputs.about}", *lines)
     if out is not None:
         print_note(f"page  {out}")

@@ -85,9 +85,10 @@ def swap(
     `--dry-run` previews it: activations that cannot be changed are listed with the reason. With
     `--json` it prints the full plan, which `--plan FILE` executes.
 
-    The plan is written next to the weights, as NAME.plan.json. `diagnose`, `inspect` and
-    `sparsify` apply it when they load these weights. In Python, build the original, apply the plan
-    with `Plan.from_json(text).apply(model)`, and load the weights. If the changed model fails its
+    The plan is written next to the weights, as NAME.plan.json. `diagnose`, `inspect`, `sparsify`
+    and `swap` apply it when they load these weights. In Python, build the original, apply the plan
+    with `Plan.from_json(text).apply(model)`, and load the weights. After a second swap the file
+    holds both plans, which `gw.load_swaps(model, file)` applies. If the changed model fails its
     checks, nothing is written and the exit code is 1.
 
     Example: `gatewise swap small_cnn --unit crelu --preserve --out crelu.safetensors`
@@ -105,7 +106,7 @@ def swap(
             fix="--unit NAME, or --plan FILE",
         )
     settings = key_values("--set", set)
-    network = open_model("swap", model, settings, weights, trust=trust, with_plan=False)
+    network = open_model("swap", model, settings, weights, trust=trust)
     example = example_for(model, network, input)
     if plan is not None:
         swap_plan = read_plan(plan)
@@ -153,9 +154,13 @@ def _apply(plan: "Plan", network: "nn.Module", example: Any) -> Any:
 def _write(target: Path, network: "nn.Module", plan: "Plan") -> None:
     """Write the weights, and the plan next to them."""
     from gatewise.files import write_tensors, write_text
+    from gatewise.surgery import save_swaps
 
     plan_file = plan_beside(target)
-    write_text(plan_file, plan.to_json())
+    if plan.earlier:  # the weights that were loaded had a plan, too
+        save_swaps(network, plan_file)
+    else:
+        write_text(plan_file, plan.to_json())
     metadata = {"unit": plan.unit, "plan": plan_file.name}
     write_tensors(target, network.state_dict(), metadata=metadata)
     print_note(f"wrote {target} and {plan_file}")

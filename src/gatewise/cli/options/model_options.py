@@ -75,9 +75,8 @@ def open_model(
     weights: Path | None = None,
     *,
     trust: bool = False,
-    with_plan: bool = True,
 ) -> "nn.Module":
-    """Return the model of a command, in eval mode, with its weights.
+    """Return the model of a command, in eval mode, with its weights and the plan next to them.
 
     Args:
         command: The name of the command, for messages.
@@ -85,12 +84,10 @@ def open_model(
         settings: Arguments of the constructor.
         weights: The value of ``--weights``.
         trust: Whether the user gave ``--trust``.
-        with_plan: Whether the plan next to the weights is applied first.
     """
     model = load_model(reference, settings).eval()
     if weights is not None:
-        if with_plan:
-            apply_plan_beside(model, weights)
+        apply_plan_beside(model, weights)
         load_weights(model, weights, trust=trust, command=f"gatewise {command} {reference}")
     return model
 
@@ -208,14 +205,22 @@ def read_plan(path: Path) -> "Plan":
 
 
 def apply_plan_beside(network: "nn.Module", weights: Path) -> None:
-    """Change a model as the plan next to its weights says, if there is one.
+    """Change a model as the plan or the plans next to its weights say, if there are any.
 
     Args:
         network: The model.
         weights: The file of weights that are loaded next.
     """
-    if plan_beside(weights).is_file():
-        read_plan(plan_beside(weights)).apply(network)
+    file = plan_beside(weights)
+    if not file.is_file():
+        return
+    from gatewise.files import read_json
+    from gatewise.surgery import load_swaps
+
+    if "gatewise_swaps" in read_json(file):
+        load_swaps(network, file)
+    else:
+        read_plan(file).apply(network)
 
 
 def load_weights(network: "nn.Module", path: Path, *, trust: bool, command: str) -> None:

@@ -24,6 +24,9 @@ FORMS = (
     "package.module:FUNCTION or file.py:FUNCTION"
 )
 SWAPS_FILE = "gatewise_swaps.json"  # in the folder of a swapped model
+FITTING_VERSIONS = (
+    "install versions of the library and its dependencies that fit the installed torch"
+)
 LARGEST_CONFIG = 10_000_000  # bytes
 BYTES = 256  # token numbers of a model that reads text as bytes
 
@@ -279,7 +282,7 @@ def _library(name: str, extra: str | None) -> Any:
             file = Path(f"{name}.py")
             raise ArgumentError(
                 "model: the module cannot be imported",
-                got=f"{name}: {_reason(problem)}",
+                got=f"{name}: {_reasons(problem)}",
                 allowed=FORMS,
                 fix=f"did you mean {file}:...?" if file.is_file() else None,
             ) from problem
@@ -303,10 +306,8 @@ def _member(library: Any, name: str) -> Any:
 
 def _not_imported(name: str, problem: BaseException) -> ArgumentError:
     """Return the error for a library that fails while it is imported."""
-    while problem.__cause__ is not None:  # the first error names the reason
-        problem = problem.__cause__
-    fix = "install versions of the library and its dependencies that fit the installed torch"
-    return ArgumentError(f"model: {name} cannot be imported", got=_reason(problem), fix=fix)
+    reason = _reason(_root_cause(problem))
+    return ArgumentError(f"model: {name} cannot be imported", got=reason, fix=FITTING_VERSIONS)
 
 
 def _built(reference: str, build: Callable[[], Any]) -> Any:
@@ -314,12 +315,28 @@ def _built(reference: str, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except Exception as problem:  # a factory may raise anything
-        wrong_arguments = isinstance(problem, TypeError)
+        fix = None
+        if isinstance(problem, TypeError):
+            fix = "pass arguments with --set NAME=VALUE"
+        elif isinstance(problem, ImportError) and problem.__cause__ is not None:
+            fix = FITTING_VERSIONS
         raise ArgumentError(
-            f"model: cannot be built ({_reason(problem)})",
-            got=reference,
-            fix="pass arguments with --set NAME=VALUE" if wrong_arguments else None,
+            f"model: cannot be built ({_reasons(problem)})", got=reference, fix=fix
         ) from problem
+
+
+def _root_cause(problem: BaseException) -> BaseException:
+    """Return the error that was raised first, which names the reason."""
+    while problem.__cause__ is not None:
+        problem = problem.__cause__
+    return problem
+
+
+def _reasons(problem: BaseException) -> str:
+    """Return the reason of an error, and of the one that caused it, if any."""
+    cause = _root_cause(problem)
+    reason = _reason(problem)
+    return reason if cause is problem else f"{reason} Cause: {_reason(cause)}"
 
 
 def _reason(problem: BaseException) -> str:

@@ -19,15 +19,18 @@ MORE_INPUTS: Mapping[str | None, str] = {
 _KEYWORD = re.compile(
     r"""\b([a-z_]+)=("[^"]*"|'[^']*'|\[[^\]]*\]|[\w./-]*[\w/-]|\.\.\.)?(, (?=[a-z_]+=))?"""
 )
-QUOTES = "\"'[]"
+UNIT_OPTION = "option"  # the argument that takes the options of a unit as KEY=VALUE
+QUOTES = "\"'"
+REPEATED = ("average", "task", "value")  # lists that are an option for each entry
 IN_PYTHON = " (an argument in Python)"
 
 
 def as_options(text: str, options: Mapping[str, str]) -> str:
     """Return a text with options in place of keyword arguments.
 
-    ``seed=COLUMN`` becomes ``--seed COLUMN``, and ``allow_inexact=True`` ``--allow-inexact``. Where
-    an argument is no option of the command, the text says that it is Python.
+    ``seed=COLUMN`` becomes ``--seed COLUMN``, and ``allow_inexact=True`` ``--allow-inexact``. An
+    argument that is no option of the command is one of the unit, if the command takes these, as
+    ``--option hidden=matched``. Otherwise the text says that it is Python.
 
     Args:
         text: One sentence.
@@ -39,6 +42,9 @@ def as_options(text: str, options: Mapping[str, str]) -> str:
         nonlocal unknown
         name, value, comma = match[1], match[2], match[3]
         flag = options.get(name)
+        if flag is None and value and UNIT_OPTION in options:
+            value = {"True": "true", "False": "false"}.get(value, value.strip(QUOTES + "[]"))
+            return f"{options[UNIT_OPTION]} {name}={value}"
         if flag is None:
             unknown = True
             return match[0]
@@ -46,7 +52,10 @@ def as_options(text: str, options: Mapping[str, str]) -> str:
         if value == "False":
             words = options.get(f"no_{name}", f"no {flag}")
         elif value not in (None, "True"):
-            words = f"{flag} {value.strip(QUOTES).replace(', ', ',')}"
+            entries = [entry.strip(QUOTES) for entry in value.strip("[]").split(", ")]
+            if name not in REPEATED:
+                entries = [",".join(entries)]
+            words = " ".join(f"{flag} {shlex.quote(entry)}" for entry in entries)
         return f"{words} " if comma else words
 
     translated = _KEYWORD.sub(option, text)
@@ -86,6 +95,14 @@ def advised_commands(reference: str, data: str) -> "Commands":
         def gates(self) -> str:
             """Return the command that lists what each channel does."""
             return self.diagnose(questions="gates", json=True)
+
+        def merge_pairs(self) -> str:
+            """Return nothing: no command merges filters."""
+            return ""
+
+        def fuse(self) -> str:
+            """Return nothing: no command fuses activations."""
+            return ""
 
     return ShellCommands()
 

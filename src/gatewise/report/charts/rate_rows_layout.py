@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gatewise.report.charts.chart_layout import FIELD, Shape
 from gatewise.report.charts.records import RateRow, RateRows
@@ -22,6 +23,7 @@ class LaidRow:
         band: The path of the area around it.
         points: Dots that can be pointed at.
         best: The dot at the best rate tried; empty if there is none.
+        leaves: Where its curve leaves the picture: from the left, and whether at the top.
         bar: The path of the interval; empty if there is none.
         point: The dot of the difference; empty if there is none.
     """
@@ -31,6 +33,7 @@ class LaidRow:
     band: str
     points: tuple[Shape, ...]
     best: str
+    leaves: tuple[tuple[float, bool], ...]
     bar: str
     point: str
 
@@ -45,6 +48,7 @@ class RateRowsLayout:
         y: The scale of the curves; None without curves.
         d: The scale of the differences; None without differences.
         across: Ticks of the learning rate.
+        up: The highest and the lowest tick of the curves.
         along: Ticks of the differences.
         base: The baseline's curve.
         rows: The rows.
@@ -55,6 +59,7 @@ class RateRowsLayout:
     y: Scale | None
     d: Scale | None
     across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
     along: tuple[Tick, ...]
     base: LaidRow
     rows: tuple[LaidRow, ...]
@@ -65,6 +70,7 @@ def lay_out_rate_rows(record: RateRows) -> RateRowsLayout:
     everything = [record.baseline, *record.rows]
     x, y, d = None, None, None
     across: tuple[Tick, ...] = ()
+    up: tuple[Tick, ...] = ()
     along: tuple[Tick, ...] = ()
     if record.curve_label:
         rates = [point[0] for row in everything for point in row.curve]
@@ -75,6 +81,8 @@ def lay_out_rate_rows(record: RateRows) -> RateRowsLayout:
             y = Scale(*record.y_range, FIELD, down=True)
         kept = sorted({value for value in rates if x.has(value)})
         across = tuple(Tick(value, x(value), rate(value).replace("-", MINUS)) for value in kept)
+        lowest, *_, highest = grid(y)
+        up = (highest, lowest)
     if record.difference_label:
         ends = [0.0]
         for row in record.rows:
@@ -87,6 +95,7 @@ def lay_out_rate_rows(record: RateRows) -> RateRowsLayout:
         y=y,
         d=d,
         across=across,
+        up=up,
         along=along,
         base=_lay_out(record.baseline, x, y, d),
         rows=tuple(_lay_out(row, x, y, d) for row in record.rows),
@@ -103,9 +112,11 @@ def _lay_out(row: RateRow, x: Scale | None, y: Scale | None, d: Scale | None) ->
     """Return the paths of one row."""
     line, band, best, bar, point = "", "", "", "", ""
     points: list[Shape] = []
+    leaves: tuple[tuple[float, bool], ...] = ()
     if x is not None and y is not None:
         line = path(row.curve, x, y)
         band = _band(row, x, y)
+        leaves = _leaves(row, x, y)
         for place, (px, py) in enumerate(row.curve):
             if x.has(px) and y.has(py):
                 note = row.notes[place] if row.notes else ""
@@ -116,7 +127,21 @@ def _lay_out(row: RateRow, x: Scale | None, y: Scale | None, d: Scale | None) ->
         point = f"M{d(row.value):g} {MIDDLE}h0"
         if math.isfinite(row.low) and math.isfinite(row.high):
             bar = f"M{d(row.low):g} {MIDDLE}H{d(row.high):g}"
-    return LaidRow(row, line, band, tuple(points), best, bar, point)
+    return LaidRow(row, line, band, tuple(points), best, leaves, bar, point)
+
+
+def _leaves(row: RateRow, x: Scale, y: Scale) -> tuple[tuple[float, bool], ...]:
+    """Return where a curve crosses the edge of the picture, or its points if all are outside."""
+    places = [(x(px), y(py)) for px, py in row.curve if x.has(px) and y.has(py)]
+    found = []
+    for (left, here), (right, there) in pairwise(places):
+        for edge in (0.0, float(FIELD)):
+            if (here < edge) != (there < edge):
+                part = (edge - here) / (there - here)
+                found.append((round(left + part * (right - left), 2), edge == 0))
+    if not found and all(not 0 <= height <= FIELD for _, height in places):
+        found = [(across, height < 0) for across, height in places]
+    return tuple(found)
 
 
 def _band(row: RateRow, x: Scale, y: Scale) -> str:

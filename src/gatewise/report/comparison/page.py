@@ -23,7 +23,7 @@ from gatewise.words import plural
 MOST_MODELS = 24
 HOW_TO_READ = (
     "Left: the mean over seeds at each learning rate, with a band of one standard deviation; the "
-    "dot is the best rate tried. Curves that fall far leave the picture.",
+    "dot is the best rate tried. A triangle marks where a curve leaves the picture.",
     "Right: the difference at the fitted peaks. The bar is one interval that spans two estimates, "
     "at the fitted peaks and at the best rates tried, each a paired t interval over seeds, "
     "corrected for the number of units. The unit is better or worse if the bar leaves out zero.",
@@ -97,18 +97,16 @@ def _about(result: ComparisonResult) -> Words:
 def _answer(result: ComparisonResult) -> list[Words]:
     """Return what holds for all rows."""
     lines: list[Words] = []
-    rates = result.header.rates
     if result.is_preliminary:
         lines.append("There are no verdicts before the last run has ended.")
-    elif rates is not None and rates.count > 1:
+    elif result.has_curves:
         lines.append(RULE)
     return [*lines, *foot_lines(result)]
 
 
 def _details(result: ComparisonResult, answers: list[ModelAnswer]) -> Iterator[Any]:
     """Yield everything else, folded."""
-    rates = result.header.rates
-    has_curves = rates is not None and rates.count > 1
+    has_curves = result.has_curves
     how = list(HOW_TO_READ if has_curves else HOW_TO_READ_DIFFERENCES)
     yield Folded("How to read the picture", [Text(how)])
     numbers: list[Any] = [tables.differences_table(result, answer) for answer in answers]

@@ -23,14 +23,16 @@ def differences_table(result: ComparisonResult, answer: ModelAnswer) -> Table:
         answer: Of one model.
     """
     display = result.display
-    has_rates = any(row.best_rate is not None for row in answer.rows)
-    columns = ["unit", "at the peak" if has_rates else "mean", "sd"]
+    has_rates = result.has_curves
+    # The verdict stands before the numbers, so that it is in sight on a narrow screen.
+    columns = ["unit", "verdict", "at the peak" if has_rates else "mean", "sd"]
     columns += ["peak rate", "best rate", "plateau"] if has_rates else ["n"]
-    columns += ["difference", "interval", "p", "verdict"]
+    columns += ["difference", "interval", "p"]
     rows: list[Cells] = []
     for row in answer.rows[:MOST_ROWS]:
         height = row.height if math.isfinite(row.height) else row.best
-        cells: Cells = [row.unit, _value(result, height), _value(result, row.spread)]
+        verdict = Cell(verdict_line(result, row), look=LOOKS.get(row.verdict, ""))
+        cells: Cells = [row.unit, verdict, _value(result, height), _value(result, row.spread)]
         if has_rates:
             cells += [_rate(row.peak_rate), _rate(row.best_rate), _plateau(row)]
         else:
@@ -39,13 +41,12 @@ def differences_table(result: ComparisonResult, answer: ModelAnswer) -> Table:
             Cell(display.difference(row.difference), _full(display.factor * row.difference)),
             display.interval(row.low, row.high).replace(" ", NO_BREAK),
             Cell(p_value(row.p), _full(row.p)),
-            Cell(verdict_line(result, row), look=LOOKS.get(row.verdict, "")),
         ]
         rows.append(cells)
     caption = f"{answer.model}: {display.label}"
     if math.isfinite(answer.confidence):
         caption += f"; intervals at {100 * answer.confidence:.3g} %, p corrected"
-    align = "lrr" + ("rrr" if has_rates else "r") + "rlrl"
+    align = "llrr" + ("rrr" if has_rates else "r") + "rlr"
     return Table(columns, rows, caption, align)
 
 

@@ -2,10 +2,12 @@
 
 EXPLANATIONS = {
     "gates": (
-        "The output of an activation function is a gate times its input. A dead channel never "
-        "fires, so it passes nothing. A channel that always fires is linear on these inputs. "
-        "Two channels are duplicates if their gates agree on every input and at every place. A "
-        "gate that is open half of the time carries one bit."
+        "The output of an activation function is a gate times its input. The output of a dead "
+        "channel is the same for all inputs and its slope is zero there, so nothing passes, "
+        "forward or backward. A channel that is always off never fires but passes something, as "
+        "leaky ReLU does below zero. A hard gate that always fires is linear on these inputs. "
+        "Two channels are alike if their gates agree on every input and at every place; their "
+        "values may differ. A gate that is open half of the time carries one bit."
     ),
     "overlap": (
         "The gates that are open for an input form the sub-network that the input passes "

@@ -58,8 +58,8 @@ def _rates_chart(sites: Sequence[Facts]) -> Chart:
     return layer_chart(title, about, label, names, [rates, bits], y_range=(0.0, 1.05))
 
 
-def _count_duplicates(site: Facts) -> int:
-    """How many channels could be removed without losing a gate."""
+def _count_alike(site: Facts) -> int:
+    """How many channels are on for exactly the same inputs as another."""
     return sum(len(group) - 1 for group in site["duplicates"])
 
 
@@ -90,8 +90,9 @@ GATE_COLUMNS = {
     "firing rate": shown("on_rate", percent),
     "bits": "entropy",
     "dead": _dead,
+    "always off": lambda site: len(site["always_off"]),
     "always on": lambda site: len(site["always_on"]),
-    "duplicates": _count_duplicates,
+    "alike": _count_alike,
     "first token only": lambda site: len(site["first_only"]),
     "saturated": lambda site: site.get("saturated", "hard"),
 }

@@ -75,8 +75,8 @@ VIEWS = (
     ),
     View(
         "dead",
-        "Dead gates",
-        "Channels that never fired",
+        "Dead channels",
+        "Channels with a constant output and no slope",
         lambda row: None if "dead" not in row else row["dead"] / max(1, row["channels"]),
         lambda row: f"{row['dead']:,} of {row['channels']:,}" if row["dead"] else "0",
         "none",
@@ -388,7 +388,8 @@ def _facts(row: Facts) -> list[tuple[str, str]]:
     facts = [("on means", row["on"])]
     if "on_rate" in row:
         facts.append(("on", f"{percentage(row['on_rate'])} of the time"))
-        facts.append(("never on", f"{row['dead']:,} of {row['channels']:,} channels"))
+        facts.append(("dead", f"{row['dead']:,} of {row['channels']:,} channels"))
+        facts.append(("always off, not dead", f"{row['always_off']:,}"))
         facts.append(("entropy", f"{row['entropy']:.2f} of 1 bit"))
     if row.get("opposite") is not None:
         random = signed(row["opposite_random"])

@@ -198,6 +198,7 @@ LAYER_COLUMNS = {
     "parameters": "parameters",
     "on": shown("on_rate", percent),
     "dead": "dead",
+    "always off": "always_off",
     "always on": "always_on",
     "bits": "entropy",
     "shared gates": shown("overlap", percent),

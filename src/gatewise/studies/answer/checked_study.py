@@ -135,6 +135,8 @@ class StudyHeader(Facts):
         paired: None to pair runs by seed where they overlap, False to pair none.
         comparisons: How many comparisons share the level; by default one per unit.
         left_out: Units that were not compared, with reasons.
+        as_written: Activations that the code of a model writes out, so that they stay as they are
+            with every unit.
         notes: How a table was read.
         settings: Everything else that is shown.
     """
@@ -156,6 +158,7 @@ class StudyHeader(Facts):
     paired: bool | None = None
     comparisons: int | None = Field(None, ge=1)
     left_out: list[dict[str, str]] = []
+    as_written: list[dict[str, str]] = []
     notes: list[str] = []
     settings: dict[str, Any] = {}
 

@@ -1,7 +1,7 @@
 """From checked records to rows: the factorial rule applied to each model of a study."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
@@ -29,6 +29,7 @@ TOO_COARSE = "learning rates too far apart for this noise"
 TOO_FEW_RATES = "fewer than three learning rates with all seeds"
 TOO_FEW_SEEDS = "fewer than three seeds"
 BASELINE_LEARNED_NOTHING = "the baseline learned nothing"
+PAIRS_LEFT = "{left} of {pairs} pairs left; interval from the worst case"
 WITHIN_MARGIN = "by less than the margin"
 # Confidence with which a network beats the best constant prediction.
 LEARNED = 0.95
@@ -110,10 +111,11 @@ class ModelJudge:
             return replace(row, verdict=verdict, reason=reason)
         place = (0, unit - 1)
         low, high = self._interval(verdicts.low[place], verdicts.high[place])
+        left = _pairs_left(self._ended(unit, verdicts), self._ended(0, verdicts))
         return replace(
             row,
             verdict=verdict,
-            reason=reason,
+            reason="; ".join(filter(None, [reason, left])),
             difference=self.sign * float(verdicts.difference[place]),
             low=low,
             high=high,
@@ -165,6 +167,11 @@ class ModelJudge:
                 few = int(self.state.kept[0, place].sum()) < FEWEST_RATES
                 return TOO_FEW_RATES if few else TOO_COARSE
         return ""
+
+    def _ended(self, unit: int, verdicts: FactorialVerdicts) -> dict[int, bool]:
+        """Return which runs of a unit at its best rate did not diverge or collapse, by seed."""
+        diverged = self.runs.diverged[0, unit, int(verdicts.fit.best[0, unit])]
+        return {seed: not away for seed, away in enumerate(diverged.tolist())}
 
     def _at_peak(self, row: UnitRow, unit: int, verdicts: FactorialVerdicts) -> UnitRow:
         """Return a row with the place and the height of its peak."""
@@ -317,6 +324,21 @@ class ModelJudge:
         return words
 
 
+def _pairs_left(ours: Mapping[int, bool], theirs: Mapping[int, bool]) -> str:
+    """Return how many pairs of runs an interval has without those that diverged or collapsed.
+
+    Args:
+        ours: Whether each run of the unit was finished, by seed.
+        theirs: The same of the baseline.
+
+    Returns:
+        An empty text if all are left, or if the runs are not paired.
+    """
+    pairs = ours.keys() & theirs.keys()
+    left = sum(ours[seed] and theirs[seed] for seed in pairs)
+    return "" if left == len(pairs) else PAIRS_LEFT.format(left=left, pairs=len(pairs))
+
+
 def _spread(values: np.ndarray) -> float:
     """Return the standard deviation; NaN for fewer than two values."""
     return float(values.std(ddof=1)) if len(values) > 1 else math.nan
@@ -369,12 +391,19 @@ def _judge_table(study: CheckedStudy, model: str) -> ModelAnswer:
         diverged=comparison.baseline_diverged,
     )
     rows = []
+    ended = {
+        label: {seed: math.isfinite(value) for seed, value in runs.items()}
+        for label, runs in results.items()
+    }
     for one in comparison.differences:
         low, high = one.interval
+        left = ""
+        if math.isfinite(low) and header.paired is not False:
+            left = _pairs_left(ended[one.name], ended[header.baseline])
         row = UnitRow(
             unit=one.name,
             verdict=cast(Verdict, one.verdict),
-            reason=one.reason or one.note,
+            reason="; ".join(filter(None, [one.reason or one.note, left])),
             difference=one.difference,
             low=low,
             high=high,

@@ -70,6 +70,11 @@ class ComparisonResult(FitsScreen):
         return metric_display(self.study, list(self.answers.values()))
 
     @property
+    def has_curves(self) -> bool:
+        """Whether there are several learning rates, of which each unit has a best one."""
+        return self.header.rates is not None and self.header.rates.count > 1
+
+    @property
     def is_preliminary(self) -> bool:
         """Whether runs are still asked for, so that there are no verdicts."""
         return any(answer.is_preliminary for answer in self.answers.values())

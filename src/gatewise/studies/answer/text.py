@@ -21,7 +21,7 @@ RULE = (
 )
 SIMULATED = (
     "Of simulated studies without any difference, mostly 0.1 to 3 % had a false verdict{per}. "
-    "The docs name the curves for which it is more."
+    "docs/statistics.md names the curves for which it is more."
 )
 ONE_RATE = (
     "Chance of any false difference: at most 5 %{per}, for symmetric differences and independent "
@@ -39,14 +39,17 @@ def headline_words(result: "ComparisonResult") -> str:
     seeds = plural(header.seeds, "seed")
     if header.rates is None:
         return "Runs made elsewhere, compared as they are."
+    recipe = header.settings.get("recipe")
+    epochs = recipe.get("epochs") if isinstance(recipe, dict) else None
+    trained = f"trained for {plural(epochs, 'epoch')}" if isinstance(epochs, int) else "trained"
     if header.rates.count == 1:
         value = rate(header.rates.rate(0))
-        return f"Every unit was trained at one learning rate ({value}) with the same {seeds}."
+        return f"Every unit was {trained} at one learning rate ({value}) with the same {seeds}."
     low, high = _rates_run(result)
     count = max(len({point.step for point in _points(result)}), header.rates.count)
     return (
-        f"Every unit was trained at the same {count} learning rates ({rate(low)} to {rate(high)}) "
-        f"with the same {seeds}."
+        f"Every unit was {trained} at the same {count} learning rates "
+        f"({rate(low)} to {rate(high)}) with the same {seeds}."
     )
 
 
@@ -122,6 +125,9 @@ def foot_lines(result: "ComparisonResult") -> list[str]:
             f"Seeds were planned again: {', then '.join(plans)}. Intervals do not correct for a "
             "look in between"
         )
+    for each in result.header.as_written:
+        model, activations = each.get("model", "?"), each.get("activations", "?")
+        notes.append(f"{model}: left as it is with every unit: {activations}")
     for answer in result.answers.values():
         where = f"{answer.model}: " if len(result.answers) > 1 else ""
         notes += [f"{where}{note}" for note in answer.dropped]
@@ -166,8 +172,10 @@ def collapse_words(result: "ComparisonResult") -> str:
     if runs < 1 or result.is_preliminary:
         return ""
     possible = percentage(1 - LEVEL ** (1 / runs))
+    each = "per rate" if result.has_curves else "of each"
     return (
-        f"No run {kind}. {plural(runs, 'run')} at one rate cannot exclude that up to {possible} do."
+        f"No run {kind} ({plural(runs, 'run')} {each}: the true share could still be up to "
+        f"{possible})."
     )
 
 
@@ -181,7 +189,7 @@ def text_lines(result: "ComparisonResult") -> list[str]:
     state = preliminary_words(result)
     if state:
         lines.append(f"{state[0].upper()}{state[1:]}: no verdicts yet.")
-    elif result.header.rates is not None and result.header.rates.count > 1:
+    elif result.has_curves:
         lines.append(RULE)
     models = list(result.answers.values())
     for place, answer in enumerate(models[:MOST_MODELS]):
@@ -201,7 +209,7 @@ def table_lines(result: "ComparisonResult", answer: ModelAnswer) -> list[str]:
         answer: Of one model.
     """
     display = result.display
-    has_rates = any(row.best_rate is not None for row in answer.rows)
+    has_rates = result.has_curves
     head = [answer.model, display.label]
     head += ["best rate"] if has_rates else []
     level = _level(answer)

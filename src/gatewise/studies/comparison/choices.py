@@ -48,9 +48,6 @@ from gatewise.train import (
 
 LOOKED_AT = 64  # examples that a task is recognised from
 OWN = "own"
-DEFAULT = "adam"  # recipe
-# Around it, small networks that are trained for a few epochs have their best rate.
-DEFAULT_RATE = 3e-3
 BY_CLASS = (CLASSES, NEXT_TOKEN, TOKENS, PIXELS)
 
 
@@ -141,6 +138,8 @@ def with_metric(training: Training, choices: Choices, returned: dict[str, float]
 def make_recipe(recipe: Any, epochs: int | None = None, *, changes: Sequence[str] = ()) -> Recipe:
     """Return a recipe from its name, a table that changes one, or itself.
 
+    Its ``optimiser.lr`` is the middle of the rates that are compared.
+
     Args:
         recipe: as :func:`gatewise.compare` takes it; None for the default.
         epochs: in place of the recipe's.
@@ -150,13 +149,14 @@ def make_recipe(recipe: Any, epochs: int | None = None, *, changes: Sequence[str
     if isinstance(recipe, Mapping):
         values = dict(recipe)
         recipe = values.pop("base", None)
-    if recipe is None:
-        recipe = find_recipe(DEFAULT, changes=[f"optimiser.lr = {DEFAULT_RATE}"])
     if not isinstance(recipe, Recipe):
-        recipe = find_recipe(recipe)
+        recipe = find_recipe() if recipe is None else find_recipe(recipe)
     if epochs is not None:
         values["epochs"] = epochs
-    table = changed_table(recipe.model_dump(exclude_unset=True), values)
+    table = recipe.model_dump(exclude_unset=True)
+    if recipe.comparison_lr is not None:
+        table["optimiser"] = {**table.get("optimiser", {}), "lr": recipe.comparison_lr}
+    table = changed_table(table, values)
     table = changed_table(table, parse("\n".join(changes), f"change {', '.join(changes)}"))
     return check(Recipe, table, "recipe")
 

@@ -49,7 +49,7 @@ from gatewise.studies.engine import (
     sorted_records,
 )
 from gatewise.train import Recipe, clock, find_device
-from gatewise.words import plural
+from gatewise.words import joined, plural
 
 SEEDS = 8
 MOST_SEEDS = 1000
@@ -258,9 +258,13 @@ def describe(study: ComparisonStudy, estimate: CostEstimate) -> list[str]:
     if fewer:
         lines.append(f"with fewer: {fewer}")
     for subject in study.subjects.values():
+        where = f" in {subject.model.name}" if len(study.subjects) > 1 else ""
         for unit, variant in subject.variants.items():
             if variant.matched:
-                lines.append(f"{unit}: {variant.matched}")
+                lines.append(f"{unit}{where}: {variant.matched}")
+        if subject.as_written:
+            name = subject.model.name
+            lines.append(f"left as it is in {name}: {joined(subject.as_written)}")
         for left in subject.left_out:
             lines.append(f"left out of {subject.model.name}: {left.unit}: {left.reason}")
     if study.first.model.data.unpaired:

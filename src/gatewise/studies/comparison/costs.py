@@ -12,8 +12,12 @@ from gatewise.stats import EDGE_ROUNDS, FIRST_SEEDS
 from gatewise.studies.comparison.sources import SeededBatches
 from gatewise.studies.comparison.user_models import UserModel, Variant
 from gatewise.studies.comparison.user_objective import EvaluationLoader, UserObjective
-from gatewise.train import all_randomness, clock, evaluating, place_model, seed_all
+from gatewise.train import all_randomness, evaluating, place_model, seed_all
+from gatewise.words import plural
 
+MINUTE = 60.0
+HOUR = 60 * MINUTE
+FEW_MINUTES = 90 * MINUTE  # longer times are shown in hours
 STEPS = 3  # that are timed, after one that is not
 
 
@@ -66,7 +70,9 @@ class CostEstimate:
         if runs.racing == runs.widened:
             return f"{runs.planned} runs, about {self._time(runs.planned)}"
         low, high = self._time(runs.racing), self._time(runs.widened)
-        time_words = low if low == high else f"{low} to {high}"
+        if low.partition(" ")[2].rstrip("s") == high.partition(" ")[2].rstrip("s"):
+            low = low.partition(" ")[0]
+        time_words = high if low in high.split() else f"{low} to {high}"
         return (
             f"{runs.racing} to {runs.widened} runs, {runs.planned} as planned, about {time_words}"
         )
@@ -100,8 +106,13 @@ class CostEstimate:
         return self.rates, self.seeds
 
     def _time(self, runs: int) -> str:
-        """Return the time of so many runs."""
-        return clock(max(1.0, runs * self.seconds / self.workers))
+        """Return the time of so many runs: ``40 seconds``, ``6 minutes``, ``2.5 hours``."""
+        seconds = runs * self.seconds / self.workers
+        if seconds < MINUTE:
+            return plural(max(1, round(seconds)), "second")
+        if seconds < FEW_MINUTES:
+            return plural(round(seconds / MINUTE), "minute")
+        return f"{seconds / HOUR:.2g} hours"
 
 
 def seconds_of(model: UserModel, variant: Variant, device: torch.device) -> float:

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 
 from gatewise.devices import describe_device, describe_processor
+from gatewise.graph import known_activations
 from gatewise.stats import grid_steps
 from gatewise.studies.answer import CheckedStudy, RateGrid, missing_runs
 from gatewise.studies.comparison.user_models import OTHER_SEEDS, LeftOut, UserModel, Variant
 from gatewise.studies.engine import DIVERGED, DONE, Cell, CellCall, Record, plain_config
 from gatewise.train import NUMERICS, Pace, Recipe, RunConfig, check, environment, resolve_precision
+from gatewise.words import joined
 
 EXPERIMENT = "compare"
 MACHINE = ("torch", "threads", "cpu_capability", "device")
@@ -35,6 +37,12 @@ class Subject:
     weights: str
     variants: Mapping[str, Variant]
     left_out: Sequence[LeftOut] = ()
+
+    @property
+    def as_written(self) -> Sequence[str]:
+        """The activations that the model's code writes out, which no unit replaces."""
+        notes = [note for each in self.variants.values() if each.plan for note in each.plan.notes]
+        return known_activations(dict.fromkeys(notes))
 
     def config(self, unit: str, rate: float, seed: int) -> RunConfig:
         """Return the configuration of a run.
@@ -181,6 +189,11 @@ class ComparisonStudy:
                 {"unit": each.unit, "model": name, "reason": each.reason}
                 for name, subject in self.subjects.items()
                 for each in subject.left_out
+            ],
+            "as_written": [
+                {"model": name, "activations": joined(subject.as_written)}
+                for name, subject in self.subjects.items()
+                if subject.as_written
             ],
             "rates": self.grid.model_dump(),
             "seeds": self.seeds,

@@ -334,8 +334,10 @@ def variants(
                 built.remove(variant)
                 left.append(LeftOut(variant.unit.label, f"the same network as {baseline}"))
     if baseline not in labels or len(built) < 2:
+        refused = [each for each in left if each.unit != baseline]
+        whose = f"{len(refused)} of {len(units) - 1}" if baseline in labels else "the baseline"
         raise ArgumentError(
-            f"units: {len(left)} of {len(units)} cannot be put in, and nothing is left to compare: "
+            f"units: {whose} cannot be put in, and nothing is left to compare: "
             + " | ".join(f"{each.unit}: {each.reason}" for each in left)
         )
     return built, left

@@ -25,6 +25,7 @@ SEED = ("seed", "random_seed", "trial", "run")
 REPEATED = ("fold", "split", "episode", "repeat")
 STEP = ("step", "global_step", "epoch", "iteration", "trainer_global_step")
 RUN_NAME = ("run_name", "name", "mlflow_runname", "run_id")
+MOST_METHODS = 8  # whose columns an error lists
 METRIC_NAME = "metric"
 VALUE = ("value", "score", "result")
 PREFIXES = ("params.", "metrics.", "tags.", "config.", "config/", "params/", "hparams/", "summary/")
@@ -277,7 +278,7 @@ class _Reader:
             raise ArgumentError(
                 f"stats: it is not clear which column of {self.table.source} is the result",
                 got=", ".join(free or self.table.columns),
-                fix="name it: value=COLUMN",
+                fix=f"name it: value=COLUMN{self._wide_table(free)}",
             )
         if len(metrics) > 1:
             others = ", ".join(map(repr, found[1:]))
@@ -286,6 +287,15 @@ class _Reader:
                 "judge it instead."
             )
         return found[0]
+
+    def _wide_table(self, names: Sequence[str]) -> str:
+        """Return how to read a table with one column of numbers per method, if it may be one."""
+        comma = self.table.decimal_comma
+        columns = [name for name in names if _are_numbers(self.table.columns[name], comma)]
+        if not 1 < len(columns) <= MOST_METHODS:
+            return ""
+        listed = ", ".join(f'"{name}"' for name in columns)
+        return f'; or, if each column is a method, value=[{listed}], mode="max" for a score'
 
     def _one_metric(self) -> str | None:
         """Keep the rows of one metric where a column names the metric of each row."""
@@ -390,6 +400,16 @@ def _number(cell: Any, *, decimal_comma: bool = False) -> float | None:
     except ValueError:
         return None
     return value if value is not None and math.isfinite(value) else None
+
+
+def _are_numbers(cells: Sequence[Any], decimal_comma: bool) -> bool:
+    """Return whether all cells are numbers, nan or empty."""
+    try:
+        for cell in cells:
+            number_of(cell, decimal_comma=decimal_comma)
+    except ValueError:
+        return False
+    return True
 
 
 def _split_name(label: str) -> tuple[str, str]:

@@ -13,12 +13,14 @@ from gatewise.graph import (
     CONVOLUTIONS,
     GATES,
     LAST_NORMS,
+    NOT_A_SITE,
     POOLER,
     TRANSPOSED,
     Example,
     Graph,
     Node,
     Site,
+    holds_both_branches,
     parameter_count,
 )
 from gatewise.surgery.calls import CallUnits, UnitsOfLoop, check_call, split_shared
@@ -36,6 +38,7 @@ from gatewise.surgery.planning.swap_interface import (
 from gatewise.surgery.propagate import ChannelMap, Maps, Setting, growth, operations
 from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.rewrite import Transaction
+from gatewise.units import registered_units
 
 SHARED_CONFLICT = "another call that shares this unit is not swapped, or is swapped differently"
 # Layers whose output shape a plan knows, and its proof checks.
@@ -75,6 +78,7 @@ def make_plan(
     )
     sites = _all_sites(context, requests)
     assigned = _assign(context, requests, sites)
+    activations = {site.name for site in context.graph.sites}
     refused: dict[str, Refusal] = {}
     wanted: set[str] = set()
     for request, chosen in assigned:
@@ -92,6 +96,8 @@ def make_plan(
                 refused[site.name] = Refusal(Reason.SEVERAL, f"{site.op}, written as {calls}")
             elif is_hidden(site):
                 refused[site.name] = Refusal(Reason.GATE, "it is in a gate network")
+            elif site.name in activations and _has_other_width(site):
+                refused[site.name] = Refusal(Reason.OTHER_WIDTH, site.op)
             elif path := _unit_around(site, context.modules):
                 refused[site.name] = Refusal(Reason.UNIT, path)
     families = _by_family(assigned)
@@ -111,7 +117,7 @@ def make_plan(
 
 def _poolers_note(requests: Sequence[Request], sites: Sequence[Site], draft: Draft) -> list[str]:
     """A remark about poolers that stay, since they are not what the blocks of a model call."""
-    if any(request.where is not None or not request.swap.leaves_poolers for request in requests):
+    if any(request.where is not None for request in requests):
         return []
     left = [site.name for site in sites if site.role == POOLER and site.name not in draft.units]
     if not left:
@@ -144,7 +150,7 @@ def _assign(
         if request.where is not None:
             matching = select(offered, request.where, context.modules)
         chosen = [site for site in matching if site.name not in taken]
-        if request.where is None and request.swap.leaves_poolers:
+        if request.where is None:
             others = [site for site in chosen if site.role != POOLER]
             chosen = others or chosen
         taken |= {site.name for site in chosen}
@@ -154,7 +160,7 @@ def _assign(
 
 def _no_sites(notes: Sequence[str]) -> NoReturn:
     """The error for a model without activation calls; it names those that are written out."""
-    written = [note for note in notes if note.startswith("not a site")]
+    written = [note for note in notes if note.startswith(NOT_A_SITE)]
     raise ArgumentError(
         "plan: the model calls no activation function",
         got="; ".join(written[:4]) if written else ...,
@@ -176,6 +182,12 @@ def _unit_around(site: Site, modules: Mapping[str, nn.Module]) -> str:
         if type(module).__module__.startswith(whole):
             return path
     return ""
+
+
+def _has_other_width(site: Site) -> bool:
+    """Whether ``site`` is a unit such as CReLU, which the layers around it fit."""
+    unit = registered_units().get(site.op)
+    return unit is not None and unit.channel_ratio != 1 and not holds_both_branches(site.op)
 
 
 def _by_family(assigned: Assigned) -> Families:
@@ -240,7 +252,7 @@ def finish(
         unit=", ".join(dict.fromkeys(request.unit for request in requests)),
         width=widths.pop() if len(widths) == 1 else "mixed",
         preserve=context.preserve is True
-        or (context.preserve is None and draft.kept.issuperset(draft.units)),
+        or (context.preserve is None and bool(draft.units) and draft.kept.issuperset(draft.units)),
         policy=context.policy,
         entries=entries,
         edits=tuple(draft.edits.values()),

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from gatewise.surgery.planning.swap_interface import Swap, find_swap
 from gatewise.surgery.propagate import Edit, Setting
 from gatewise.surgery.reasons import Reason
 from gatewise.surgery.rewrite import Transaction
-from gatewise.words import FitsScreen
+from gatewise.words import FitsScreen, plural
 
 FORMAT = 3
 CHANGES = ("swap", "refuse", "leave")
@@ -234,17 +234,41 @@ def check_changes_something(plan: PlanData) -> PlanData:
             got=", ".join(gates[:4]),
             fix="gates=True changes them",
         )
-    reasons = Counter(Reason[entry.reason].value for entry in plan.refused)
-    details = {Reason[entry.reason].value: entry.detail for entry in plan.refused}
-    counts = []
-    for words, count in reasons.most_common():
-        counts.append(f"{count} x {words}" + (f" ({details[words]})" if details[words] else ""))
+    count = len(plan.refused)
     raise ArgumentError(
-        f"plan: nothing would change, all {len(plan.refused)} sites asked for are refused",
-        got=f"{plan.unit}: {'; '.join(counts)}",
-        fix="choose other sites, another unit or a wider policy ('consumers' < 'gates' < 'streams')"
-        + (", or do not preserve" if plan.preserve else ""),
+        "plan: nothing would change, "
+        + (f"all {count} sites asked for are" if count > 1 else "the only site asked for is")
+        + " refused",
+        got=f"{plan.unit}: {in_groups(entry.why for entry in plan.refused)}",
+        fix=_fix(plan),
     )
+
+
+def in_groups(reasons: Iterable[str], most: int = 3) -> str:
+    """How often each of the ``most`` frequent reasons is given."""
+    counts = Counter(reasons).most_common()
+    groups = [f"{count} x {why}" for why, count in counts[:most]]
+    if len(counts) > most:
+        groups.append(f"and {plural(len(counts) - most, 'other reason')}")
+    return "; ".join(groups)
+
+
+def _fix(plan: PlanData) -> str:
+    """What lets sites change that were refused for these reasons."""
+    reasons = {Reason[entry.reason] for entry in plan.refused}
+    puts_back = any(
+        "put_back" in (find_swap(unit).defaults or {}) for unit in plan.unit.split(", ")
+    )
+    fixes = []
+    if Reason.NOT_GLU in reasons:
+        fixes.append("hidden='matched'")
+    if Reason.NOT_PRESERVED in reasons and plan.preserve:
+        fixes.append("preserve=False")
+    if puts_back and reasons & {Reason.GATED, Reason.RESIDUAL, Reason.AVERAGED}:
+        fixes.append("put_back=True")
+    elif reasons & {Reason.GATED, Reason.RESIDUAL}:
+        fixes.append("a wider policy ('consumers' < 'gates' < 'streams')")
+    return ", or ".join([*fixes, "choose other sites or another unit"])
 
 
 def _runs(slopes: tuple[float, ...]) -> list[list[float]]:

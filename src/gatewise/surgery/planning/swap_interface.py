@@ -201,7 +201,6 @@ class Swap(ABC):
         can_match: whether widths can be scaled to match the original's cost.
         counts_operations: whether plans know the operations of the units.
         takes_written: whether it can replace an activation that is written with several calls.
-        leaves_poolers: whether all sites that a request without ``where`` means leave poolers out.
         takes_gates: whether it is meant for gates, so that they need not be asked for.
         hidden_parts: names of submodules that it adds, in which no activation is a site.
     """
@@ -214,7 +213,6 @@ class Swap(ABC):
     can_match: ClassVar[bool] = True
     counts_operations: ClassVar[bool] = True
     takes_written: ClassVar[bool] = False
-    leaves_poolers: ClassVar[bool] = False
     takes_gates: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:

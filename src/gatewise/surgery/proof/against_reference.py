@@ -29,7 +29,7 @@ from gatewise.surgery.proof.module_outputs import (
 from gatewise.surgery.proof.new_weights import MOVED, disturbed, neutral
 from gatewise.surgery.proof.preserved import compare_training
 from gatewise.surgery.proof.reference import Function, Places, Reference, places_of
-from gatewise.surgery.proof.relative_difference import difference
+from gatewise.surgery.proof.relative_difference import difference, movement
 from gatewise.surgery.proof.running import (
     Arguments,
     Run,
@@ -61,6 +61,8 @@ class Compared:
         changed_inside: without functions in place of activations, the paths of the modules that
             return other values.
         train_dtype: the type in which training was compared.
+        outputs_moved: how far the outputs in eval mode are from the original's, relative to their
+            size; not measured where weights are added.
         moved: how much random new weights change what some module returns.
         saved_bytes: kept for the backward pass before and after.
         seen: the sites that were compared.
@@ -75,6 +77,7 @@ class Compared:
     inside: tuple[str, float] = ("", 0.0)
     changed_inside: list[str] = field(default_factory=list)
     train_dtype: torch.dtype = torch.float32
+    outputs_moved: float | None = None
     moved: float | None = None
     saved_bytes: tuple[int, int] | None = None
     seen: set[str] = field(default_factory=set)
@@ -215,6 +218,9 @@ class ReferenceComparison:
             actual = of_changed(
                 lambda: evaluated(self.changed, sampling_outputs(self.changed, after))
             )
+        if compared.output is None and not (self.keeps_function or self.plan.edits):
+            plain = of_original(lambda: evaluated(self.original))
+            compared.outputs_moved = movement(plain.outputs, actual.outputs)
         compared.take(reference)
         if not _has_numbers(expected):
             compared.problems.append("the outputs hold no finite floating-point numbers")

@@ -37,7 +37,7 @@ from gatewise.surgery.proof.preserved import (
     exceeded_bounds,
 )
 from gatewise.surgery.proof.receipts import NOT_PROVED, PROVED, WIRING, Proof
-from gatewise.surgery.proof.relative_difference import difference
+from gatewise.surgery.proof.relative_difference import difference, movement
 from gatewise.surgery.proof.running import (
     Arguments,
     ModelCall,
@@ -245,6 +245,7 @@ def _prove_by_reference(comparison: ReferenceComparison, examples: Sequence[Argu
         reference_train=compared.train_output,
         reference_gradient=compared.gradient,
         compared_weights=compared.weights,
+        outputs_moved=compared.outputs_moved,
         moved=compared.moved,
         saved_bytes=compared.saved_bytes,
         notes=tuple(dict.fromkeys(compared.notes)),
@@ -281,6 +282,7 @@ def _prove_by_graph(
 ) -> Proof:
     """Compare with the graph of the original, run with the units in place, in eval mode."""
     apart: float | None = None
+    moved: float | None = None
     reason = ""
     for number, example in enumerate(examples):
         state = single_precision(changed)
@@ -293,10 +295,14 @@ def _prove_by_graph(
         reason = reason or why
         if found is not None:
             apart = max(found, apart or 0.0)
+        if number == 0 and not plan.edits:
+            before = of_original(partial(run, original, example))
+            moved = movement(before.outputs, after.outputs)
     saved, notes = _saved_bytes(original, changed, examples[0], coverage)
     reason = reason or ("" if apart is not None else "nothing was compared")
     return Proof(
         against_graph=apart,
+        outputs_moved=moved,
         saved_bytes=saved,
         notes=(*notes, "compared in eval mode, with the graph of the original"),
         verdict=NOT_PROVED if reason else WIRING if plan.edits else PROVED,

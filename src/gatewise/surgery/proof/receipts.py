@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gatewise.graph import known_activations
 from gatewise.results import Result
 from gatewise.surgery.planning import PlanData
-from gatewise.words import plural
+from gatewise.words import joined, plural
 
 PROVED = "checked"
 WIRING = "wiring checked, function new"
@@ -57,6 +58,9 @@ class Proof(Result):
         moved: by how much they change it.
         live_edits: how many of the weights with new entries have a gradient there, and how many
             such weights there are.
+        outputs_moved: how far the outputs on the first example are from the original's, in eval
+            mode: the root mean square of the change, relative to that of the outputs. ``None`` if
+            the function is kept or weights are added.
         saved_bytes: kept for the backward pass before and after, at float32.
         notes: what could not be run and why, and on which part of the example all but
             ``output_float32`` was computed.
@@ -78,6 +82,7 @@ class Proof(Result):
     live: str = "not checked"
     moved: float | None = None
     live_edits: tuple[int, int] | None = None
+    outputs_moved: float | None = None
     saved_bytes: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
@@ -116,18 +121,23 @@ class Proof(Result):
             if self.compared_weights is not None:
                 some, of_all = self.compared_weights
                 results = f"outputs and the gradients of {some} of {of_all} weights"
-        if self.output_float32 is not None:
+        if self.keeps_function:
             other = "the original's"
         elif self.against_graph is not None:
-            other, modes = f"those of the original's graph with {units}", "eval mode"
+            other, modes = f"those of the original's graph with {units} put in", "eval mode"
         else:
-            other = f"the original's with {units} put in"
+            other = f"those of the original with its activations replaced by {units}"
             if self.against_reference is None:
                 modes = "training mode"
         what = f"{results} equal {other} on {examples} in {modes}"
         if self.verdict == WIRING:
             what += " (new weights were zero for this)" if self.moved is not None else ""
         return what
+
+    @property
+    def keeps_function(self) -> bool:
+        """Whether the changed model was compared with the original as it is."""
+        return self.output_float32 is not None
 
     @property
     def largest(self) -> float | None:
@@ -178,6 +188,11 @@ class Receipt(Result):
         """Modules and branches of the model's code that no example has reached."""
         return self.proof.unreached if self.proof is not None else ()
 
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Activations that the model's code writes out, which are no sites and did not change."""
+        return known_activations(self.notes)
+
     def to_json(self) -> str:
         """The receipt as text."""
         return json.dumps(self.to_dict())
@@ -211,16 +226,19 @@ class Receipt(Result):
         if self.proof is None:
             return f"NOT CHECKED: {changed}; not proved: there was no example"
         verdict = self.proof.verdict.upper()
+        if self.proof.verdict == PROVED:
+            verdict += ", function " + ("kept" if self.proof.keeps_function else "changed")
         return f"{verdict}: {changed}; {self.proof.what(', '.join(counts))}"
 
     def _refused(self) -> str:
-        """How many sites were refused, and why."""
+        """How many sites were refused, and why, and the activations that are no sites."""
+        left = f"; left as it is: {joined(self.left)}" if self.left else ""
         reasons = _by_reason(self.refused)
         if not reasons:
-            return "refused: none"
+            return f"refused: none{left}"
         parts = [f"{len(sites)} x {why}" for why, sites in list(reasons.items())[:2]]
         more = f"; and {len(reasons) - 2} other reasons" if len(reasons) > 2 else ""
-        return f"refused: {'; '.join(parts)}{more}"
+        return f"refused: {'; '.join(parts)}{more}{left}"
 
     def _difference(self) -> str:
         """The largest difference, and what no example has reached."""
@@ -228,6 +246,11 @@ class Receipt(Result):
         words = "not compared"
         if largest is not None:
             words = f"{largest:.2g} (relative to the largest output or gradient)"
+            if self.proof is not None and not self.proof.keeps_function:
+                put_in = ", ".join(dict.fromkeys(self.units.values())) or self.unit
+                words = f"{largest:.2g} from the original with {put_in} put in"
+        if self.proof is not None and self.proof.outputs_moved is not None:
+            words += f"; outputs moved by {self.proof.outputs_moved:.2g} of their size"
         if self.proof is not None and self.proof.live == "vacuous":
             words += " (vacuous: random new weights do not change the output)"
         parts = self.unreached

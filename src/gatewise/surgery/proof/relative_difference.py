@@ -1,7 +1,7 @@
 """The difference between the results of two models."""
 
 from collections.abc import Iterable
-from math import isfinite
+from math import inf, isfinite, sqrt
 
 from torch import Tensor
 
@@ -29,6 +29,21 @@ def difference(one: Iterable[Tensor], other: Iterable[Tensor], *, floor: float =
     for (a, b), size in zip(pairs, sizes, strict=True):
         largest = max(largest, _apart(a, b) / max(size, least))
     return largest
+
+
+def movement(before: Iterable[Tensor], after: Iterable[Tensor]) -> float | None:
+    """Return the root mean square of the change of all values, relative to that of the values.
+
+    The result is ``None`` if shapes differ, or if no finite number tells.
+    """
+    changed = size = 0.0
+    for one, other in zip(before, after, strict=False):
+        if one.shape != other.shape:
+            return None
+        changed += float((other - one).double().square().sum())
+        size += float(one.double().square().sum())
+    moved = sqrt(changed / size) if size else inf
+    return moved if isfinite(moved) else None
 
 
 def _largest_finite(value: Tensor) -> float:

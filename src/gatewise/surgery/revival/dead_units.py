@@ -1,9 +1,8 @@
-"""Find units whose output is zero for all inputs, and what would have to change to revive them.
+"""Find dead units, and what would have to change to revive them.
 
-Note [Dead here]. A unit is dead if its output is zero on every input and position, up to the
-rounding of the largest output of its site. So zero weights behind it keep the output of the
-network. A unit that is always off but not zero (GELU at small negative responses, leaky ReLU) still
-has a gradient and is not counted.
+What dead means: Note [Dead]. Those whose output is zero are revived, because zero weights behind
+them keep the output of the network. Those that are stuck at another number, such as the 6 of ReLU6,
+are refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +14,16 @@ from torch import Tensor, nn
 
 from gatewise.graph import (
     CHANNEL_NORMS,
+    ChannelRange,
     Node,
     Site,
+    SiteFunction,
     SiteGraph,
     SiteNodes,
+    dead_channels,
     find_sites,
     run_graph,
+    slope_of,
     split_example,
     untouched,
 )
@@ -29,7 +32,9 @@ from gatewise.surgery.reasons import Reason, Refusal
 from gatewise.surgery.tools import plain_layer
 from gatewise.words import plural
 
+NOT_ZERO = "the output is constant, but not zero"
 Graphs = Sequence[tuple[Any, SiteGraph]]
+Place = Callable[[Site, SiteNodes], Node]
 
 
 @dataclass(frozen=True)
@@ -53,32 +58,37 @@ class DeadUnits:
     alive: tuple[int, ...]
 
 
-def largest_outputs(model: nn.Module, graphs: Graphs, sites: Sequence[Site]) -> dict[str, Tensor]:
-    """Return the largest absolute output of each channel of each site over all examples.
+def channel_ranges(
+    model: nn.Module, graphs: Graphs, sites: Sequence[Site], place: Place
+) -> dict[str, ChannelRange]:
+    """Return the range of each channel of a value at each site over all examples.
 
     Args:
         model: The model.
         graphs: The examples, each with a graph of the model on it.
         sites: The sites.
+        place: Returns the node that makes the value.
     """
-    largest: dict[str, Tensor] = {}
+    ranges: dict[str, ChannelRange] = {}
 
-    def take(site: Site, rows: Tensor) -> None:
-        size = rows.abs().amax(1)
-        largest[site.name] = torch.maximum(largest.get(site.name, size), size)
+    def take(site: Site, value: Tensor) -> None:
+        dim = site.dim or 0
+        if site.name not in ranges:
+            ranges[site.name] = ChannelRange(dim, value.dim())
+        ranges[site.name].add(value, dim)
 
-    pass_on_rows(model, graphs, sites, lambda _, found: found.output, take)
-    return largest
+    _pass_on(model, graphs, sites, place, take)
+    return ranges
 
 
 def pass_on_rows(
     model: nn.Module,
     graphs: Graphs,
     sites: Sequence[Site],
-    place: Callable[[Site, SiteNodes], Node],
+    place: Place,
     take: Callable[[Site, Tensor], None],
 ) -> None:
-    """Run the model in eval mode on each example, and pass on a value for each site.
+    """Run the model in eval mode on each example, and pass on rows of a value for each site.
 
     Args:
         model: The model.
@@ -87,13 +97,26 @@ def pass_on_rows(
         place: Returns the node that makes the value.
         take: Receives the value in float64, one row for each channel.
     """
+
+    def take_rows(site: Site, value: Tensor) -> None:
+        take(site, value.movedim(site.dim or 0, 0).flatten(1).double().cpu())
+
+    _pass_on(model, graphs, sites, place, take_rows)
+
+
+def _pass_on(
+    model: nn.Module,
+    graphs: Graphs,
+    sites: Sequence[Site],
+    place: Place,
+    take: Callable[[Site, Tensor], None],
+) -> None:
     for example, graph in graphs:
         found = graph.readings["eval"].site_nodes
         by_node = {place(site, found[site.name]): site for site in sites if site.name in found}
 
         def tell(node: Node, value: Tensor, by_node: dict[Node, Site] = by_node) -> None:
-            site = by_node[node]
-            take(site, value.movedim(site.dim or 0, 0).flatten(1).double().cpu())
+            take(by_node[node], value)
 
         args, kwargs = split_example(example)
         with torch.no_grad(), untouched(model):
@@ -117,29 +140,33 @@ def read_all(model: nn.Module, examples: Sequence[Any]) -> list[tuple[Any, SiteG
 
 
 def dead_units(
-    model: nn.Module, graph: SiteGraph, sites: Sequence[Site], largest: Mapping[str, Tensor]
+    model: nn.Module, graphs: Graphs, sites: Sequence[Site]
 ) -> tuple[list[DeadUnits], dict[str, str]]:
     """Return the dead units that can be revived, and the reason for each site where they cannot.
 
     Args:
         model: The model.
-        graph: Its graph on the first example.
+        graphs: The examples, each with a graph of the model on it.
         sites: The sites to check.
-        largest: From :func:`largest_outputs`.
     """
+    graph = graphs[0][1]
+    responses = channel_ranges(model, graphs, sites, lambda _, found: found.input)
+    outputs = channel_ranges(model, graphs, sites, lambda _, found: found.output)
     modules = dict(model.named_modules())
     dead: list[DeadUnits] = []
     refused: dict[str, str] = {}
     for site in sites:
-        if site.name not in largest:
+        if site.name not in outputs:
             continue
-        sizes = largest[site.name]
-        zero = sizes <= torch.finfo(torch.float32).eps * sizes.max()
-        if not bool(zero.any()):
-            continue
-        units = tuple(zero.nonzero().flatten().tolist())
-        alive = tuple((~zero).nonzero().flatten().tolist())
         found = graph.readings["eval"].site_nodes[site.name]
+        is_dead = _is_dead(found, model, responses[site.name], outputs[site.name])
+        stuck = is_dead & ~outputs[site.name].zero().cpu()
+        units = _places(is_dead & ~stuck)
+        alive = _places(~is_dead)
+        if bool(stuck.any()):
+            refused[site.name] = f"{plural(int(stuck.sum()), 'dead unit')}; {NOT_ZERO}"
+        if not units:
+            continue
         try:
             if site.shared:
                 raise Refusal(Reason.SHARED, "the module around it is called several times")
@@ -152,6 +179,20 @@ def dead_units(
             continue
         dead.append(DeadUnits(site, layer, norm, labels, units, alive))
     return dead, refused
+
+
+def _is_dead(
+    found: SiteNodes, model: nn.Module, responses: ChannelRange, outputs: ChannelRange
+) -> Tensor:
+    """Return which channels of a site are dead. See Note [Dead]."""
+    function = SiteFunction(found.input, found.output, model)
+    elementwise = function.known and found.input.shape == found.output.shape
+    slope = (lambda z: slope_of(function, z)) if elementwise else None
+    return dead_channels(slope, responses, outputs).cpu()
+
+
+def _places(mask: Tensor) -> tuple[int, ...]:
+    return tuple(mask.nonzero().flatten().tolist())
 
 
 def _in_front(found: SiteNodes, modules: Mapping[str, nn.Module]) -> tuple[str, str | None]:

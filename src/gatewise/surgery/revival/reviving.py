@@ -28,7 +28,6 @@ from gatewise.surgery.revival.dead_units import (
     DeadUnits,
     Graphs,
     dead_units,
-    largest_outputs,
     pass_on_rows,
     read_all,
 )
@@ -47,7 +46,9 @@ def revive(
 ) -> RevivalReceipt:
     """Give the dead units of a model new weights, in place, without changing its output.
 
-    A unit is dead if its output is zero for all inputs of ``example`` in eval mode. Its row in the
+    A unit is dead if its output is constant over all inputs of ``example`` in eval mode and its
+    slope is zero there: nothing passes, forward or backward. It is revived if that output is zero,
+    as for a ReLU whose input is always negative. Its row in the
     layer in front gets new random weights, a batch norm between them new statistics, and its
     columns in the layers behind become zero. What an optimizer keeps for these numbers, and their
     gradients, become zero, too. If the output changes by more than rounding, everything is put
@@ -76,7 +77,7 @@ def revive(
     graph = graphs[0][1]
     chosen = select(graph.sites, where, dict(model.named_modules()))
     sites = [site for site in chosen if site.dim is not None and "eval" in site.modes]
-    dead, refused = dead_units(model, graph, sites, largest_outputs(model, graphs, sites))
+    dead, refused = dead_units(model, graphs, sites)
     inputs = sum(_count_inputs(one) for one in examples)
     if not dead:
         return RevivalReceipt((), refused, inputs)

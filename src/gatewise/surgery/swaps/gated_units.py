@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from gatewise.graph import Reading, Replace, Site, SiteNodes, glu_of, holds_both_branches
 from gatewise.surgery.planning import Draft, Entry, PlanningContext, Request, UnitSwap
 from gatewise.surgery.reasons import Reason, Refusal
-from gatewise.surgery.swaps.feed_forward import check_hidden, draft_gated, gated_options
+from gatewise.surgery.swaps.feed_forward import MATCHED, check_hidden, draft_gated, gated_options
 from gatewise.units import TwoBranchUnit, create_unit
 
 DIVISION = ("dim", "layout")
@@ -72,7 +72,13 @@ class GatedUnitSwap(UnitSwap):
     ) -> Mapping[str, Any]:
         """The options of a unit that makes a feed-forward part gated."""
         hidden = request.options["hidden"]
-        if hidden is None or GATE_FUNCTIONS[request.unit] is None:
+        if GATE_FUNCTIONS[request.unit] is None:
+            raise Refusal(Reason.NO_GLU)
+        if hidden is None:
+            try:
+                gated_options(context, site, MATCHED)
+            except Refusal:
+                raise Refusal(Reason.NO_GLU) from None
             raise Refusal(Reason.NOT_GLU)
         options = gated_options(context, site, hidden)
         if request.preserve:

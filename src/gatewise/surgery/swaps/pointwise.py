@@ -34,7 +34,6 @@ class PointwiseSwap(UnitSwap, default=True):
     """A unit of the catalogue."""
 
     takes_written = True
-    leaves_poolers = True
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

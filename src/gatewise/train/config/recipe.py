@@ -216,7 +216,9 @@ class Recipe(Part):
     """How a network is trained.
 
     ``epochs`` includes warm-up; ``schedule.cooldown`` is added. The gradients of ``accumulate``
-    batches make one step. With ``precision = "float16"`` the loss is scaled.
+    batches make one step. With ``precision = "float16"`` the loss is scaled. A comparison trains at
+    rates around ``comparison_lr``, or around ``optimiser.lr`` without one; a single run does not
+    use it.
     """
 
     title: Text = ""
@@ -235,6 +237,8 @@ class Recipe(Part):
     accumulate: Annotated[int, Field(ge=1, le=1_000_000)] = 1  # batches in one step
     precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     channels_last: bool = False  # the layout of images and convolutions
+    # Left out of dumps: it does not change a run, so it is not in the digest of one.
+    comparison_lr: Rate | None = Field(None, exclude=True)
     diverged_above: Annotated[float, Field(gt=0, le=1e30)] = 1e30
 
     @model_validator(mode="after")

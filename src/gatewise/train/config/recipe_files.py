@@ -70,7 +70,8 @@ def find_recipe(name: str = DEFAULT, *, changes: Sequence[str] = ()) -> Recipe:
 def _find_file(name: str) -> Path:
     """Return the file of a recipe with a name."""
     files = _named()
-    if name not in files and name in recipes():  # loads extensions
+    if name not in files:
+        load_extensions("recipes")
         files = _named()
     if name not in files:
         raise unknown_addition("recipes", "recipe", name, files)
@@ -99,8 +100,12 @@ def read_recipe(text: str, *, where: str = "recipe", changes: Sequence[str] = ()
 def changed_table(table: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Apply ``changes`` to the table of a recipe, in place, and return it.
 
-    A table in it whose ``name`` changes is emptied first.
+    A table in it whose ``name`` changes is emptied first. Another learning rate is also that of
+    comparisons.
     """
+    optimiser = changes.get("optimiser")
+    if isinstance(optimiser, Mapping) and not optimiser.keys().isdisjoint({"name", "lr"}):
+        table.pop("comparison_lr", None)
     for key, value in changes.items():
         if isinstance(value, dict) and "name" in value:
             old = table.get(key)

@@ -67,10 +67,11 @@ class ProgressLine(Watcher):
         return f"{done}  {self._rate()}  {clock(self._left(total - step.step))} left"
 
     def _rate(self) -> str:
-        """Return images per second over the last steps."""
+        """Return examples per second over the last steps."""
         begin, before = self._times[0]
         now, after = self._times[-1]
-        return f"{(after - before) / (now - begin):,.0f} images/s" if now > begin else "- images/s"
+        speed = f"{(after - before) / (now - begin):,.0f}" if now > begin else "-"
+        return f"{speed} examples/s"
 
     def _left(self, steps: int) -> float:
         """Return the seconds that so many steps take."""

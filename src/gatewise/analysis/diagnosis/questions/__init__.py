@@ -11,7 +11,7 @@ from gatewise.analysis.diagnosis.question import Question
 from gatewise.analysis.diagnosis.questions.complexity import COMPLEXITY
 from gatewise.analysis.diagnosis.questions.cost_share import COST
 from gatewise.analysis.diagnosis.questions.counts import CountedFinding as CountedFinding
-from gatewise.analysis.diagnosis.questions.counts import copies_at as copies_at
+from gatewise.analysis.diagnosis.questions.counts import alike_at as alike_at
 from gatewise.analysis.diagnosis.questions.counts import counted_findings as counted_findings
 from gatewise.analysis.diagnosis.questions.counts import gate_counts as gate_counts
 from gatewise.analysis.diagnosis.questions.gate_activity import GATES, INVARIANCE, OVERLAP

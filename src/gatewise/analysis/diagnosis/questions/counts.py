@@ -2,13 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gatewise.analysis.record import AnalysisResult
 from gatewise.words import percentage
 
 EXACT = 1e-6  # of a correlation from -1, for filters that are each other's negative
 Facts = Mapping[str, Any]
+
+
+class Calls(Protocol):
+    """Names the calls that act on counts, or the commands; empty where there is none."""
+
+    def revive(self) -> str:
+        """Return what gives dead units new weights."""
+        ...
+
+    def gates(self) -> str:
+        """Return what lists what each channel does."""
+        ...
+
+    def merge_pairs(self) -> str:
+        """Return what merges pairs of filters that are each other's negative."""
+        ...
+
+    def fuse(self) -> str:
+        """Return what makes activation functions faster."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -19,7 +39,7 @@ class CountedFinding(AnalysisResult):
         name: what was counted.
         number: how many there are, or a share in words.
         total: of how many; empty for a share.
-        call: what acts on it, or lists it, in Python.
+        call: what acts on it, or lists it; empty if there is nothing to act on.
     """
 
     name: str
@@ -31,37 +51,36 @@ class CountedFinding(AnalysisResult):
     def line(self) -> str:
         """The finding in one line."""
         of = f" of {self.total}" if self.total else ""
-        return f"{self.name}: {self.number}{of}  ({self.call})"
+        call = f"  ({self.call})" if self.call else ""
+        return f"{self.name}: {self.number}{of}{call}"
 
 
-def counted_findings(
-    facts: Mapping[str, Facts], revive: str, gates: str
-) -> tuple[CountedFinding, ...]:
+def counted_findings(facts: Mapping[str, Facts], calls: Calls) -> tuple[CountedFinding, ...]:
     """Return the counts of the questions that were answered.
 
     Args:
         facts: of the answers, by question.
-        revive: the call or command that gives dead units new weights.
-        gates: the call or command that lists what each channel does.
+        calls: how calls are named.
     """
     found = []
     if facts.get("gates"):
-        found += _of_gates(facts["gates"]["sites"], revive, gates)
+        found += _of_gates(facts["gates"]["sites"], calls.revive(), calls.gates())
     if facts.get("pairing"):
         rows = facts["pairing"]["layers"]
         pairs = sum(row.get("exact_pairs", 0) for row in rows)
         filters = sum(row.get("filters", 0) for row in rows)
         found.append(
-            CountedFinding(
+            _counted(
                 "pairs of filters that are each other's negative",
-                f"{pairs:,}",
+                pairs,
                 f"{filters // 2:,}" if filters else "",
-                "gw.surgery.merge_pairs(model, x, tolerance=1e-5)",
+                calls.merge_pairs(),
             )
         )
     if facts.get("cost"):
         share = percentage(min(1.0, facts["cost"]["site_share"]))
-        found.append(CountedFinding("time in activation functions", share, "", "gw.fuse(model)"))
+        call = calls.fuse() if facts["cost"]["site_share"] else ""
+        found.append(CountedFinding("time in activation functions", share, "", call))
     return tuple(found)
 
 
@@ -71,19 +90,23 @@ class GateCounts:
 
     Attributes:
         channels: All channels.
-        dead: Those that are never on.
-        always_on: Those that are never off.
+        dead: Those whose output is constant and whose slope is zero there.
+        always_off: Others that are never on.
+        always_on: Others that are never off.
+        constant: Those whose output is constant.
         first_only: Those that change only at the first token.
-        copies: Those with the gates of another channel of the same activation.
+        alike: Those that are on for the same inputs as another channel of the same activation.
         soft: The channels of soft activations.
         saturated: Soft ones that are at an end.
     """
 
     channels: int
     dead: int
+    always_off: int
     always_on: int
+    constant: int
     first_only: int
-    copies: int
+    alike: int
     soft: int
     saturated: int
 
@@ -98,16 +121,18 @@ def gate_counts(sites: Sequence[Facts]) -> GateCounts:
     return GateCounts(
         channels=sum(site["channels"] for site in sites),
         dead=sum(len(site["dead"]) for site in sites),
+        always_off=sum(len(site["always_off"]) for site in sites),
         always_on=sum(len(site["always_on"]) for site in sites),
+        constant=sum(site["constant"] for site in sites),
         first_only=sum(len(site["first_only"]) for site in sites),
-        copies=sum(map(copies_at, sites)),
+        alike=sum(map(alike_at, sites)),
         soft=sum(site["channels"] for site in soft),
         saturated=sum(site["saturated"] for site in soft),
     )
 
 
-def copies_at(site: Facts) -> int:
-    """Return how many channels of an activation are copies of another: all but one of a group."""
+def alike_at(site: Facts) -> int:
+    """Return how many channels of an activation switch with another: all but one of a group."""
     return sum(len(group) - 1 for group in site["duplicates"])
 
 
@@ -115,18 +140,21 @@ def _of_gates(sites: Sequence[Facts], revive: str, call: str) -> list[CountedFin
     """Return the counts of channels."""
     counts = gate_counts(sites)
     total = f"{counts.channels:,} channels"
-    found = [
-        CountedFinding("dead", f"{counts.dead:,}", total, revive),
-        CountedFinding("always on", f"{counts.always_on:,}", total, call),
-        CountedFinding("copies of another", f"{counts.copies:,}", total, call),
-    ]
+    found = [_counted("dead", counts.dead, total, revive)]
+    if counts.always_off:
+        found.append(_counted("always off, not dead", counts.always_off, total, call))
+    found.append(_counted("always on", counts.always_on, total, call))
+    found.append(_counted("on for exactly the same inputs as another", counts.alike, total, call))
     if counts.first_only:
-        number = f"{counts.first_only:,}"
-        found.append(CountedFinding("change only at the first token", number, total, call))
+        found.append(_counted("change only at the first token", counts.first_only, total, call))
     if counts.soft:
-        gates = f"{counts.soft:,} soft gates"
-        found.append(CountedFinding("saturated", f"{counts.saturated:,}", gates, call))
+        found.append(_counted("saturated", counts.saturated, f"{counts.soft:,} soft gates", call))
     return found
+
+
+def _counted(name: str, number: int, total: str, call: str) -> CountedFinding:
+    """Return a count, with a call only if there is something to call it for."""
+    return CountedFinding(name, f"{number:,}", total, call if number else "")
 
 
 def exact_pairs(correlation: Any) -> int:

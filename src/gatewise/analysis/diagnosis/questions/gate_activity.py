@@ -1,7 +1,7 @@
 """Questions about gates over the data.
 
-Which channels are dead, always on or copies, which gates two inputs share, and whether filters
-still fire when an image moves.
+Which channels are dead, always off, always on or alike, which gates two inputs share, and whether
+filters still fire when an image moves.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ BINS = torch.linspace(0, 1, 21, dtype=torch.float64)
 
 
 def _answer_gates(context: DiagnosisContext) -> Finding:
-    """Count the channels of every unit that never change or have the same gates as another."""
+    """Count the channels of every unit that pass nothing, never switch, or switch with another."""
     context.check_gates()
     result = gates(context.model, context.inputs.pairs, progress=context.progress)
     facts = {
@@ -48,14 +48,15 @@ def _gates_line(counts: GateCounts, on_rate: float) -> str:
     """Return the counts over all sites, and the mean firing rate, in words."""
     line = f"{_count_is(counts.dead, f' of {counts.channels:,} channels')} dead and "
     line += f"{_count_is(counts.always_on).lower()} always on. "
+    if counts.always_off:
+        line += f"{_count_is(counts.always_off)} always off and not dead: something passes. "
     first = counts.first_only
     if first:
         line += f"{first:,} {'changes' if first == 1 else 'change'} only at the first token. "
-    if counts.copies:
-        copy = "a copy" if counts.copies == 1 else "copies"
-        line += f"{_count_is(counts.copies)} {copy} of another. "
+    if counts.alike:
+        line += f"{_count_is(counts.alike)} on for exactly the same inputs as another. "
     else:
-        line += "No two are copies. "
+        line += "No two are on for exactly the same inputs. "
     if counts.soft:
         line += f"{_count_is(counts.saturated, ' of the soft gates')} saturated. "
     return f"{line}On average a channel fires {percentage(on_rate)} of the time."
@@ -80,7 +81,9 @@ def _site_facts(site: SiteGates) -> dict[str, Any]:
         "quantiles": site.on_rate.quantile(QUANTILES).tolist(),
         "entropy": float(site.entropy.mean()),
         "dead": list(site.dead),
+        "always_off": list(site.always_off),
         "always_on": list(site.always_on),
+        "constant": len(site.constant),
         "first_only": list(site.first_only),
         "duplicates": plain_values(site.duplicates),
         "histogram": torch.histogram(site.on_rate, BINS).hist.tolist(),
@@ -190,9 +193,7 @@ def _layer_facts(layer: LayerInvariance) -> dict[str, Any]:
     }
 
 
-GATES = Question(
-    "gates", "Which channels are dead, always on or copies?", _answer_gates, first=True
-)
+GATES = Question("gates", "Which channels are dead, always on or alike?", _answer_gates, first=True)
 OVERLAP = Question("overlap", "Which gates do two inputs share?", _answer_overlap)
 INVARIANCE = Question(
     "invariance", "Do filters still fire when the image moves?", _answer_invariance

@@ -6,6 +6,7 @@ from gatewise.analysis.diagnosis.context import DiagnosisContext
 from gatewise.analysis.diagnosis.question import Finding, Question
 from gatewise.analysis.diagnosis.words import joined, plural
 from gatewise.errors import Limitation, NotApplicableError
+from gatewise.graph import known_activations
 
 
 def _answer(context: DiagnosisContext) -> Finding:
@@ -28,6 +29,9 @@ def _answer(context: DiagnosisContext) -> Finding:
         rows.append(row)
     operators = joined([f"{count} {op}" for op, count in counts.items()], 5)
     line = f"{plural(len(graph), 'activation layer')}: {operators}."
+    as_written = known_activations(graph.notes)
+    if as_written:
+        line += f" Written out in the code, and no site: {joined(as_written)}."
     return Finding(line, {"sites": rows, "notes": list(graph.notes)}, graph)
 
 
