@@ -1,5 +1,6 @@
 """The network and the data of ``gatewise compare`` and ``gatewise train``."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +69,8 @@ def built_in_name(reference: str) -> str | None:
 
 def is_data_set(name: str) -> bool:
     """Return whether ``--data`` is the name of a data set, and no file, folder or function."""
-    return ":" not in name and not Path(name).exists() and not Path(name).suffix
+    # Path.exists raises where a name is too long for a file.
+    return ":" not in name and not Path(name).suffix and not os.path.exists(name)  # noqa: PTH110
 
 
 def comparison_data(
