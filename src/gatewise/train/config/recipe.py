@@ -238,7 +238,7 @@ class Recipe(Part):
     precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     channels_last: bool = False  # the layout of images and convolutions
     # Left out of dumps: it does not change a run, so it is not in the digest of one.
-    comparison_lr: Rate | None = Field(None, exclude=True)
+    comparison_lr: Annotated[Rate | None, Field(exclude=True)] = None
     diverged_above: Annotated[float, Field(gt=0, le=1e30)] = 1e30
 
     @model_validator(mode="after")
