@@ -233,7 +233,7 @@ def copied(page, how: str) -> str:
 
 def test_a_copy_as_csv_holds_the_numbers_in_full_and_no_formula(page):
     found = list(csv.reader(io.StringIO(copied(page, "CSV"))))
-    assert found[0][:3] == ["unit", "at the peak", "sd"] and len(found) == 1 + len(UNITS)
+    assert found[0][:3] == ["unit", "verdict", "at the peak"] and len(found) == 1 + len(UNITS)
     by_name = {row[0]: dict(zip(found[0], row, strict=True)) for row in found}
     assert "'=elu <b>| & _" in by_name
     for column in ("at the peak", "difference"):
@@ -243,14 +243,14 @@ def test_a_copy_as_csv_holds_the_numbers_in_full_and_no_formula(page):
 
 def test_a_copy_as_markdown_is_one_table_whatever_the_names(page):
     lines = copied(page, "Markdown").splitlines()
-    assert lines[1].startswith("| --- | ---: |") and len(lines) == 2 + len(UNITS)
+    assert lines[1].startswith("| --- | --- | ---: |") and len(lines) == 2 + len(UNITS)
     assert any("=elu \\<b\\>\\| & _" in line for line in lines)
 
 
 def test_a_copy_as_latex_is_escaped(page):
     text = copied(page, "LaTeX")
     assert (
-        "\\begin{tabular}{lrrrrrrlrl}" in text
+        "\\begin{tabular}{llrrrrrrlr}" in text
         and "=elu \\textless{}b\\textgreater{}| \\& \\_" in text
     )
     assert "$-$" in text and "\N{MINUS SIGN}" not in text
