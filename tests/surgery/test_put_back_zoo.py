@@ -7,6 +7,7 @@ import pytest
 from zoo import build
 
 import gatewise as gw
+from gatewise.surgery.proof.limits import is_large
 
 # ReLU sites of the eval graph that change, of how many, and the calls before which the activation
 # is put back
@@ -66,10 +67,11 @@ def check(name: str) -> None:
         "NORM",
     }  # all that reads them is a mean or a norm
     proof = gw.receipt(plan.apply(model, inplace=False)).proof
-    assert (
-        max(proof.output_float64, proof.train_output, proof.gradient) <= 1e-12
-        and proof.output_float32 <= 1e-5
-    )
+    assert proof.verdict == "checked" and proof.output_float32 <= 1e-5
+    if is_large(model):  # is compared in its own type alone
+        assert proof.moved is None or proof.moved > 0
+        return
+    assert max(proof.output_float64, proof.train_output, proof.gradient) <= 1e-12
     assert proof.live.startswith("live") and proof.live_edits[0] == proof.live_edits[1]
 
 
