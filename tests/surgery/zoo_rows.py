@@ -37,11 +37,13 @@ weights, and read from a batch of two. Language models are read as they are ship
   new weights that matter.
 - *together*: all at once under `gates`, with the factor of parameters and the largest relative
   differences of outputs in float64 and float32, and of the old weights' gradients in float64.
+  With `-` a large model was compared in its own type alone, its gradients too. Poolers keep
+  their tanh (BERT, RoBERTa).
   It is 0 where no site can change, or where the changed model fails its proof and stays as it was.
 - *PSC*: ReLU sites that phase selective layers can take over, one at a time, and together.
 - *units*: sites that take a unit of as many outputs as inputs (here SiLU), checked against the
-  graph run with the unit in place. Poolers keep their tanh (BERT, RoBERTa, ALBERT). An activation
-  that is one part of a larger composite is refused by name.
+  graph run with the unit in place. Poolers keep their tanh here too (ALBERT). An activation that
+  is one part of a larger composite is refused by name.
 
 How long it takes: `python benchmarks/surgery.py` measures it, network by network.
 
@@ -158,7 +160,7 @@ def row(name: str) -> Row:
         alone=tuple(alone(graph, policy) for policy in POLICIES),
         together=(count, receipt.parameters[1] / receipt.parameters[0] if receipt else 1.0),
         float64=double_precision(proof) if proof else 0.0,
-        float32=max(proof.output_float32, proof.random_input) if proof else 0.0,
+        float32=max(proof.output_float32, proof.random_input or 0.0) if proof else 0.0,
         gradient=(proof.reference_gradient if proof.gradient is None else proof.gradient)
         if proof
         else 0.0,
