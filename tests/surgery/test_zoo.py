@@ -15,6 +15,7 @@ from zoo import ZOO, build
 from gatewise.graph import find_sites
 from gatewise.graph.trace import split_example
 from gatewise.surgery.calls import record_calls
+from gatewise.surgery.proof.against_reference import MOST_GRADIENT
 
 # sites: ReLU/other/gates, alone under three policies, together, PSC alone: at least this, and the
 # sites exactly
@@ -86,15 +87,21 @@ def counts(cells: list[str]) -> list[str]:
     return [*cells[:4], *cells[7:]]
 
 
+WITH_POOLER = ("hf:BERT",)  # its tanh stays
+
+
 def check(found: Row) -> None:
     assert counts(re.split(r"\s*\|\s*", found.line())[1:-1]) == counts(documented()[found.name])
     sites, alone, together, psc = KNOWN[found.name]
     assert found.sites == sites
     assert all(got >= least for got, least in zip(found.alone, alone, strict=True))
-    assert (
-        found.together[0] >= together and found.psc[0] >= psc and found.units == sites[0] + sites[1]
-    )
-    assert found.float64 <= 1e-12 and found.gradient <= 1e-12 and found.float32 <= 1e-5
+    assert found.together[0] >= together and found.psc[0] >= psc
+    assert found.units == sites[0] + sites[1] - (found.name in WITH_POOLER)
+    assert found.float32 <= 1e-5
+    if found.float64 is None:  # a large model is compared in its own type alone
+        assert found.gradient <= MOST_GRADIENT[torch.float32]
+        return
+    assert found.float64 <= 1e-12 and found.gradient <= 1e-12
     assert found.live.startswith("live") or not together
 
 
